@@ -21,7 +21,8 @@ def test_of_numpy(n, dtype):
     v = RNG.standard_normal(n).astype(dtype)
     for mine, theirs in (
         (of_numpy.mean, np.mean), (of_numpy.variance, np.var), (of_numpy.deviation, np.std),
-        (of_numpy.median, np.median), (of_numpy.in_order, np.sort), (lambda v: of_numpy.cumulated(v, v.dtype), np.cumsum),
+        (of_numpy.median, np.median), (of_numpy.in_order, np.sort),
+        (lambda v: of_numpy.cumulated(v, v.dtype), np.cumsum),
         (of_numpy.differences, np.diff), (of_numpy.argmax, np.argmax), (of_numpy.argmin, np.argmin),
         (of_numpy.any_true, np.any), (of_numpy.all_true, np.all),
         (of_numpy.places, np.flatnonzero),
@@ -78,9 +79,7 @@ def test_of_order(n):
     assert same(of_order.quantiles(few + 1 / 3, qs), np.quantile(few + 1 / 3, qs))
     assert same(of_order.percentiles(few + 1 / 3, 100 * qs), np.percentile(few + 1 / 3, 100 * qs))
     assert same(of_order.unlike(few + 0.5), np.unique(few + 0.5))
-    mine, theirs = (
-        f(few + 0.5) for f in (of_order.unlike_counted, lambda x: np.unique(x, return_counts=True))
-    )
+    mine, theirs = of_order.unlike_counted(few + 0.5), np.unique(few + 0.5, return_counts=True)
     assert all(map(same, mine, theirs))
     places = np.abs(few).astype(int)
     assert same(of_order.counted(places, 3), np.bincount(places, minlength=3))
@@ -125,7 +124,8 @@ def test_of_making():
         (of_making.spaced(1, 1, 4), np.linspace(1, 1, 4)),
         (of_making.spaced(0, 3, 4, False), np.linspace(0, 3, 4, endpoint=False)),
         (of_making.stepped(0, 1, 0.1), np.arange(0, 1, 0.1)),
-        (of_making.steps(7, -2, -2), np.arange(7, -2, -2)), (of_making.steps(7, 2, 1), np.arange(7, 2)),
+        (of_making.steps(7, -2, -2), np.arange(7, -2, -2)),
+        (of_making.steps(7, 2, 1), np.arange(7, 2)),
         (of_making.rolled(v, -3), np.roll(v, -3)), (of_making.tiled(v, 2), np.tile(v, 2)),
         (of_making.repeated(v, 2), np.repeat(v, 2)), (of_making.outer(v, v), np.outer(v, v)),
         (of_making.inserted(v, 2, 1.5), np.insert(v, 2, 1.5)),

@@ -23,8 +23,6 @@ from .host import loading
 
 _ALLOCATE = frozenset("new,map,as type,copy,new list,append,repeat".split(","))
 """Instructions that make arrays and lists."""
-_NOTED = {"invalid": (1, 1), "divide": (4, 2), "over": (8, 4), "under": (16, 8)}
-"""What a processor notes: the bits of x86, and of ARM."""
 
 
 def why_not() -> str | None:
@@ -183,4 +181,5 @@ def _noted() -> int:
     """What the processor notes that NumPy would warn of, or raise, now."""
     arm = compiler.host().triple.startswith("aarch64")
     state: dict[str, Any] = dict(np.geterr())
-    return sum(bits[arm] for name, bits in _NOTED.items() if state[name] != "ignore")
+    said = sum(bits[arm] for name, bits in text_of.BITS.items() if state[name] != "ignore")
+    return said | text_of.ALWAYS

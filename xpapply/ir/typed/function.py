@@ -102,8 +102,9 @@ class Block:
     ----------
     instructions : list of Instruction
         The last is ``jump``, ``branch``, ``return`` or ``leave``.
+        A ``catch`` before it goes on at another block where its operand is true.
     targets : tuple of int
-        The blocks that may come next.
+        The blocks that may come next, but for those.
     """
 
     instructions: list[Instruction] = field(default_factory=list)

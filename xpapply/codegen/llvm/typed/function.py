@@ -99,6 +99,11 @@ class FunctionWriter:
         self._frame: dict[int, str] = {}
         self._arrays: dict[tuple[str, int], InRegisters] = {}
         self._scratch = self._noted = self._rounds = ""
+        self._errors: tuple[str, str] | None = None
+        if any(x.op == "errors" for b in made.blocks for x in b.instructions):
+            places = [self._at_entry("alloca i64, align 8") for _ in range(2)]
+            self._entry += [f"  store i64 0, ptr {p}, align 8" for p in places]
+            self._errors = places[0], places[1]
 
     def text(self) -> str:
         """The function: it gives 0, or the number of a mark."""
@@ -212,7 +217,14 @@ class FunctionWriter:
         if not self._noted:
             self._noted = self._at_entry("alloca i64, align 8")
             self._entry.append(f"  store i64 0, ptr {self._noted}")
-        self._lines += self._notes.kept(self._noted, "%also")
+        self._lines += self._notes.kept(self._noted, "%also", self._errors)
+
+    def set_errors(self, ignored: Sequence[str], marked: Sequence[str]) -> None:
+        """Say which notes count from now on."""
+        self.keep_notes()
+        assert self._errors is not None
+        for place, kinds in zip(self._errors, (ignored, marked), strict=True):
+            self.line(f"store i64 {self._notes.bits(kinds)}, ptr {place}, align 8")
 
     def forget_notes(self) -> None:
         """Forget what the processor has noted since `keep_notes`."""

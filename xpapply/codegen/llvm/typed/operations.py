@@ -118,6 +118,16 @@ def _mark(w: FunctionWriter, x: Instruction) -> None:
     w.mark_if(w.value(x.args[0]), x.what)
 
 
+def _catch(w: FunctionWriter, x: Instruction) -> None:
+    on = w.label()
+    w.line(f"br i1 {w.value(x.args[0])}, label %b{x.what}, label %{on}")
+    w.begin(on)
+
+
+def _errors(w: FunctionWriter, x: Instruction) -> None:
+    w.set_errors(*x.what)
+
+
 def _round(w: FunctionWriter, x: Instruction) -> None:
     rounds = w.rounds()
     count = w.emit(f"load i64, ptr {rounds}")
@@ -459,7 +469,8 @@ OPERATIONS: dict[str, Callable[[FunctionWriter, Instruction], None]] = {
     "sqrt": _intrinsic("sqrt"), "abs": _intrinsic("fabs"), "floor": _intrinsic("floor"),
     "ceil": _intrinsic("ceil"), "trunc": _intrinsic("trunc"), "rint": _intrinsic("rint"),
     "copysign": _intrinsic("copysign"), "neg": _neg, "not": _not, "select": _select,
-    "overflows": _overflows, "cast": _cast, "mark": _mark, "round": _round, "call": _call,
+    "overflows": _overflows, "cast": _cast, "mark": _mark, "catch": _catch, "errors": _errors,
+    "round": _round, "call": _call,
     "ufunc": _ufunc, "input": _input, "constant": _constant, "load": _load, "store": _store,
     "length": _length, "stride": _stride, "dot": dot,
     "element": _element, "set element": _set_element, "row": _row,

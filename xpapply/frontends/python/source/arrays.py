@@ -75,7 +75,7 @@ def item(t: Writes, x: Abstract, index: Abstract) -> Abstract:
             try:
                 return x.items[index.value.value]
             except IndexError:
-                raise Leaves("an index is out of bounds") from None
+                raise Leaves("an index is out of bounds", IndexError) from None
         if isinstance(index, Span):
             parts = [_literal(t, b) for b in index]
             return Tup(x.items[slice(*parts)])
@@ -176,7 +176,7 @@ def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
         if name == "T" and x.type.ndim == 1:
             return x
     if not all(hasattr(c, name) for c in classes(x)):
-        raise Leaves(f"{described(x)} has no attribute {name}")
+        raise Leaves(f"{described(x)} has no attribute {name}", AttributeError)
     if isinstance(x, Num) and name == "real":
         return _itself(t, x)
     return Method(x, name)

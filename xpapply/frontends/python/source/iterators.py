@@ -31,13 +31,12 @@ def unpacked(t: Writes, x: Abstract, count: int) -> Tup:
     """The parts of a value that is given to several names."""
     if isinstance(x, Tup):
         if len(x.items) != count:
-            raise Leaves("a tuple of another length is unpacked")
+            raise Leaves("a tuple of another length is unpacked", ValueError)
         return x
     if isinstance(x, (Arr, Lst)):
         n = length(t, x)
-        t.mark(
-            t.op("ne", "bool", n, Literal(count, "int64")), "it unpacks another number of values"
-        )
+        unlike = t.op("ne", "bool", n, Literal(count, "int64"))
+        t.mark(unlike, "it unpacks another number of values", ValueError)
         return Tup(tuple(item(t, x, integer(k)) for k in range(count)))
     raise t.refuse(f"it unpacks {described(x)}")
 

@@ -31,7 +31,7 @@ def item(t: Writes, x: Lst, index: Abstract) -> Abstract:
     if isinstance(index, Span):
         raise t.refuse("a part of a list")
     if not x.dtype:
-        raise Leaves("an element of an empty list")
+        raise Leaves("an element of an empty list", IndexError)
     i = within(t, index, length(t, x))
     return Num(x.dtype, x.kind, t.op("list item", x.dtype, x.value, i))
 
@@ -55,9 +55,9 @@ def method(
             return Known(None)
         if name == "pop" and not args:
             if not x.dtype:
-                raise Leaves("an empty list is popped")
+                raise Leaves("an empty list is popped", IndexError)
             n = length(t, x)
-            t.mark(t.op("le", "bool", n, ZERO), "an empty list is popped")
+            t.mark(t.op("le", "bool", n, ZERO), "an empty list is popped", IndexError)
             return Num(x.dtype, x.kind, t.op("pop", x.dtype, x.value))
         if name == "clear" and not args:
             t.do("clear", x.value)

@@ -40,15 +40,15 @@ def within(t: Writes, index: Abstract, length: Value) -> Value:
     why = "an index is out of bounds"
     if isinstance(i, Literal):
         if i.value >= 0:
-            t.mark(t.op("ge", "bool", i, length), why)
+            t.mark(t.op("ge", "bool", i, length), why, IndexError)
             return i
         i = t.op("add", "int64", length, i)
-        t.mark(t.op("lt", "bool", i, ZERO), why)
+        t.mark(t.op("lt", "bool", i, ZERO), why, IndexError)
         return i
     back = t.op("add", "int64", i, length)
     i = t.op("select", "int64", t.op("lt", "bool", i, ZERO), back, i)
     low, high = t.op("lt", "bool", i, ZERO), t.op("ge", "bool", i, length)
-    t.mark(t.op("or", "bool", low, high), why)
+    t.mark(t.op("or", "bool", low, high), why, IndexError)
     return i
 
 

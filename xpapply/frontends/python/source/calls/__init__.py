@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 from .....library import of_python as _written
+from .. import exceptions
 from . import of_arrays, of_math, of_numpy, of_python
 from .common import Call
 from .of_arrays import METHODS
@@ -25,7 +26,7 @@ def find(f: Any) -> Call | None:
 @functools.cache
 def _table() -> dict[Any, Call]:
     """The rows, by the functions themselves."""
-    return of_python.ROWS | of_math.ROWS | of_numpy.ROWS | of_arrays.ROWS
+    return of_python.ROWS | of_math.ROWS | of_numpy.ROWS | of_arrays.ROWS | exceptions.ROWS
 
 
 __all__ = ["LIBRARY", "METHODS", "find"]

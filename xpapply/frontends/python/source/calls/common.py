@@ -30,7 +30,8 @@ def exactly(t: Writes, args: list[Any], kwargs: dict[str, Any], *counts: int) ->
 def as_int(t: Writes, x: Num) -> Value:
     """A number as an integer of 64 bits, without its fraction."""
     if numbers.kind_of(x.dtype) == "f":
-        return numbers.to_int(t, x.value, "int64", "a float that is no integer of 64 bits")
+        why = "a float that is no integer of 64 bits"
+        return numbers.to_int(t, x.value, "int64", why, raises=True)
     return numbers.cast(t, numbers.as_python(t, x).value, "int64")
 
 

@@ -20,18 +20,50 @@ def _libm(name: str, count: int = 1) -> Call:
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
         exactly(t, args, kwargs, count)
         given = [as_float(t, [x], {}).value for x in args]
-        found = numbers.call(t, name, "float64", *given)
+        why = f"math.{name} has no value"
+        outside = _OUTSIDE.get(name) if t.handles else None
+        if outside is not None:  # the processor would note it
+            t.mark(outside(t, *given), why, ValueError)
+        found = numbers.quiet_call(t, name, "float64", *given, loud=outside is not None)
         ends: Value = Literal(True, "bool")
         whole: Value = Literal(True, "bool")
         for x in given:
             ends = _and(t, ends, numbers.is_finite(t, x))
             whole = _and(t, whole, t.op("not", "bool", numbers.is_nan(t, x)))
         odd = t.op("not", "bool", numbers.is_finite(t, found))
-        t.mark(_and(t, odd, ends), f"math.{name} has no value")
-        t.mark(_and(t, numbers.is_nan(t, found), whole), f"math.{name} has no value")
+        t.mark(_and(t, numbers.is_nan(t, found), whole), why, ValueError)
+        if name == "pow" and t.handles:  # of zero it raises another one
+            zero = t.op("eq", "bool", given[0], Literal(0.0, "float64"))
+            t.mark(_and(t, _and(t, odd, ends), zero), why, ValueError)
+        t.mark(_and(t, odd, ends), why, OverflowError if name in _GROWS else ValueError)
         return Num("float64", PYTHON, found)
 
     return call
+
+
+_GROWS = frozenset("exp exp2 expm1 sinh cosh pow".split())
+"""Those that may be too large for a float; others have no value there."""
+
+
+def _beyond(op: str, limit: float, *, size: bool = False) -> Callable[..., Value]:
+    """Whether a float, or its size, is where a function has no value."""
+
+    def asked(t: Writes, x: Value) -> Value:
+        if size:
+            x = t.op("abs", "float64", x)
+        return t.op(op, "bool", x, Literal(limit, "float64"))
+
+    return asked
+
+
+_OUTSIDE: dict[str, Callable[..., Value]] = {
+    **dict.fromkeys(("log", "log2", "log10"), _beyond("le", 0.0)),
+    "log1p": _beyond("le", -1.0), "acosh": _beyond("lt", 1.0),
+    **dict.fromkeys(("asin", "acos"), _beyond("gt", 1.0, size=True)),
+    "atanh": _beyond("ge", 1.0, size=True),
+    **dict.fromkeys(("sin", "cos", "tan"), _beyond("eq", math.inf, size=True)),
+}  # fmt: skip
+"""Where functions have no value; of others what they give tells."""
 
 
 def _and(t: Writes, a: Value, b: Value) -> Value:
@@ -52,8 +84,9 @@ def _math_log(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
 def _math_sqrt(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     exactly(t, args, kwargs, 1)
     x = as_float(t, args, {}).value
-    t.mark(t.op("lt", "bool", x, Literal(0.0, "float64")), "math.sqrt has no value")
-    return Num("float64", PYTHON, t.op("sqrt", "float64", x))
+    t.mark(t.op("lt", "bool", x, Literal(0.0, "float64")), "math.sqrt has no value", ValueError)
+    noted = numbers.NOTED if t.handles else None  # never before that was asked
+    return Num("float64", PYTHON, t.op("sqrt", "float64", x, what=noted))
 
 
 def has_method(t: Writes, x: Num, name: str) -> None:
@@ -78,7 +111,8 @@ def _math_whole(op: str) -> Call:
                 numbers.marked_beyond(t, x.value, numbers.EXACT)
             return Num("int64", PYTHON, as_int(t, x))
         whole = x.value if op == "trunc" else t.op(op, x.dtype, x.value)
-        return Num("int64", PYTHON, numbers.to_int(t, whole, "int64", "a float that is no integer"))
+        why = "a float that is no integer"
+        return Num("int64", PYTHON, numbers.to_int(t, whole, "int64", why, raises=True))
 
     return call
 

@@ -54,7 +54,7 @@ def _range(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Range:
         given.append(integer(1))
     step = given[2].value
     if not isinstance(step, Literal):
-        t.mark(t.op("eq", "bool", step, places.ZERO), "a range with step 0")
+        t.mark(t.op("eq", "bool", step, places.ZERO), "a range with step 0", ValueError)
     return Range(*given)
 
 
@@ -108,7 +108,8 @@ def _round(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     if numbers.kind_of(x.dtype) != "f":
         return Num("int64", PYTHON, as_int(t, x))
     whole = t.op("rint", x.dtype, x.value)
-    return Num("int64", PYTHON, numbers.to_int(t, whole, "int64", "a float that is no integer"))
+    why = "a float that is no integer"
+    return Num("int64", PYTHON, numbers.to_int(t, whole, "int64", why, raises=True))
 
 
 def _divmod(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Tup:
