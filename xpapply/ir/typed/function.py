@@ -54,6 +54,8 @@ class Slot(NamedTuple):
 
 
 Value = Register | Literal
+NOTED = "noted"
+"""Of an instruction: what the processor notes of it counts, as NumPy warns by that."""
 WARNED = 0xFFFF
 """The mark of slices that NumPy may warn of."""
 

@@ -64,6 +64,9 @@ def _compared(op: str) -> Callable[[FunctionWriter, Instruction], None]:
         a, b = x.args
         floats, signed, unsigned = _COMPARED[op]
         kind = _kind(a)
+        if kind == "f" and w.is_quiet:
+            w.set(x, w.compared(floats, a, b))
+            return
         how = f"fcmp {floats}" if kind == "f" else f"icmp {signed if kind == 'i' else unsigned}"
         w.set(x, w.emit(f"{how} {w.typed(a)}, {w.value(b)}"))
 

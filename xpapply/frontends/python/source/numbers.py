@@ -16,11 +16,9 @@ import numpy as np
 
 from ....errors import TraceError
 from ....ir.typed import Literal, Register
-from ....ir.typed.function import Value
+from ....ir.typed.function import NOTED, Value
 from .values import EITHER, ERRORS, NO_AXES, NUMPY, PYTHON, Errors, Num, Writes
 
-NOTED = "noted"
-"""Said of an instruction on floats: what the processor notes of it is what NumPy warns of."""
 EXACT = 1 << 53
 """Integers up to which float64 has all."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .....ir.typed import Literal
-from .....ir.typed.function import Value
+from .....ir.typed.function import NOTED, Value
 from .....library import of_python
 from .. import arrays, numbers, places, whole
 from ..values import EITHER, PYTHON, Inlined, Leaves, Num, Writes
@@ -85,7 +85,7 @@ def _math_sqrt(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     exactly(t, args, kwargs, 1)
     x = as_float(t, args, {}).value
     t.mark(t.op("lt", "bool", x, Literal(0.0, "float64")), "math.sqrt has no value", ValueError)
-    noted = numbers.NOTED if t.handles else None  # never before that was asked
+    noted = NOTED if t.handles else None  # never before that was asked
     return Num("float64", PYTHON, t.op("sqrt", "float64", x, what=noted))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .....ir.typed import Literal
-from .....ir.typed.function import Value
+from .....ir.typed.function import NOTED, Value
 from .. import arrays, numbers, places, whole
 from ..values import (
     EITHER,
@@ -125,8 +125,8 @@ _NATIVE: dict[str, Callable[..., Value]] = {
     "floor": lambda t, d, x: t.op("floor", d, x),
     "rint": lambda t, d, x: t.op("rint", d, x),
     "trunc": lambda t, d, x: t.op("trunc", d, x),
-    "sqrt": lambda t, d, x: t.op("sqrt", d, x, what=numbers.NOTED),
-    "square": lambda t, d, x: t.op("mul", d, x, x, what=numbers.NOTED),
+    "sqrt": lambda t, d, x: t.op("sqrt", d, x, what=NOTED),
+    "square": lambda t, d, x: t.op("mul", d, x, x, what=NOTED),
     "negative": lambda t, d, x: t.op("neg", d, x),
     "copysign": lambda t, d, x, y: t.op("copysign", d, x, y),
     "maximum": _maximum("gt"),
