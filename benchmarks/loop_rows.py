@@ -1,4 +1,4 @@
-"""How the functions of the suite `loops` are written down: a function, and what it is called with."""
+"""The rows of the suite `loops`: a function, and what it is called with."""
 
 from __future__ import annotations
 

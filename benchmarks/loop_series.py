@@ -298,7 +298,7 @@ def pava(y):
         counts.append(count)
     out = np.empty(len(y))
     k = 0
-    for mean, count in zip(means, counts):
+    for mean, count in zip(means, counts):  # noqa: B905  # as numba takes it
         for _ in range(count):
             out[k] = mean
             k += 1
