@@ -1,8 +1,8 @@
 """Functions with loops over elements: xpapply beside NumPy's loop and numba.
 
 First calls come first, in processes of their own, forked from one that has run nothing. Then the
-rates of all, in one process: numba takes seconds to begin. It compiles the function, and a loop over
-the rows around it, for one thread and for all of them.
+rates of all, in one process: numba takes seconds to begin. It compiles the function, and a loop
+over the rows around it, for one thread and for all of them.
 """
 
 from __future__ import annotations
