@@ -65,7 +65,7 @@ def test_local_to_the_thread():
         *({"engine": x} for x in (None, False, 0, b"loop", np.sum)),
         *({"workers": x} for x in (0, -2, 1.5, True, None, "2")),
         *({"progress": x} for x in (2, None, "yes", np.ones(2))),
-        *({"resume": x} for x in (2, None, "yes")),
+        *({n: x} for n in ("resume", "compile") for x in (2, None, "yes")),
         *({"memory": x} for x in (-1, 1.5, True, None, "lots", "1 XB", "-1 MB", "")),
         *({"device": x} for x in (None, 0, "gpu", "cuda:", "cpu")),
         {"speed": 11},

@@ -57,6 +57,8 @@ class Options:
     """Whether a run into a file goes on where an earlier one was interrupted."""
     device: str = ""
     """Where arrays of the host are computed: "cuda", "cuda:1"; "" for where they are."""
+    compile: bool = True
+    """Whether Python functions with loops may be compiled from their source."""
 
     def __post_init__(self) -> None:
         choices = (("fallback", FALLBACKS), ("precision", PRECISIONS), ("rechunk", RECHUNK))
@@ -71,7 +73,7 @@ class Options:
         for name in ("threads", "block_bytes"):
             object.__setattr__(self, name, _whole(name, getattr(self, name)))
         object.__setattr__(self, "workers", _workers(self.workers))
-        for name in ("progress", "resume"):
+        for name in ("progress", "resume", "compile"):
             value = getattr(self, name)
             if type(value) not in (bool, int) or value not in (0, 1):
                 raise InputError(f"{name}={value!r}: use True or False")
@@ -252,6 +254,9 @@ class options:  # called as a function
         Where arrays of the host (NumPy's, and those in files) are computed: ``"cuda"`` or
         ``"cuda:1"`` copies them there in blocks while others are computed, and results back. ""
         (the default) computes arrays where they are.
+    compile : bool
+        Whether Python functions with loops may be compiled from their source. They are not while
+        a debugger or a report of coverage follows their lines.
 
     Raises
     ------

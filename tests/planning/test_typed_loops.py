@@ -2,6 +2,7 @@
 
 import functools
 import math
+import sys
 import warnings
 
 import loop_functions
@@ -372,3 +373,113 @@ def test_names_of_one_array():
         return out
 
     check(f, RNG.standard_normal((30, 6)))
+
+
+@pytest.mark.parametrize("name", ["bisection", "cusum", "drawdown", "helped", "warping"])
+def test_comparisons_with_nan_are_no_marks(name):
+    """LLVM makes one instruction of a comparison and what it chooses, which notes NaN."""
+    f, arr = getattr(loop_functions, name), RNG.standard_normal((40, 30))
+    arr[:, ::7] = np.nan
+    check(f, arr)
+    plan = xpapply.explain(f, -1, arr)
+    plan(arr)
+    assert "of the last call" not in str(plan)
+
+
+def test_nan_among_what_is_warned_of():
+    """What NumPy warns of stays a mark, in slices with NaN too."""
+
+    def f(v):
+        best = v[0]
+        for x in v:
+            best = max(best, x)
+            if x > 4:
+                best = x - x * np.float64(np.inf) - v[0] * np.float64(np.inf)
+        return best
+
+    arr = RNG.standard_normal((200, 30))
+    arr[::3, 5] = np.nan
+    arr[::7, 9] = 5.0
+    check(f, arr, compiled=False)
+
+
+# --- when it is not compiled ----------------------------------------------------------------
+
+
+def _halved(v):
+    s = 0.0
+    for x in v:
+        s = s + x if x > 0 else 0.5 * s
+    return s
+
+
+def test_an_option_turns_it_off():
+    arr = RNG.standard_normal((100, 6))
+    check(_halved, arr)
+    with xpapply.options(compile=False):
+        plan = xpapply.explain(_halved, -1, arr)
+        assert not any("compiled loop" in k for k in plan.kernels)
+        assert "not compiled: compile=False is in force" in str(xpapply.explain(_counted, -1, arr))
+        assert same(
+            np.apply_along_axis(_halved, -1, arr), xpapply.apply_along_axis(_halved, -1, arr)
+        )
+    check(_halved, arr)
+
+
+@pytest.mark.parametrize("how", ["settrace", "monitoring"])
+def test_whoever_follows_its_lines_sees_them(how):
+    arr, code = RNG.standard_normal((40, 20)), _halved.__code__
+    check(_halved, arr)
+    seen = set()
+    if how == "settrace":
+        if sys.gettrace() is not None:
+            pytest.skip("something else follows lines")
+
+        def follow(frame, event, arg):
+            if frame.f_code is code:
+                seen.add(id(frame))
+            return None
+
+        sys.settrace(follow)
+        try:
+            xpapply.apply_along_axis(_halved, -1, arr)
+        finally:
+            sys.settrace(None)
+    else:
+        tools = pytest.importorskip("sys").__dict__.get("monitoring")
+        if tools is None or tools.get_tool(tools.DEBUGGER_ID):
+            pytest.skip("needs Python 3.12, and no debugger")
+        tools.use_tool_id(tools.DEBUGGER_ID, "ours")
+        try:
+            assert "follows its lines" in str(xpapply.explain(_halved, -1, arr))
+        finally:
+            tools.free_tool_id(tools.DEBUGGER_ID)
+        return
+    assert len(seen) >= 1
+
+
+def _counted(v):
+    found = {}
+    for x in v:
+        found[str(x)] = found.get(str(x), 0) + 1
+    return len(found)
+
+
+def test_explain_says_what_compiling_waits_for():
+    def slow(v):
+        s = 0.0
+        for x in v:
+            s = 0.5 * s + x if x > 0 else s
+        return s
+
+    arr = RNG.standard_normal((6000, 14))
+    with LIMITS.set(plan_worth=2e-3, typed_worth=100.0, paths=8):
+        with xpapply.options(fallback="warn"):
+            with pytest.warns(xpapply.FallbackWarning, match="once loops have taken"):
+                xpapply.apply_along_axis(slow, -1, arr)
+            said = str(xpapply.explain(slow, -1, arr))
+            assert "compiled from its source once loops have taken" in said
+        with xpapply.options(fallback="raise"):  # who wants no loop waits for none
+            xpapply.apply_along_axis(slow, -1, arr)
+            assert "compiled loop" in str(xpapply.explain(slow, -1, arr))
+    assert "not compiled: " in str(xpapply.explain(_counted, -1, arr))

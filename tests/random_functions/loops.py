@@ -36,7 +36,12 @@ EXTREMES = (
 ).split()
 
 
-_CAUGHT = "ZeroDivisionError", "ValueError", "Exception", "(IndexError, OverflowError)"
+_CAUGHT = (
+    "ZeroDivisionError", "ValueError", "Exception", "(IndexError, OverflowError)",
+    "ArithmeticError", "LookupError", "IndexError", "(ZeroDivisionError, ValueError)",
+    "AssertionError",
+)  # fmt: skip
+_SAID = 'all="ignore"', 'divide="ignore", invalid="ignore"', 'over="ignore"', 'divide="warn"'
 
 
 class Program:
@@ -322,7 +327,7 @@ class Program:
             return
         compound: list[Callable[[int], None]] = [
             self.loop, self.loop, self.loop, self.decide, self.decide, self.while_loop,
-            self.attempt,
+            self.attempt, self.attempt, self.quietly,
         ]  # fmt: skip
         if self.chance(0.55):
             self.r.choice(compound)(depth - 1)
@@ -549,15 +554,54 @@ class Program:
 
     def attempt(self, depth: int) -> None:
         self.line("try:")
-        self.block(0)
-        self.line(f"except {self.pick(*_CAUGHT)}:")
-        self.block(0, 1)
+        self.fallible(depth)
+        if self.chance(0.1):
+            self.line("finally:")
+            self.block(0, 1)
+            return
+        for _ in range(self.r.choice([1, 1, 2])):
+            name = self.pick("", "", " as error")
+            self.line(f"except {self.pick(*_CAUGHT)}{name}:")
+            self.block(0, 1)
+            if self.chance(0.06):
+                self.line(f"    {self.pick('raise', 'return -3', 'raise IndexError from None')}")
+        if self.chance(0.08):
+            self.line("except:")
+            self.block(0, 1)
         if self.chance(0.2):
             self.line("else:")
             self.block(0, 1)
-        elif self.chance(0.2):
+        if self.chance(0.2):
             self.line("finally:")
             self.block(0, 1)
+
+    def fallible(self, depth: int) -> None:
+        """Statements that may raise."""
+        n = self.new_number() if self.chance(0.3) and self.numbers else None
+        self.block(min(depth, 1), 3)
+        self.level += 1
+        for _ in range(self.r.choice([0, 1, 1])):
+            a = n or (self.r.choice(self.numbers) if self.numbers else "x")
+            self.line(self.pick(
+                f"{a} = 1 / float({self.number(1)})", f"{a} = math.log({self.number(1)})",
+                f"{a} = int({self.number(1)})", f"{a} = {self.element()}",
+                f"{a} = {self.integer(1)} // {self.integer(1)}",
+                f"{a} = float({self.number(1)}) ** -1",
+                f"assert {self.condition(1)}", f"{a} = math.exp({self.number(1)})",
+            ))  # fmt: skip
+        if self.chance(0.3):
+            self.line(f"if {self.condition(1)}:")
+            self.line("    " + self.pick(
+                "raise ValueError", 'raise ValueError("no")', "raise IndexError(1, 2)",
+                "raise ZeroDivisionError()", "return 7", *["break", "continue"] * bool(self.loops),
+            ))  # fmt: skip
+        self.level -= 1
+        if n is not None:
+            self.numbers.remove(n)
+
+    def quietly(self, depth: int) -> None:
+        self.line(f"with np.errstate({self.pick(*_SAID)}):")
+        self.block(depth)
 
     # --- what people write -----------------------------------------------------------------------
 

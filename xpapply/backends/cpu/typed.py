@@ -15,6 +15,7 @@ from ...arrays.layout import merged
 from ...codegen.llvm import typed as text_of
 from ...errors import UnsupportedError
 from ...ir.typed import TypedFunction
+from ...ir.typed.function import NOTED, WARNED
 from ...limits import LIMITS
 from ...runtime import threads
 from . import compiler, externals
@@ -23,8 +24,9 @@ from .host import loading
 
 _ALLOCATE = frozenset("new,map,as type,copy,new list,append,repeat".split(","))
 """Instructions that make arrays and lists."""
-_NOTED = {"invalid": (1, 1), "divide": (4, 2), "over": (8, 4), "under": (16, 8)}
-"""What a processor notes: the bits of x86, and of ARM."""
+_WARN = frozenset("call,ufunc,map,reduce,as type,put array,put list".split(","))
+"""Instructions of which NumPy may warn, besides those that say so."""
+_COMPARE = frozenset("lt le gt ge eq ne".split())
 
 
 def why_not() -> str | None:
@@ -46,23 +48,31 @@ class Compiled:
 
     def __init__(self, made: TypedFunction) -> None:
         self.made = made
-        self._function: compiler.Function | None = None
+        self._forms: dict[bool, compiler.Function] = {}  # the quiet one, and the other
+        instructions = [x for b in made.blocks for x in b.instructions]
+        self._waited = 0.0  # seconds that the quiet one might have saved
+        self._may_warn = any(x.op in _WARN or x.what == NOTED for x in instructions)
+        self._compares = any(
+            x.op in _COMPARE and np.dtype(str(x.args[0].type)).kind == "f" for x in instructions
+        )
         self._frame = text_of.fields(made)
         self._table: np.ndarray | None = None
         self._arenas: list[np.ndarray] = []
-        allocates = any(x.op in _ALLOCATE for b in made.blocks for x in b.instructions)
+        allocates = any(x.op in _ALLOCATE for x in instructions)
         self._arena = LIMITS.typed_arena if allocates else 64
 
     @property
     def seconds(self) -> float:
         """What compiling takes, about; 0: it is done."""
-        if self._function is not None:
+        if self._forms:
             return 0.0
-        own = LIMITS.typed_compiling + LIMITS.typed_per_instruction * self.made.size
-        return own + loading()
+        return self._own_seconds() + loading()
 
-    def compile(self) -> None:
-        """Compile it, if that has not been done.
+    def _own_seconds(self) -> float:
+        return LIMITS.typed_compiling + LIMITS.typed_per_instruction * self.made.size
+
+    def compile(self, quiet: bool = False) -> compiler.Function:
+        """The function, compiled if that has not been done; `quiet`: as of `kernel`.
 
         Raises
         ------
@@ -71,16 +81,23 @@ class Compiled:
         CompilerError
             If LLVM does not take it.
         """
-        if self._function is not None:
-            return
-        words = [w for name in self.made.externals for w in externals.address(*name)]
-        self._table = np.array(words or [0], np.uintp)
-        target = compiler.host()
-        text = text_of.kernel(self.made, target)
-        self._function = compiler.compile(text, text_of.NAME, target=target, passes=True)
+        found = self._forms.get(quiet)
+        if found is None:
+            if self._table is None:
+                words = [w for name in self.made.externals for w in externals.address(*name)]
+                self._table = np.array(words or [0], np.uintp)
+            target = compiler.host()
+            text = text_of.kernel(self.made, target, quiet)
+            found = compiler.compile(text, text_of.NAME, target=target, passes=True)
+            self._forms[quiet] = found
+        return found
 
     def run(
-        self, arrays: Sequence[np.ndarray], outs: Sequence[np.ndarray], batch: int
+        self,
+        arrays: Sequence[np.ndarray],
+        outs: Sequence[np.ndarray],
+        batch: int,
+        seconds: float = math.inf,
     ) -> np.ndarray:
         """Run on all slices: the marks, ``(*batch shape)``, 0 where a result was written.
 
@@ -92,9 +109,10 @@ class Compiled:
             Each ``(*batch shape, *result shape)``.
         batch : int
             How many axes the batch has.
+        seconds : float
+            What the function itself takes for a slice that is marked.
         """
-        self.compile()
-        assert self._table is not None
+        function = self.compile()
         everything = [*arrays, *outs]
         shape = outs[0].shape[:batch] if outs else arrays[0].shape[:batch]
         for x in everything:
@@ -110,8 +128,21 @@ class Compiled:
         arguments = [marks.ctypes.data, len(sizes), sizes.ctypes.data]
         for x, s in zip(everything, steps, strict=True):
             arguments += [of_array(x), s.ctypes.data]
-        self._go(arrays, outs, batch, count, arguments)
+        noted = _noted() if self._may_warn else 0
+        self._go(function, arrays, outs, batch, count, [noted, 0, *arguments])
+        # a comparison may have noted NaN, of which NumPy says nothing
+        left = noted and self._compares and (marks == WARNED).sum()
+        if left:
+            self._waited += left * seconds
+            if not self.waits:
+                quiet = self.compile(quiet=True)
+                self._go(quiet, arrays, outs, batch, count, [noted, 1, *arguments])
         return marks.reshape(shape)
+
+    @property
+    def waits(self) -> bool:
+        """Whether slices are marked for what another form would not mark, once that has paid."""
+        return 0.0 < self._waited < LIMITS.typed_worth * self._own_seconds()
 
     def _words(
         self, arrays: Sequence[np.ndarray], outs: Sequence[np.ndarray], batch: int
@@ -131,15 +162,14 @@ class Compiled:
 
     def _go(
         self,
+        function: compiler.Function,
         arrays: Sequence[np.ndarray],
         outs: Sequence[np.ndarray],
         batch: int,
         count: int,
         arguments: list[int],
     ) -> None:
-        function = self._function
-        assert function is not None
-        words, noted = self._words(arrays, outs, batch), _noted()
+        words = self._words(arrays, outs, batch)
 
         def some(start: int, stop: int) -> None:
             frame = words.copy()
@@ -149,7 +179,7 @@ class Compiled:
                 arena = np.empty(self._arena, np.uint8)
             frame[1] = arena.ctypes.data + -arena.ctypes.data % 16
             frame[2] = arena.ctypes.data + arena.nbytes
-            packed = compiler.packed(frame.ctypes.data, start, stop, noted, *arguments)
+            packed = compiler.packed(frame.ctypes.data, start, stop, *arguments)
             function.call(packed)
             self._arenas.append(arena)
 
@@ -183,4 +213,5 @@ def _noted() -> int:
     """What the processor notes that NumPy would warn of, or raise, now."""
     arm = compiler.host().triple.startswith("aarch64")
     state: dict[str, Any] = dict(np.geterr())
-    return sum(bits[arm] for name, bits in _NOTED.items() if state[name] != "ignore")
+    said = sum(bits[arm] for name, bits in text_of.BITS.items() if state[name] != "ignore")
+    return said | text_of.ALWAYS

@@ -73,7 +73,9 @@ class _Run:
                 return -1
             if x.op == "leave" or (x.op == "mark" and args[0]):
                 return -int(x.what) - 1
-            if x.op not in ("mark", "round"):
+            if x.op == "catch" and args[0]:
+                return int(x.what)
+            if x.op not in ("mark", "round", "catch"):
                 found = _OPS[x.op](self, x, *args)
                 if x.result is not None:
                     self.values[x.result.number] = found
@@ -129,9 +131,9 @@ def _call(run: _Run, x: Instruction, *args: Any) -> Any:
     f.restype, f.argtypes = kind, [kind] * len(args)
     found = np.dtype(dtype).type(f(*map(float, args)))
     ends = all(math.isfinite(a) for a in args)
-    run.warned |= (ends and not math.isfinite(found)) or (
-        found != found and not any(a != a for a in args)
-    )
+    odd = ends and not math.isfinite(found)
+    odd |= found != found and not any(a != a for a in args)
+    run.warned |= odd and np.geterr()["invalid"] != "ignore"
     return found
 
 
@@ -209,7 +211,15 @@ def _reduce(run: _Run, x: Instruction, a: Any, *begins: Any) -> Any:
     return getattr(np, name).reduce(a, dtype=str(x.result.type))
 
 
+def _errors(run: _Run, x: Instruction) -> None:
+    ignored, marked = x.what
+    said = {"divide": "call", "over": "call", "under": "ignore", "invalid": "call"}
+    said |= dict.fromkeys(ignored, "ignore") | dict.fromkeys(marked, "call")
+    np.seterr(**said)  # type: ignore[arg-type]
+
+
 _OPS: dict[str, Callable[..., Any]] = {
+    "errors": _errors,
     "map": _map,
     "reduce": _reduce,
     "as type": lambda run, x, a: a.astype(x.result.type.dtype),

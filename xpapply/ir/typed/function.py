@@ -53,6 +53,8 @@ class Slot(NamedTuple):
 
 
 Value = Register | Literal
+NOTED = "noted"
+"""Of an instruction: what the processor notes of it counts, as NumPy warns by that."""
 WARNED = 0xFFFF
 """The mark of slices that NumPy may warn of."""
 
@@ -101,8 +103,9 @@ class Block:
     ----------
     instructions : list of Instruction
         The last is ``jump``, ``branch``, ``return`` or ``leave``.
+        A ``catch`` before it goes on at another block where its operand is true.
     targets : tuple of int
-        The blocks that may come next.
+        The blocks that may come next, but for those.
     """
 
     instructions: list[Instruction] = field(default_factory=list)

@@ -12,6 +12,7 @@ _ENDS = {"jump": 1, "branch": 2, "return": 0, "leave": 0}
 OPS: dict[str, int | None] = {
     **dict.fromkeys(_FLOATS, 1), **dict.fromkeys(_TWO, 2), **dict.fromkeys(_COMPARED, 2),
     "not": 1, "select": 3, "cast": 1, "overflows": 2, "call": None, "ufunc": None, "mark": 1,
+    "catch": 1, "errors": 0,
     "round": 0, "input": 0, "constant": 0, "load": 0, "store": 1, "length": 1, "element": None,
     "set element": None, "row": 2, "view": 4, "new axis": 1, "new": None, "fill": 2, "copy": 2,
     "as type": 1, "map": None, "reduce": None, "expected": 0, "put": 2, "put array": 1,
@@ -61,7 +62,9 @@ def _wrong(made: TypedFunction, x: Instruction, known: set[Register], is_last: b
         return "its operands differ in type"
     if x.op in (*_FLOATS, *_TWO) and x.result is not None and x.result.type != x.args[0].type:
         return "its result has another type"
-    if x.op in ("branch", "mark", "not") and x.args[0].type != "bool":
+    if x.op == "catch" and not 0 <= x.what < len(made.blocks):
+        return "no such block"
+    if x.op in ("branch", "mark", "catch", "not") and x.args[0].type != "bool":
         return "it wants a truth value"
     if x.op == "store" and x.what.type != x.args[0].type:
         return "the slot has another type"

@@ -27,7 +27,7 @@ from ...functions.purity import has_loop
 from ...limits import LIMITS
 from ...loop import reference
 from ...runtime import error_state
-from ...runtime.budget import Budget, Quick
+from ...runtime.budget import Quick
 from ..application import Application
 from ..plan import Plan
 from . import running
@@ -143,9 +143,13 @@ def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Deci
     if found is not None and not isinstance(found, Refused):
         why = found.record.refused or _sooner_in_loop(found, what.slices, key is not None)
         return Decision(what, found, why, not found.record.refused, begun)
+    if calls and (until := running.awaited(known, key)):
+        why = f"{found.why}; {until}"
+    else:
+        why = "; ".join(_and_compiled(what, found.why))
     if begun is not None:  # it takes a slice
-        return Decision(what, why=found.why, begun=begun)
-    return _refusal(what, found.why, calls)
+        return Decision(what, why=why, begun=begun)
+    return _refusal(what, why, calls)
 
 
 def _refusal(what: Applied, why: str, calls: bool) -> Decision:
@@ -170,88 +174,13 @@ def _sooner_in_loop(found: TracedFunction | TypedLoop, slices: int, kept: bool) 
     return None
 
 
-# --- compiling ------------------------------------------------------------------------
-
-
-def _compiled(
-    what: Applied,
-    known: FunctionCache,
-    key: Hashable,
-    begun: Begun | None,
-    seconds: float | None,
-    traced: TracedFunction | Refused | None = None,
-) -> TypedLoop | None:
-    """`f` compiled from its source, where it has loops and that pays now; remembered as `key`.
-
-    `seconds`: what a slice takes in the loop; None: that is not known yet. `traced`: what a trace
-    is like, if there is one. Functions of whole arrays run in blocks, if their trace does well.
-    """
-    engine = config.current().engine
-    if key is None or engine not in ("", "cpu") or not has_loop(what.f):
+def _compiled(what: Applied, *given: Any) -> TypedLoop | None:
+    """`f` compiled from its source, if it has loops and that pays now."""
+    if not has_loop(what.f):
         return None
-    from . import typed_loop
+    from . import from_source
 
-    tried = known.traced.get((_SOURCE, key))
-    if isinstance(tried, Refused) and tried.unchanged(what.f):
-        return None
-    well = isinstance(traced, TracedFunction) and traced.record.does_well
-    if isinstance(traced, TracedFunction) and well and seconds is not None and not engine:
-        took = traced.record.expected(what.slices)
-        if took is not None and LIMITS.typed_gain * took < what.slices * seconds:
-            return None
-    if isinstance(tried, typed_loop.TypedLoop) and tried.unchanged(what.f):
-        if well and not engine:
-            return None
-        known.traced[key] = tried
-        return tried
-    cost = LIMITS.typed_worth * typed_loop.price(what.f)
-    cost = 0.0 if engine and cost < math.inf else cost
-    if cost == math.inf:
-        return None
-    if seconds is not None and what.slices * seconds < cost:
-        if not isinstance(tried, Budget):
-            tried = known.traced[_SOURCE, key] = Budget(cost, LIMITS.typed_waits)
-        if tried.spend(what.slices * seconds):
-            return None
-    rows = what.rows()
-    if not isinstance(rows.like, np.ndarray) or what.why_not() is not None:
-        return None
-    slice0 = what.slice_at((0,) * len(rows.batch))
-    try:
-        if seconds is None:  # nobody has called it yet
-            begun = typed_loop.tried(what.f, what.arguments, slice0)
-            if what.slices * begun.seconds < cost:
-                known.traced[_SOURCE, key] = Budget(cost, LIMITS.typed_waits)
-                return None
-        found = typed_loop.made(what.f, what.arguments, slice0, begun)
-    except TraceError as error:
-        known.traced[_SOURCE, key] = Refused(str(error), error.unchanged or running.always)
-        return None
-    except Exception as error:
-        if seconds is not None:
-            raise
-        known.traced[_SOURCE, key] = Refused(f"it raises {type(error).__name__}: {error}")
-        return None
-    cost = LIMITS.typed_worth * found.compiling
-    if not engine and what.slices * found.seconds < cost:  # it is longer than it looked
-        known.traced[_SOURCE, key] = Budget(cost, LIMITS.typed_waits)
-        return None
-    if not (found.is_best or engine) and (well or traced is None):
-        _remember(known, (_SOURCE, key), found)
-        return None
-    _remember(known, key, found)
-    return found
-
-
-def _remember(known: FunctionCache, key: Hashable, made: Any) -> None:
-    """Remember what runs a function, no longer than there is one if it keeps large arrays alive."""
-    known.traced[key] = made
-    if not isinstance(made, Refused) and made.keeps:
-        weakref.finalize(known.function(), known.traced.pop, key, None).atexit = False
-
-
-_SOURCE = "source"
-"""With a key: why a function is not compiled from its source, or what loops may take before."""
+    return from_source.compiled(what, *given)
 
 
 # --- tracing --------------------------------------------------------------------------
@@ -295,7 +224,7 @@ def _trace(
         if begun is None:  # what it does for a real slice is not known
             return made
     if key is not None:
-        _remember(known, key, made)
+        running.remember(known, key, made)
     return made
 
 
@@ -362,7 +291,7 @@ def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
         return _otherwise(app, found.what, found.why, says)
     seen: dict[str, Any] = {"results": traced.results[:1], "graph": traced.graph}
     if found.why is not None:
-        return app.in_loop((found.why,), one, **seen), None
+        return app.in_loop(_and_compiled(found.what, found.why), one, **seen), None
     alive = _alive(one)
 
     def run(x: Any, a: int) -> Any:
@@ -372,12 +301,12 @@ def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
     if traced.record.given_up:
         reasons.append(f"the last call ran in the loop: {traced.record.why}")
     if why := why_given_up(traced, found.what.rows(), one):
-        because = tuple(reasons or [why])
+        because = _and_compiled(found.what, *(reasons or [why]))
         told: dict[str, Any] = {"reasons": because, "kernels": says}
         return app.plan("loop", _call=run, _plans=traced.plans, **told, **seen), None
     # slices that were tried may have told that the loop takes less time
     if (quick := decide(what).why) is not None:
-        return app.in_loop((quick,), one, **seen), None
+        return app.in_loop(_and_compiled(found.what, quick), one, **seen), None
     ran = traced.run_for(Rows(arr, axis), reasons).says
     p = app.plan(
         ran.engine,
@@ -392,6 +321,16 @@ def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
     if args or kwargs or batched:
         return p, None
     return p, _still(traced, f, axis, arr)
+
+
+def _and_compiled(what: Applied, *reasons: str) -> tuple[str, ...]:
+    """Why the loop runs, and what there is to say of compiling."""
+    if not has_loop(what.f):
+        return reasons
+    from . import from_source
+
+    said = from_source.why_not(what, cache_of(what.f)[0], what.key)
+    return (*reasons, said) if said else reasons
 
 
 def why_given_up(traced: TracedFunction | TypedLoop, rows: Rows, f: Any) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import FunctionType
@@ -17,10 +19,10 @@ from ...errors import TraceError, UnsupportedError
 from ...frontends.python.run.account import Begun
 from ...frontends.python.run.record import Record
 from ...frontends.python.trace.tree import TooManyPaths, Users
-from ...functions.cache import cache_of
+from ...functions.cache import FunctionCache, cache_of
 from ...limits import LIMITS
 from ...runtime import error_state
-from ...runtime.budget import Quick
+from ...runtime.budget import Budget, Quick
 from .applied import Along, Applied, plain
 
 
@@ -107,7 +109,7 @@ def at_once(traced: Any, what: Applied, begun: Begun | None = None) -> Any:
         what.announce(record.refused)
         return what.loop(known)
     if record.rests and not config.current().engine:
-        what.announce(record.why)
+        _announce(what, record.why)
         return _timed(record, what, known)
     error, result = _tried(traced, what, known)
     # here no exception is handled, which would become the context of what f raises
@@ -135,8 +137,51 @@ def at_once(traced: Any, what: Applied, begun: Begun | None = None) -> Any:
     may_come = lost or isinstance(error, error_state.Handled)
     if not may_come or record.given_up > LIMITS.path_tries:
         _refused(traced, what, why)
-    what.announce(why)
+    _announce(what, why)
     return result
+
+
+def remember(known: FunctionCache, key: Hashable, made: Any) -> None:
+    """Remember what runs a function, no longer than there is one if it keeps large arrays alive."""
+    known.traced[key] = made
+    if not isinstance(made, Refused) and made.keeps:
+        weakref.finalize(known.function(), known.traced.pop, key, None).atexit = False
+
+
+SOURCE = "source"
+"""With a key: why a function is not compiled from its source, or what loops may take before."""
+
+
+def awaited(known: FunctionCache, key: Any) -> str:
+    """What compiling a function from its source waits for; "": nothing."""
+    tried = None if key is None else known.traced.get((SOURCE, key))
+    if not isinstance(tried, Budget):
+        return ""
+    left = max(0.0, tried.limit - tried.spent)
+    return f"compiled from its source, if it can be, once loops have taken {left:.2g} s more"
+
+
+def why_not_compiled() -> str:
+    """Why no function is compiled from its source now; "": they are."""
+    if not config.current().compile:
+        return f"compile=False is in force{config.origin('compile')}"
+    if sys.gettrace() is not None or _is_monitored():
+        return "a debugger or a report of coverage follows its lines"
+    return ""
+
+
+def _is_monitored() -> bool:
+    """Whether one of `sys.monitoring` does (Python 3.12)."""
+    if sys.version_info < (3, 12):
+        return False
+    tools = sys.monitoring
+    return any(tools.get_tool(t) for t in (tools.DEBUGGER_ID, tools.COVERAGE_ID))
+
+
+def _announce(what: Applied, why: str) -> None:
+    """Say that the loop runs, and for how long."""
+    until = awaited(cache_of(what.f)[0], what.key)
+    what.announce(f"{why}; {until}" if until else why)
 
 
 def _timed(record: Record, what: Applied, known: Sequence[Any]) -> Any:

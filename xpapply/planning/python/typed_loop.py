@@ -29,6 +29,7 @@ from ...loop.arguments import Arguments, Looped
 from ...runtime.warning_filters import silent
 from ..application import announce
 from ..ways import Run, Said, Way
+from . import running
 
 
 def price(f: Any) -> float:
@@ -92,8 +93,8 @@ class TypedLoop:
             raise TraceError(why)
         self._arguments, self.seconds = arguments, seconds
         self.results = _results(arguments, first)
-        self.unchanged = Guards()
-        made = _typed(f, arguments, slices, self.results, self.unchanged)
+        self._guards = Guards()
+        made = _typed(f, arguments, slices, self.results, self._guards)
         if not any(b.instructions[-1].op == "return" for b in made.blocks):
             raise TraceError(f"compiled, {made.marks[0].why if made.marks else 'it never returns'}")
         self.compiled = backend.Compiled(made)
@@ -109,6 +110,10 @@ class TypedLoop:
         self._checked = False
         self._marked: dict[int, int] = {}
         self.tree = _OnePath()
+
+    def unchanged(self, f: Any) -> bool:
+        """Whether it still is what `f` is, and compiled functions are wanted."""
+        return not running.why_not_compiled() and self._guards(f)
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -151,10 +156,10 @@ class TypedLoop:
             self._check(rows, f, outs, marks)
         if left.size:
             self._by_itself(rows, f, outs, left)
-            if left.size > LIMITS.typed_told * marks.size:
+            if left.size > LIMITS.typed_told * marks.size and not self.compiled.waits:
                 why = f"compiled, it leaves these slices to itself: {self._why_marked()}"
                 announce(f, left.size, why, rows.like)
-            if left.size > LIMITS.typed_marked * marks.size:
+            if left.size > LIMITS.typed_marked * marks.size and not self.compiled.waits:
                 share = left.size / marks.size
                 self.record.refused = (
                     f"compiled, {share:.0%} of its slices are left to the function itself: "
@@ -214,7 +219,7 @@ class TypedLoop:
         """The results, and the marks of the slices that have none."""
         outs = [np.empty((*rows.batch, *r.shape), r.dtype) for r in self.results]
         try:
-            return outs, self.compiled.run(rows.views, outs, len(rows.batch))
+            return outs, self.compiled.run(rows.views, outs, len(rows.batch), self.seconds)
         except CompilerError as error:
             raise UnsupportedError(str(error)) from None
 
@@ -284,13 +289,18 @@ def tried(f: Any, arguments: Arguments, slices: Any) -> Begun:
         If it may do anything but compute: then it is not called.
     """
     several = slices if isinstance(slices, tuple) else (slices,)
-    _typed(f, arguments, several, None, Guards())
+    read(f, arguments, slices)
     copies = [np.array(x) if np.ndim(x) else x for x in several]
     called = arguments.caller(f)
     with np.errstate(all="ignore"), silent():
         first = called(*copies)
         seconds = per_call(called, [copies] * 3, 1, 1e-3)
     return Begun([first], seconds, 0.0)
+
+
+def read(f: Any, arguments: Arguments, slices: Any) -> None:
+    """Raise `TraceError` if a function cannot be compiled for slices like these; call nothing."""
+    _typed(f, arguments, slices if isinstance(slices, tuple) else (slices,), None, Guards())
 
 
 def _typed(
@@ -328,4 +338,4 @@ def made(f: Any, arguments: Arguments, slices: Any, begun: Begun | None) -> Type
     return TypedLoop(f, arguments, several, begun.results[0], begun.seconds)
 
 
-__all__ = ["TypedLoop", "made", "price", "tried"]
+__all__ = ["TypedLoop", "made", "price", "read", "tried"]

@@ -4,5 +4,6 @@
 """
 
 from .kernel import NAME, fields, kernel
+from .notes import ALWAYS, BITS
 
-__all__ = ["NAME", "fields", "kernel"]
+__all__ = ["ALWAYS", "BITS", "NAME", "fields", "kernel"]

@@ -82,12 +82,30 @@ FUNCTIONS, ARENA, ARENA_END = range(3)
 
 
 class FunctionWriter:
-    """Writes one typed function; `operations`: what writes each instruction."""
+    """Writes one typed function.
+
+    Parameters
+    ----------
+    made : TypedFunction
+        The function.
+    notes : Notes
+        What writes how the processor's are read.
+    operations : mapping
+        What writes each instruction.
+    quiet : bool
+        Whether no comparison may note NaN. LLVM's plain ones may, where they become one
+        instruction with what they choose: these are up to three times as fast.
+    """
 
     def __init__(
-        self, made: TypedFunction, notes: Notes, operations: Mapping[str, Callable[..., None]]
+        self,
+        made: TypedFunction,
+        notes: Notes,
+        operations: Mapping[str, Callable[..., None]],
+        quiet: bool = False,
     ) -> None:
         self.made, self.frame, self._notes = made, Frame(made), notes
+        self.is_quiet = quiet
         self._operations = operations
         self.declared: dict[str, str] = {}
         self._entry: list[str] = []
@@ -99,6 +117,11 @@ class FunctionWriter:
         self._frame: dict[int, str] = {}
         self._arrays: dict[tuple[str, int], InRegisters] = {}
         self._scratch = self._noted = self._rounds = ""
+        self._errors: tuple[str, str] | None = None
+        if any(x.op == "errors" for b in made.blocks for x in b.instructions):
+            places = [self._at_entry("alloca i64, align 8") for _ in range(2)]
+            self._entry += [f"  store i64 0, ptr {p}, align 8" for p in places]
+            self._errors = places[0], places[1]
 
     def text(self) -> str:
         """The function: it gives 0, or the number of a mark."""
@@ -177,6 +200,14 @@ class FunctionWriter:
         how = 'metadata !"round.tonearest", metadata !"fpexcept.strict"'
         return self.emit(f"call {result} @{full}({given}, {how}) #2")
 
+    def compared(self, how: str, a: Value, b: Value) -> str:
+        """A comparison of floats that notes nothing, of NaN either."""
+        kind = machine(str(a.type))
+        full = f"llvm.experimental.constrained.fcmp.{'f64' if kind == 'double' else 'f32'}"
+        self.declared[full] = f"declare i1 @{full}({kind}, {kind}, metadata, metadata)"
+        given = f'metadata !"{how}", metadata !"fpexcept.strict"'
+        return self.emit(f"call i1 @{full}({self.typed(a)}, {self.typed(b)}, {given}) #2")
+
     def array(self, x: Value) -> InRegisters:
         """Where an array is."""
         assert isinstance(x, Register)
@@ -201,7 +232,14 @@ class FunctionWriter:
         if not self._noted:
             self._noted = self._at_entry("alloca i64, align 8")
             self._entry.append(f"  store i64 0, ptr {self._noted}")
-        self._lines += self._notes.kept(self._noted, "%also")
+        self._lines += self._notes.kept(self._noted, "%also", self._errors)
+
+    def set_errors(self, ignored: Sequence[str], marked: Sequence[str]) -> None:
+        """Say which notes count from now on."""
+        self.keep_notes()
+        assert self._errors is not None
+        for place, kinds in zip(self._errors, (ignored, marked), strict=True):
+            self.line(f"store i64 {self._notes.bits(kinds)}, ptr {place}, align 8")
 
     def loop(self, count: str, body: Callable[[str], None]) -> None:
         """``body(index)`` for each index below a count."""

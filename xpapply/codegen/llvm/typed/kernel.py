@@ -21,20 +21,23 @@ def fields(made: TypedFunction) -> Frame:
     return Frame(made)
 
 
-def kernel(made: TypedFunction, target: Target) -> str:
+def kernel(made: TypedFunction, target: Target, quiet: bool = False) -> str:
     """The text of a kernel.
 
     Its arguments: the address of the frame, the first slice and the one after the last, which
-    notes of the processor are marks, where marks go (16 bits each), how many batch axes there are
-    and where their lengths lie; then for each input and result its address and where its strides
-    along the batch axes lie, in bytes.
+    notes of the processor are marks, whether only those slices are meant of which these were
+    marked, where marks go (16 bits each), how many batch axes there are and where their lengths
+    lie; then for each input and result its address and where its strides along the batch axes
+    lie, in bytes.
+
+    `quiet`: as of `FunctionWriter`.
     """
     notes = Notes(target)
-    writer = FunctionWriter(made, notes, OPERATIONS)
+    writer = FunctionWriter(made, notes, OPERATIONS, quiet)
     one = writer.text()
     operands = [f"in{k}" for k in range(len(made.inputs))]
     operands += [f"out{k}" for k in range(len(made.results))]
-    names = ["frame", "start", "stop", "noted", "marks", "ndim", "sizes"]
+    names = ["frame", "start", "stop", "noted", "again", "marks", "ndim", "sizes"]
     names += [f"{o}.{what}" for o in operands for what in ("base", "strides")]
     lines = [f"define void @{NAME}(ptr %arguments) nounwind #0 {{", "entry:"]
     for k, name in enumerate(names):
@@ -112,6 +115,13 @@ def kernel(made: TypedFunction, target: Target) -> str:
         "  %has.axis = icmp sge i64 %d.next, 0",
         "  br i1 %has.axis, label %axis, label %slice",
         "slice:",
+        "  %p.mark = getelementptr i16, ptr %p.marks, i64 %k",
+        "  %mark.was = load i16, ptr %p.mark, align 2",
+        f"  %is.meant = icmp eq i16 %mark.was, {WARNED - 65536}",
+        "  %is.first = icmp eq i64 %again, 0",
+        "  %is.wanted = or i1 %is.first, %is.meant",
+        "  br i1 %is.wanted, label %do, label %next",
+        "do:",
     ]
     for o in operands:
         lines.append(f"  %{o}.now = load i64, ptr %at.{o}")
@@ -134,14 +144,16 @@ def kernel(made: TypedFunction, target: Target) -> str:
         f"  %why = select i1 %is.plain, i32 {WARNED}, i32 %mark",
         "  %code = select i1 %is.noted, i32 %why, i32 %mark",
         "  %code.short = trunc i32 %code to i16",
-        "  %p.mark = getelementptr i16, ptr %p.marks, i64 %k",
         "  store i16 %code.short, ptr %p.mark, align 2",
+        "  br label %next",
+        "next:",
         "  %n.now = load i64, ptr %left",
         "  %n.next = sub i64 %n.now, 1",
         "  store i64 %n.next, ptr %left",
     ]
     for o in operands:
-        lines.append(f"  %{o}.next = add i64 %{o}.now, %{o}.inner")
+        lines.append(f"  %{o}.here = load i64, ptr %at.{o}")
+        lines.append(f"  %{o}.next = add i64 %{o}.here, %{o}.inner")
         lines.append(f"  store i64 %{o}.next, ptr %at.{o}")
     lines += [
         "  %k.next = add i64 %k, 1",

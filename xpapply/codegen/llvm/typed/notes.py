@@ -7,7 +7,7 @@ them at times: before such a call they are kept.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ..target import Target
 
@@ -27,13 +27,17 @@ _DECLARED = (
     ("declare void @llvm.x86.sse.stmxcsr(ptr)", "declare void @llvm.x86.sse.ldmxcsr(ptr)"),
     ("declare i64 @llvm.aarch64.get.fpsr()", "declare void @llvm.aarch64.set.fpsr(i64)"),
 )
+BITS = {"invalid": (1, 1), "divide": (4, 2), "over": (8, 4), "under": (16, 8)}
+"""What a processor notes: the bits of x86, and of ARM."""
+ALWAYS = 0xFF << 32
+"""Those that count whatever is said outside of the function."""
 
 
 class Notes:
     """Writes how they are read, put back and forgotten, for one CPU."""
 
     def __init__(self, target: Target) -> None:
-        arm = target.triple.startswith("aarch64")
+        self._arm = arm = target.triple.startswith("aarch64")
         self._read, self._put, self._forget = _ARM if arm else _X86
         self.declared = _DECLARED[arm]
         self._numbers: Iterator[int] = itertools.count()
@@ -50,15 +54,35 @@ class Notes:
         """The same, without any notes."""
         return self._forget.format(n=next(self._numbers), of=of, at=at).splitlines()
 
-    def kept(self, at: str, to: str) -> list[str]:
-        """Add those of now to others in memory, and forget them."""
+    def kept(self, at: str, to: str, errors: tuple[str, str] | None = None) -> list[str]:
+        """Add those of now to others in memory, and forget them.
+
+        `errors`: where it lies which are ignored, and which count whatever is said elsewhere:
+        these are kept 32 bits higher.
+        """
         n = next(self._numbers)
+        lines = [*self.read(at), f"  %k{n} = load i64, ptr {at}, align 8"]
+        lines.append(f"  %o{n} = load i64, ptr {to}, align 8")
+        if errors is None:
+            lines.append(f"  %s{n} = or i64 %k{n}, %o{n}")
+        else:
+            lines += [
+                f"  %i{n} = load i64, ptr {errors[0]}, align 8",
+                f"  %y{n} = load i64, ptr {errors[1]}, align 8",
+                f"  %not{n} = xor i64 %i{n}, -1",
+                f"  %a{n} = and i64 %k{n}, %not{n}",
+                f"  %x{n} = and i64 %k{n}, %y{n}",
+                f"  %h{n} = shl i64 %x{n}, 32",
+                f"  %u{n} = or i64 %a{n}, %h{n}",
+                f"  %s{n} = or i64 %u{n}, %o{n}",
+            ]
         return [
-            *self.read(at),
-            f"  %k{n} = load i64, ptr {at}, align 8",
-            f"  %o{n} = load i64, ptr {to}, align 8",
-            f"  %s{n} = or i64 %k{n}, %o{n}",
+            *lines,
             f"  store i64 %s{n}, ptr {to}, align 8",
             f"  %w{n} = trunc i64 %k{n} to i32",
             *self.forget(f"%w{n}", at),
         ]
+
+    def bits(self, kinds: Iterable[str]) -> int:
+        """Those of some kinds of what NumPy warns of."""
+        return sum(BITS[kind][self._arm] for kind in kinds)

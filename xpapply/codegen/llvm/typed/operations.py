@@ -64,6 +64,9 @@ def _compared(op: str) -> Callable[[FunctionWriter, Instruction], None]:
         a, b = x.args
         floats, signed, unsigned = _COMPARED[op]
         kind = _kind(a)
+        if kind == "f" and w.is_quiet:
+            w.set(x, w.compared(floats, a, b))
+            return
         how = f"fcmp {floats}" if kind == "f" else f"icmp {signed if kind == 'i' else unsigned}"
         w.set(x, w.emit(f"{how} {w.typed(a)}, {w.value(b)}"))
 
@@ -113,6 +116,16 @@ def _cast(w: FunctionWriter, x: Instruction) -> None:
 
 def _mark(w: FunctionWriter, x: Instruction) -> None:
     w.mark_if(w.value(x.args[0]), x.what)
+
+
+def _catch(w: FunctionWriter, x: Instruction) -> None:
+    on = w.label()
+    w.line(f"br i1 {w.value(x.args[0])}, label %b{x.what}, label %{on}")
+    w.begin(on)
+
+
+def _errors(w: FunctionWriter, x: Instruction) -> None:
+    w.set_errors(*x.what)
 
 
 def _round(w: FunctionWriter, x: Instruction) -> None:
@@ -452,7 +465,8 @@ OPERATIONS: dict[str, Callable[[FunctionWriter, Instruction], None]] = {
     "sqrt": _intrinsic("sqrt"), "abs": _intrinsic("fabs"), "floor": _intrinsic("floor"),
     "ceil": _intrinsic("ceil"), "trunc": _intrinsic("trunc"), "rint": _intrinsic("rint"),
     "copysign": _intrinsic("copysign"), "neg": _neg, "not": _not, "select": _select,
-    "overflows": _overflows, "cast": _cast, "mark": _mark, "round": _round, "call": _call,
+    "overflows": _overflows, "cast": _cast, "mark": _mark, "catch": _catch, "errors": _errors,
+    "round": _round, "call": _call,
     "ufunc": _ufunc, "input": _input, "constant": _constant, "load": _load, "store": _store,
     "length": _length, "element": _element, "set element": _set_element, "row": _row,
     "view": _view, "new": _new, "fill": _fill, "copy": _copy, "expected": _expected, "put": _put,

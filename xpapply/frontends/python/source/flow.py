@@ -8,66 +8,9 @@ raise is the Python function's own to raise and to catch: so of ``try`` only its
 from __future__ import annotations
 
 import ast
-import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
-from ....errors import TraceError
-
-
-class Const(NamedTuple):
-    """An operand that is written in the source."""
-
-    value: Any
-
-
-Operand = str | Const
-
-
-class Step(NamedTuple):
-    """What is done, to which operands, and the name of what comes out."""
-
-    kind: str
-    result: str | None
-    args: tuple[Any, ...]
-    line: int
-
-
-@dataclass(slots=True)
-class Part:
-    """Steps without branches; the last one says where it goes on: see `Flow`.
-
-    Attributes
-    ----------
-    live : frozenset of str
-        Names that are read before they are written, here or in what follows.
-    """
-
-    steps: list[Step] = field(default_factory=list)
-    targets: tuple[int, ...] = ()
-    live: frozenset[str] = frozenset()
-
-
-@dataclass(slots=True)
-class Flow:
-    """A function as parts that follow each other.
-
-    The last step of a part is of kind ``jump``, ``branch`` (to the first target if its operand is
-    true), ``more`` (to the first if an iterator has a further element), ``return`` or ``leave``.
-    """
-
-    name: str
-    parameters: ast.arguments
-    parts: list[Part]
-
-    def live_after(self, part: int, step: int) -> frozenset[str]:
-        """Names that are read before they are written, from a step of a part on."""
-        p = self.parts[part]
-        found = set().union(*(self.parts[t].live for t in p.targets))
-        for s in reversed(p.steps[step:]):
-            found = _before(s, found)
-        return frozenset(found)
+from .statements import BINARY, Statements
+from .steps import Const, Flow, Operand, Step, find_live
 
 
 def flow_of(tree: ast.FunctionDef | ast.Lambda) -> Flow:
@@ -80,52 +23,10 @@ def flow_of(tree: ast.FunctionDef | ast.Lambda) -> Flow:
     """
     reader = _Reader(tree)
     flow = Flow(getattr(tree, "name", "<lambda>"), tree.args, reader.parts)
-    _find_live(flow.parts)
+    find_live(flow.parts)
     return flow
 
 
-def _reads(step: Step) -> list[str]:
-    """The names that a step reads."""
-    return _names(step.args[_PLAIN.get(step.kind, 0) :])
-
-
-def _names(x: Any) -> list[str]:
-    if isinstance(x, str):
-        return [x]
-    return [name for y in x for name in _names(y)] if type(x) is tuple else []
-
-
-_PLAIN = {"global": 9, "attribute": 1, "binary": 1, "inplace": 1, "unary": 1, "compare": 1}
-_PLAIN |= {"call": 1, "leave": 9, "jump": 9, "method": 1}
-"""How many of the first arguments of a step are no operands."""
-
-
-def _before(step: Step, live: set[str]) -> set[str]:
-    if step.result is not None:
-        live.discard(step.result)
-    live.update(_reads(step))
-    if step.kind == "next":  # which moves the iterator on
-        live.add(step.args[0])
-    return live
-
-
-def _find_live(parts: list[Part]) -> None:
-    changed = True
-    while changed:
-        changed = False
-        for p in reversed(parts):
-            found = set().union(*(parts[t].live for t in p.targets))
-            for s in reversed(p.steps):
-                found = _before(s, found)
-            if found != p.live:
-                p.live, changed = frozenset(found), True
-
-
-_BINARY = {
-    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
-    ast.Pow: "**", ast.LShift: "<<", ast.RShift: ">>", ast.BitAnd: "&", ast.BitOr: "|",
-    ast.BitXor: "^", ast.MatMult: "@",
-}  # fmt: skip
 _COMPARE = {
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
     ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
@@ -133,15 +34,12 @@ _COMPARE = {
 _UNARY = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~"}
 
 
-class _Reader:
+class _Reader(Statements):
     """Reads one function."""
 
     def __init__(self, tree: ast.FunctionDef | ast.Lambda) -> None:
-        self.parts: list[Part] = []
-        self._counter = itertools.count()
-        self._loops: list[tuple[int, int]] = []
+        super().__init__()
         self._renamed: list[dict[str, str]] = []
-        self._here = self._part()
         self._locals = _assigned(tree)
         self._walrus = any(isinstance(n, ast.NamedExpr) for n in ast.walk(tree))
         if isinstance(tree, ast.Lambda):
@@ -150,181 +48,6 @@ class _Reader:
             self.body(tree.body)
             if self._open:
                 self._end("return", tree.body[-1].end_lineno or 0, Const(None))
-
-    # --- writing --------------------------------------------------------------------------
-
-    def _part(self) -> int:
-        self.parts.append(Part())
-        return len(self.parts) - 1
-
-    @property
-    def _open(self) -> bool:
-        """Whether something may still come here."""
-        steps = self.parts[self._here].steps
-        return not steps or steps[-1].kind not in ("jump", "branch", "more", "return", "leave")
-
-    def _step(self, kind: str, line: int, *args: Any, to: str | None = None) -> str:
-        result = to or f".{next(self._counter)}"
-        if self._open:
-            self.parts[self._here].steps.append(Step(kind, result, args, line))
-        return result
-
-    def _do(self, kind: str, line: int, *args: Any) -> None:
-        if self._open:
-            self.parts[self._here].steps.append(Step(kind, None, args, line))
-
-    def _end(self, kind: str, line: int, *args: Any, to: tuple[int, ...] = ()) -> None:
-        if self._open:
-            self.parts[self._here].steps.append(Step(kind, None, args, line))
-            self.parts[self._here].targets = to
-
-    def _jump(self, to: int, line: int = 0) -> None:
-        self._end("jump", line, to=(to,))
-
-    def _refuse(self, what: str, node: ast.AST) -> TraceError:
-        return TraceError(f"{what} (line {getattr(node, 'lineno', 0)})")
-
-    # --- statements -----------------------------------------------------------------------
-
-    def body(self, statements: Sequence[ast.stmt]) -> None:
-        for s in statements:
-            if not self._open:  # what is never reached
-                return
-            method = getattr(self, f"_{type(s).__name__}", None)
-            if method is None:
-                raise self._refuse(_STATEMENTS.get(type(s).__name__, type(s).__name__), s)
-            method(s)
-
-    def _Pass(self, s: ast.Pass) -> None:
-        pass
-
-    def _Expr(self, s: ast.Expr) -> None:
-        if not isinstance(s.value, ast.Constant):
-            self.expression(s.value)
-
-    def _Assign(self, s: ast.Assign) -> None:
-        value = self.expression(s.value)
-        for target in s.targets:
-            self.assign(target, value)
-
-    def _AnnAssign(self, s: ast.AnnAssign) -> None:
-        if s.value is not None:
-            self.assign(s.target, self.expression(s.value))
-
-    def _AugAssign(self, s: ast.AugAssign) -> None:
-        op = _BINARY[type(s.op)]
-        if isinstance(s.target, ast.Name):
-            before = self._name(s.target.id, s.lineno)
-            value = self._step("inplace", s.lineno, op, before, self.expression(s.value))
-            self.assign(s.target, value)
-        elif isinstance(s.target, ast.Subscript):
-            holder = self.expression(s.target.value)
-            index = self.index(s.target.slice)
-            before = self._step("item", s.lineno, holder, index)
-            value = self._step("inplace", s.lineno, op, before, self.expression(s.value))
-            self._do("set item", s.lineno, holder, index, value)
-        else:
-            raise self._refuse("it sets attributes", s)
-
-    def assign(self, target: ast.expr, value: Operand) -> None:
-        """Give a value to a name, to several, or to an element."""
-        line = target.lineno
-        if isinstance(target, ast.Name):
-            self._step("copy", line, value, to=self._renamed_name(target.id))
-        elif isinstance(target, (ast.Tuple, ast.List)):
-            if any(isinstance(t, ast.Starred) for t in target.elts):
-                raise self._refuse("it unpacks into a starred name", target)
-            count = len(target.elts)
-            held = self._step("unpack", line, value, Const(count))
-            for k, t in enumerate(target.elts):
-                self.assign(t, self._step("part", line, held, Const(k)))
-        elif isinstance(target, ast.Subscript):
-            holder = self.expression(target.value)
-            self._do("set item", line, holder, self.index(target.slice), value)
-        else:
-            raise self._refuse("it sets attributes", target)
-
-    def _Return(self, s: ast.Return) -> None:
-        value = Const(None) if s.value is None else self.expression(s.value)
-        self._end("return", s.lineno, value)
-
-    def _If(self, s: ast.If) -> None:
-        yes, no, after = self._part(), self._part(), self._part()
-        self.branch(s.test, yes, no)
-        for at, statements in ((yes, s.body), (no, s.orelse)):
-            self._here = at
-            self.body(statements)
-            self._jump(after)
-        self._here = after
-
-    def _While(self, s: ast.While) -> None:
-        head, inside, done, after = (self._part() for _ in range(4))
-        self._jump(head)
-        self._here = head
-        self._do("round", s.lineno)
-        self.branch(s.test, inside, done)
-        self._looped(s, inside, head, done, after)
-
-    def _For(self, s: ast.For) -> None:
-        iterator = self._step("iterator", s.lineno, self.expression(s.iter))
-        head, inside, done, after = (self._part() for _ in range(4))
-        self._jump(head)
-        self._here = head
-        self._end("more", s.lineno, iterator, to=(inside, done))
-        self._here = inside
-        self.assign(s.target, self._step("next", s.lineno, iterator))
-        self._looped(s, inside, head, done, after)
-
-    def _looped(
-        self, s: ast.While | ast.For, inside: int, head: int, done: int, after: int
-    ) -> None:
-        self._here = inside
-        self._loops.append((head, after))
-        self.body(s.body)
-        self._loops.pop()
-        self._jump(head)
-        self._here = done
-        self.body(s.orelse)
-        self._jump(after)
-        self._here = after
-
-    def _Break(self, s: ast.Break) -> None:
-        self._jump(self._loops[-1][1])
-
-    def _Continue(self, s: ast.Continue) -> None:
-        self._jump(self._loops[-1][0])
-
-    def _Raise(self, s: ast.Raise) -> None:
-        self._end("leave", s.lineno, "it raises")
-
-    def _Assert(self, s: ast.Assert) -> None:
-        good, bad = self._part(), self._part()
-        self.branch(s.test, good, bad)
-        self._here = bad
-        self._end("leave", s.lineno, "an assertion fails")
-        self._here = good
-
-    def _Try(self, s: ast.Try) -> None:
-        leaves = ast.Return, ast.Break, ast.Continue
-        if s.finalbody and any(isinstance(n, leaves) for n in ast.walk(s)):
-            raise self._refuse("it leaves a try statement that has a finally", s)
-        self.body([*s.body, *s.orelse, *s.finalbody])
-
-    def _ImportFrom(self, s: ast.ImportFrom) -> None:
-        if s.level or s.module is None:
-            raise self._refuse("it imports from its own package", s)
-        for alias in s.names:
-            if alias.name == "*":
-                raise self._refuse("it imports all names of a module", s)
-            module = self._step("module", s.lineno, Const(s.module))
-            name = alias.asname or alias.name
-            self._step("attribute", s.lineno, alias.name, module, to=self._renamed_name(name))
-
-    def _Import(self, s: ast.Import) -> None:
-        for alias in s.names:
-            name = alias.name if alias.asname else alias.name.partition(".")[0]
-            known = alias.asname or name
-            self._step("module", s.lineno, Const(name), to=self._renamed_name(known))
 
     # --- conditions -----------------------------------------------------------------------
 
@@ -385,7 +108,7 @@ class _Reader:
 
     def _BinOp(self, e: ast.BinOp) -> Operand:
         left, right = self.expression(e.left), self.expression(e.right)
-        return self._step("binary", e.lineno, _BINARY[type(e.op)], left, right)
+        return self._step("binary", e.lineno, BINARY[type(e.op)], left, right)
 
     def _UnaryOp(self, e: ast.UnaryOp) -> Operand:
         value = self.expression(e.operand)
@@ -514,12 +237,6 @@ class _Reader:
 
 
 _AT_ONCE = frozenset("sum any all min max sorted list tuple".split())
-_STATEMENTS = {
-    "With": "a with statement", "Delete": "it deletes something", "Global": "it writes a global",
-    "Nonlocal": "it writes a variable of an enclosing function", "Match": "a match statement",
-    "FunctionDef": "it defines a function", "ClassDef": "it defines a class",
-    "AsyncFor": "an asynchronous loop", "TryStar": "except*",
-}  # fmt: skip
 _EXPRESSIONS = {
     "Lambda": "it defines a function", "Dict": "a dict", "Set": "a set", "Yield": "a generator",
     "DictComp": "a dict", "SetComp": "a set", "JoinedStr": "a formatted text", "Await": "await",
@@ -550,3 +267,6 @@ def _assigned(tree: ast.FunctionDef | ast.Lambda) -> frozenset[str]:
                 found |= {x.asname or x.name.partition(".")[0] for x in n.names}
             stack += ast.iter_child_nodes(n)
     return frozenset(found)
+
+
+__all__ = ["Const", "Flow", "Step", "flow_of"]

@@ -16,11 +16,9 @@ import numpy as np
 
 from ....errors import TraceError
 from ....ir.typed import Literal, Register
-from ....ir.typed.function import Value
-from .values import EITHER, NO_AXES, NUMPY, PYTHON, Num, Writes
+from ....ir.typed.function import NOTED, Value
+from .values import EITHER, ERRORS, NO_AXES, NUMPY, PYTHON, Errors, Num, Writes
 
-NOTED = "noted"
-"""Said of an instruction on floats: what the processor notes of it is what NumPy warns of."""
 EXACT = 1 << 53
 """Integers up to which float64 has all."""
 
@@ -112,10 +110,21 @@ def marked_beyond(w: Writes, x: Value, most: int) -> None:
     w.mark(w.op("gt", "bool", x, Literal(most, dtype)), "a large integer becomes a float")
 
 
-def to_int(w: Writes, x: Value, dtype: str, why: str) -> Value:
-    """A float without its fraction as an integer; a mark where it has none."""
+def to_int(w: Writes, x: Value, dtype: str, why: str, *, raises: bool = False) -> Value:
+    """A float without its fraction as an integer; a mark where it has none.
+
+    `raises`: whether Python does so, where there is none.
+    """
     assert isinstance(x.type, str)
     info = np.iinfo(dtype)
+    if raises and w.handles:
+        w.mark(is_nan(w, x), why, ValueError)
+        if isinstance(x, Literal):
+            infinite: Value = Literal(math.isinf(x.value), "bool")
+        else:
+            size = w.op("abs", x.type, x)
+            infinite = w.op("eq", "bool", size, Literal(math.inf, x.type))
+        w.mark(infinite, why, OverflowError)
     if isinstance(x, Literal):
         fits = math.isfinite(x.value) and info.min <= int(x.value) <= info.max
         w.mark(Literal(not fits, "bool"), why)
@@ -275,7 +284,9 @@ def binary(w: Writes, op: str, a: Num, b: Num) -> Num:
     if op == "<<" and numpy_only:  # which drops bits and says nothing
         _marked_shift(w, y, loop)
         return Num(out, kind, w.op("shl", loop, x, y))
-    return Num(out, kind, _of_integers(w, op, x, y, loop, says=op != "**" or not numpy_only))
+    says = not numpy_only or (op != "**" and not w.ignores("over"))
+    raises = ZeroDivisionError if kind == PYTHON else None
+    return Num(out, kind, _of_integers(w, op, x, y, loop, says=says, raises=raises))
 
 
 def _of_floats(w: Writes, op: str, x: Value, y: Value, dtype: str, kind: str) -> Value:
@@ -283,11 +294,13 @@ def _of_floats(w: Writes, op: str, x: Value, y: Value, dtype: str, kind: str) ->
     zero = Literal(0.0, dtype)
     if op in _PLAIN:
         return w.op(_PLAIN[op], dtype, x, y, what=noted)
+    noted = NOTED if w.handles else noted  # never before it was asked whether y is zero
     if op == "**":
-        return _power(w, x, y, dtype, numpy_only)
+        return _power(w, x, y, dtype, kind)
     if not isinstance(y, Literal) or y.value == 0:
         if op != "/" or not numpy_only:
-            w.mark(w.op("eq", "bool", y, zero), "a division by zero")
+            raises = ZeroDivisionError if kind == PYTHON else None
+            w.mark(w.op("eq", "bool", y, zero), "a division by zero", raises)
     if op == "/":
         return w.op("div", dtype, x, y, what=noted)
     rest = call(w, "fmod" if dtype == "float64" else "fmodf", dtype, x, y)
@@ -313,11 +326,19 @@ def scalar(x: Num) -> Num:
     return x._replace(kind=NUMPY) if x.kind == NO_AXES else x
 
 
-def _power(w: Writes, x: Value, y: Value, dtype: str, numpy_only: bool) -> Value:
-    found = call(w, "pow" if dtype == "float64" else "powf", dtype, x, y)
-    if not numpy_only:  # a complex number, or an error
+def _power(w: Writes, x: Value, y: Value, dtype: str, kind: str) -> Value:
+    name = "pow" if dtype == "float64" else "powf"
+    found = quiet_call(w, name, dtype, x, y, loud=kind != PYTHON)
+    if kind != NUMPY:  # a complex number, or an error
         odd = w.op("not", "bool", is_finite(w, found))
         ends = w.op("and", "bool", is_finite(w, x), is_finite(w, y))
+        if kind == PYTHON and w.handles:
+            zero = w.op("eq", "bool", x, Literal(0.0, dtype))
+            below = w.op("and", "bool", zero, w.op("lt", "bool", y, Literal(0.0, dtype)))
+            w.mark(below, "zero to a negative power", ZeroDivisionError)
+            over = w.op("and", "bool", ends, w.op("not", "bool", is_nan(w, found)))
+            over = w.op("and", "bool", over, odd)
+            w.mark(over, "a power that is no float", OverflowError)
         w.mark(w.op("and", "bool", odd, ends), "a power that is no float")
         if not isinstance(y, Literal) or not float(y.value).is_integer():  # of -inf
             infinite = w.op("eq", "bool", x, Literal(-math.inf, dtype))
@@ -328,6 +349,21 @@ def _power(w: Writes, x: Value, y: Value, dtype: str, numpy_only: bool) -> Value
 def call(w: Writes, name: str, dtype: str, *args: Value) -> Register:
     """A function of the C library."""
     return w.op("call", dtype, *args, what=w.external("libm", name, dtype, str(len(args))))
+
+
+def quiet_call(w: Writes, name: str, dtype: str, *args: Value, loud: bool = False) -> Register:
+    """The same for Python, which looks at results: nothing is noted where that is handled.
+
+    `loud`: nothing has to be kept quiet.
+    """
+    before = w.errors
+    quiet = w.handles and not loud
+    if quiet:
+        w.set_errors(Errors(("ignore",) * len(ERRORS)))
+    found = call(w, name, dtype, *args)
+    if quiet:
+        w.set_errors(before)
+    return found
 
 
 def is_finite(w: Writes, x: Value) -> Value:
@@ -347,8 +383,21 @@ def is_nan(w: Writes, x: Value) -> Value:
 _OVERFLOWS = "an integer leaves its type"
 
 
-def _of_integers(w: Writes, op: str, x: Value, y: Value, dtype: str, *, says: bool = True) -> Value:
-    """Of two integers; `says`: whether NumPy warns, or Python goes on, beyond 64 bits."""
+def _of_integers(
+    w: Writes,
+    op: str,
+    x: Value,
+    y: Value,
+    dtype: str,
+    *,
+    says: bool = True,
+    raises: type | None = None,
+) -> Value:
+    """Of two integers.
+
+    `says`: whether NumPy warns, or Python goes on, beyond 64 bits; `raises`: what a division by
+    zero does, if not that NumPy warns.
+    """
     zero, ones = Literal(0, dtype), Literal(-1, dtype)
     signed = kind_of(dtype) == "i"
     if op in _PLAIN:
@@ -360,7 +409,7 @@ def _of_integers(w: Writes, op: str, x: Value, y: Value, dtype: str, *, says: bo
         return w.op(_BITS[op], dtype, x, y)
     if op in ("//", "%"):
         if not isinstance(y, Literal) or y.value == 0:
-            w.mark(w.op("eq", "bool", y, zero), "a division by zero")
+            w.mark(w.op("eq", "bool", y, zero), "a division by zero", raises)
         if not signed:
             return w.op("div" if op == "//" else "rem", dtype, x, y)
         if not isinstance(y, Literal) or y.value == -1:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ....functions.guards import MISSING
 from ....ir.typed import Literal
-from . import arrays, calls, numbers, whole
+from . import arrays, calls, lists, numbers, places, whole
 from .values import (
     NO_AXES,
     PYTHON,
@@ -156,10 +156,10 @@ def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     if isinstance(a, Tup) and isinstance(b, Tup) and op == "+":
         return Tup((*a.items, *b.items))
     if isinstance(a, (Tup, Lst)) and isinstance(b, Num) and op == "*":
-        return arrays.repeated(t, a, b)
+        return lists.repeated(t, a, b)
     if whole.is_array(a, b):
         return whole.binary(t, op, a, b)
-    raise t.refuse(f"{arrays.described(a)} {op} {arrays.described(b)}")
+    raise t.refuse(f"{places.described(a)} {op} {places.described(b)}")
 
 
 def inplace(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
@@ -186,7 +186,7 @@ def unary(t: Writes, op: str, a: Abstract) -> Abstract:
         return numbers.unary(t, op, a)
     if isinstance(a, Arr):
         return whole.unary(t, op, a)
-    raise t.refuse(f"{op} of {arrays.described(a)}")
+    raise t.refuse(f"{op} of {places.described(a)}")
 
 
 def compare(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
@@ -194,7 +194,7 @@ def compare(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     if op in ("is", "is not"):
         return _is(t, op, a, b)
     if op in ("in", "not in"):
-        return arrays.contains(t, op, a, b)
+        return lists.contains(t, op, a, b)
     if isinstance(a, Num) and isinstance(b, Num):
         return numbers.compare(t, op, a, b)
     if whole.is_array(a, b):
@@ -202,7 +202,7 @@ def compare(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     if isinstance(a, Known) and isinstance(b, Known) and op in ("==", "!="):
         if isinstance(a.value, str) and isinstance(b.value, str):
             return _answer((a.value == b.value) is (op == "=="))
-    raise t.refuse(f"{arrays.described(a)} {op} {arrays.described(b)}")
+    raise t.refuse(f"{places.described(a)} {op} {places.described(b)}")
 
 
 def _is(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:

@@ -20,20 +20,24 @@ from ....functions.guards import Guards
 from ....ir.typed import Array, Block, Instruction, Literal, Mark, Register, Slot, TypedFunction
 from ....ir.typed.function import Type, Value
 from ....limits import LIMITS
-from . import arrays, calls, numbers, objects
+from . import arrays, calls, exceptions, iterators, lists, numbers, objects, places, results
 from .find import tree_of
 from .flow import Const, Flow, Step, flow_of
+from .steps import RAISED
 from .values import (
+    NOTHING_SAID,
     NUMPY,
     PYTHON,
     Abstract,
     Arr,
+    Errors,
     Expected,
     Inlined,
     Known,
     Leaves,
     Lst,
     Num,
+    Raised,
     Span,
     Tup,
     built,
@@ -75,6 +79,8 @@ class Place(NamedTuple):
         return (*frames, id(self.code.function), self.part, self.step)
 
 
+_ERRORS = 0, ".errors"
+"""Where `Errors` are among the values."""
 State = dict[tuple[int, str], Abstract]
 """Values by the depth of a function and a name."""
 
@@ -152,7 +158,7 @@ class Typer:
         self.state: State = {}
         self.place: Place = None  # type: ignore[assignment]
         self._step = 0
-        self._loaded: dict[Value, Slot] = {}
+        self._held: dict[Slot, Value] = {}
 
     # --- writing --------------------------------------------------------------------------
 
@@ -167,13 +173,61 @@ class Typer:
         """An instruction without a result."""
         self._block.instructions.append(Instruction(op, None, args, what, self.line))
 
-    def mark(self, condition: Value, why: str) -> None:
-        """Leave the slice to the Python function where a condition holds."""
+    def mark(self, condition: Value, why: str, raises: type | None = None) -> None:
+        """Leave the slice to the Python function where a condition holds.
+
+        `raises`: what that would raise; where it is handled, compiled code goes on there.
+        """
         if isinstance(condition, Literal):
             if condition.value:
-                raise Leaves(why)
+                raise Leaves(why, raises)
             return
-        self.do("mark", condition, what=self.mark_number(why))
+        handler = None if raises is None else self._handler()
+        if handler is None:
+            self.do("mark", condition, what=self.mark_number(why))
+        else:
+            self.do("catch", condition, what=self._raised(handler, raises))
+
+    @property
+    def handles(self) -> bool:
+        """Whether some exceptions are handled here."""
+        return self._handler() is not None
+
+    def _handler(self) -> Place | None:
+        """Where it goes on if an exception is raised here; None: that is not compiled."""
+        p = self.place
+        if (p.code.function.__module__ or "").startswith(calls.LIBRARY):
+            return None  # which raises for what it leaves to others
+        frames = [(p.callers, p.code, p.part)]
+        frames += [(p.callers[:k], c.code, c.part) for k, c in enumerate(p.callers)][::-1]
+        for callers, code, part in frames:
+            handler = code.flow.parts[part].handler
+            if handler is not None:
+                return Place(callers, code, handler, 0)
+        return None
+
+    def _raised(self, handler: Place, raises: Any) -> int:
+        """The block where an exception is handled; the names of now are left for it."""
+        at = len(handler.callers), RAISED
+        self.state[at] = Raised(raises)
+        found = self._to(handler)
+        del self.state[at]
+        return found
+
+    def ignores(self, kind: str) -> bool:
+        """Whether what NumPy would warn of is ignored here, whatever was said before the call."""
+        return self.errors.of(kind) == "ignore"
+
+    @property
+    def errors(self) -> Errors:
+        """What the function has said of NumPy's warnings."""
+        found: Errors = self.state.get(_ERRORS, NOTHING_SAID)
+        return found
+
+    def set_errors(self, errors: Errors) -> None:
+        """Say what becomes of NumPy's warnings from now on."""
+        self.state[_ERRORS] = errors
+        self.do("errors", what=(errors.all("ignore"), errors.all("mark")))
 
     def mark_number(self, why: str) -> int:
         """The number of a mark on this line."""
@@ -254,7 +308,8 @@ class Typer:
             live = c.code.flow.live_after(c.part, c.step)
             found += [(depth, n) for n in live if n != c.result]
         depth = len(place.callers)
-        return found + [(depth, n) for n in place.code.flow.live_after(place.part, place.step)]
+        live = place.code.flow.live_after(place.part, place.step)
+        return [_ERRORS, *found, *((depth, n) for n in live)]
 
     def _to(self, place: Place) -> int:
         """The block for a place and the types of now, whose values are left in slots."""
@@ -268,9 +323,9 @@ class Typer:
         for at, values in registers.items():
             for k, v in enumerate(values):
                 slot = Slot(f"{at[1]}.{at[0]}.{k}", v.type)
-                if self._loaded.get(v) != slot:
+                if self._held.get(slot) != v:
                     self.do("store", v, what=slot)
-                    self._loaded[v] = slot
+                    self._held[slot] = v
         return version.index
 
     def _version(self, place: Place, keys: dict[tuple[int, str], Any]) -> _Version:
@@ -301,7 +356,7 @@ class Typer:
 
     def _write(self, version: _Version) -> None:
         self._block = self.made.blocks[version.index]
-        self._loaded = {}
+        self._held = {}
         self.state = {}
         for at, key in version.keys.items():
             self.state[at] = built(key, self._loads(at, key))
@@ -315,7 +370,7 @@ class Typer:
         for k, kind in enumerate(_types_of(key)):
             slot = Slot(f"{at[1]}.{at[0]}.{k}", kind)
             register = self.op("load", kind, what=slot)
-            self._loaded[register] = slot
+            self._held[slot] = register
             yield register
 
     def _go(self, place: Place) -> None:
@@ -335,12 +390,22 @@ class Typer:
                 if not self._take(step):
                     return
             except Leaves as leaves:
-                self.do("leave", what=self.mark_number(leaves.why))
+                self._leaves(leaves.why, leaves.raises)
                 return
             except TraceError as error:
                 if "(line " in str(error):
                     raise
                 raise self.refuse(str(error)) from None
+
+    def _leaves(self, why: str, raises: type | None) -> None:
+        """End this block: an exception is raised, or the slice is left to the function."""
+        handler = None if raises is None else self._handler()
+        if handler is None:
+            self.do("leave", what=self.mark_number(why))
+            return
+        index = self._raised(handler, raises)
+        self.do("jump")
+        self._block.targets = (index,)
 
     # --- steps ----------------------------------------------------------------------------
 
@@ -352,7 +417,7 @@ class Typer:
             return tuple(map(self.value, x))
         found = self.state.get((len(self.place.callers), x))
         if found is None:
-            raise Leaves(f"the name {x} has no value")
+            raise Leaves(f"the name {x} has no value", UnboundLocalError)
         return found
 
     def put(self, name: str | None, value: Abstract) -> None:
@@ -386,7 +451,7 @@ class Typer:
         return self.place.code.flow.parts[self.place.part].targets
 
     def _branch(self, step: Step) -> None:
-        condition = arrays.truth(self, self.value(step.args[0]))
+        condition = places.truth(self, self.value(step.args[0]))
         yes, no = self._targets
         if isinstance(condition, Literal):
             self._go(self._place(yes if condition.value else no))
@@ -398,8 +463,8 @@ class Typer:
 
     def _more(self, step: Step) -> None:
         iterator = self.value(step.args[0])
-        self.made.walks |= not arrays.is_fixed(iterator)
-        condition = arrays.has_more(self, iterator)
+        self.made.walks |= not iterators.is_fixed(iterator)
+        condition = iterators.has_more(self, iterator)
         yes, no = self._targets
         if isinstance(condition, Literal):
             self._go(self._place(yes if condition.value else no))
@@ -411,10 +476,14 @@ class Typer:
     def _leave(self, step: Step) -> None:
         raise Leaves(step.args[0])
 
+    def _raise(self, step: Step) -> None:
+        raised = exceptions.raised(self, self.value(step.args[0]))
+        raise Leaves(f"it raises {raised.__name__}", raised)
+
     def _return(self, step: Step) -> None:
         value = self.value(step.args[0])
         if not self.place.callers:
-            arrays.returned(self, value)
+            results.returned(self, value)
             self.do("return")
             return
         *callers, last = self.place.callers
@@ -467,7 +536,7 @@ class Typer:
     def _bind(self, code: Code, depth: int, call: Inlined) -> None:
         """Give the parameters of a function their values."""
         if not call.function.__module__.startswith(calls.LIBRARY):
-            arrays.kept(self, (*call.args, *call.kwargs.values()))
+            iterators.kept(self, (*call.args, *call.kwargs.values()))
         parameters = _parameters(code, self)
         if len(call.args) > len(code.flow.parameters.posonlyargs + code.flow.parameters.args):
             raise Leaves("a call with too many arguments")
@@ -528,7 +597,7 @@ def _compare(t: Typer, op: str, a: Any, b: Any) -> Abstract:
 
 
 def _not(t: Typer, a: Any) -> Abstract:
-    found = arrays.truth(t, t.value(a))
+    found = places.truth(t, t.value(a))
     if isinstance(found, Literal):
         return Num("bool", "python", Literal(not found.value, "bool"))
     return Num("bool", "python", t.op("not", "bool", found))
@@ -539,7 +608,7 @@ def _unary(t: Typer, op: str, a: Any) -> Abstract:
 
 
 _STEPS: dict[str, Callable[..., Abstract]] = {
-    "copy": lambda t, x: arrays.kept(t, t.value(x)),
+    "copy": lambda t, x: iterators.kept(t, t.value(x)),
     "global": lambda t, name: objects.global_value(t, t.place.code.function, name),
     "module": lambda t, name: objects.module(t, name.value),
     "attribute": lambda t, name, x: objects.attribute(t, t.value(x), name),
@@ -548,16 +617,20 @@ _STEPS: dict[str, Callable[..., Abstract]] = {
     "unary": _unary,
     "compare": _compare,
     "not": _not,
-    "tuple": lambda t, items: Tup(arrays.kept(t, t.value(items))),
-    "list": lambda t, items: arrays.new_list(t, arrays.kept(t, t.value(items))),
-    "append": lambda t, made, x: arrays.append(t, t.value(made), t.value(x)),
+    "tuple": lambda t, items: Tup(iterators.kept(t, t.value(items))),
+    "list": lambda t, items: lists.new_list(t, iterators.kept(t, t.value(items))),
+    "append": lambda t, made, x: lists.append(t, t.value(made), t.value(x)),
     "slice": lambda t, *bounds: Span(*map(t.value, bounds)),
     "item": lambda t, x, index: arrays.item(t, t.value(x), t.value(index)),
     "set item": lambda t, x, i, v: arrays.set_item(t, t.value(x), t.value(i), t.value(v)),
-    "unpack": lambda t, x, n: arrays.unpacked(t, t.value(x), n.value),
+    "unpack": lambda t, x, n: iterators.unpacked(t, t.value(x), n.value),
     "part": lambda t, x, k: t.value(x).items[k.value],
-    "iterator": lambda t, x: arrays.iterator(t, t.value(x)),
-    "next": lambda t, it: arrays.advanced(t, it),
+    "iterator": lambda t, x: iterators.iterator(t, t.value(x)),
+    "next": lambda t, it: iterators.advanced(t, it),
+    "catches": lambda t, x, kinds: exceptions.catches(t, t.value(x), t.value(kinds)),
+    "forget": lambda t, name: t.state.pop((len(t.place.callers), name.value), None),
+    "enter": lambda t, x: exceptions.entered(t, t.value(x)),
+    "exit": lambda t, before: t.set_errors(t.value(before)),
     "round": lambda t: t.do("round", what=t.mark_number("a loop of very many rounds")),
 }
 _ENDS: dict[str, Callable[[Typer, Step], None]] = {
@@ -565,6 +638,7 @@ _ENDS: dict[str, Callable[[Typer, Step], None]] = {
     "branch": Typer._branch,
     "more": Typer._more,
     "leave": Typer._leave,
+    "raise": Typer._raise,
     "return": Typer._return,
 }
 

@@ -126,6 +126,35 @@ class Once(NamedTuple):
     inner: Any
 
 
+class Raised(NamedTuple):
+    """An exception."""
+
+    kind: type
+
+
+class Errors(NamedTuple):
+    """What becomes of what NumPy would warn of, as ``numpy.errstate`` says it: see `ERRORS`.
+
+    Attributes
+    ----------
+    said : tuple of str
+        "ignore"; "mark": the slice is left to the function; "": as it is said outside.
+    """
+
+    said: tuple[str, ...]
+
+    def of(self, kind: str) -> str:
+        """What is said of one kind."""
+        return self.said[ERRORS.index(kind)]
+
+    def all(self, said: str) -> tuple[str, ...]:
+        """The kinds of which that is said."""
+        return tuple(k for k, s in zip(ERRORS, self.said, strict=True) if s == said)
+
+
+ERRORS = ("divide", "over", "under", "invalid")
+"""What NumPy warns of."""
+NOTHING_SAID = Errors(("",) * len(ERRORS))
 ITERATORS = (Along, Through, Counted, Zipped, Once)
 """What is used up: with a name it would be another one each time."""
 Abstract = Any
@@ -185,10 +214,13 @@ def joined(a: Any, b: Any) -> Any:
 
 
 class Leaves(Exception):
-    """Here compiled code leaves the slice to the Python function, always."""
+    """Here compiled code leaves the slice to the Python function, always.
 
-    def __init__(self, why: str) -> None:
-        self.why = why
+    `raises`: what that would raise, for handlers that are compiled.
+    """
+
+    def __init__(self, why: str, raises: type | None = None) -> None:
+        self.why, self.raises = why, raises
 
 
 class Inlined(NamedTuple):
@@ -229,8 +261,25 @@ class Writes(Protocol):
     def do(self, op: str, *args: Value, what: Any = None) -> None:
         """An instruction without a result."""
 
-    def mark(self, condition: Value, why: str) -> None:
-        """Leave the slice to the Python function where a condition holds."""
+    def mark(self, condition: Value, why: str, raises: type | None = None) -> None:
+        """Leave the slice to the Python function where a condition holds.
+
+        `raises`: what that would raise; where it is handled, compiled code goes on there.
+        """
+
+    @property
+    def handles(self) -> bool:
+        """Whether some exceptions are handled here."""
+
+    @property
+    def errors(self) -> Errors:
+        """What the function has said of NumPy's warnings."""
+
+    def set_errors(self, errors: Errors) -> None:
+        """Say what becomes of NumPy's warnings from now on."""
+
+    def ignores(self, kind: str) -> bool:
+        """Whether what NumPy would warn of is ignored here, whatever was said before the call."""
 
     def mark_number(self, why: str) -> int:
         """The number of a mark on this line."""

@@ -1,0 +1,182 @@
+"""Functions of ``math`` that are compiled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from .....ir.typed import Literal
+from .....ir.typed.function import NOTED, Value
+from .....library import of_python
+from .. import arrays, numbers, places, whole
+from ..values import EITHER, PYTHON, Inlined, Leaves, Num, Writes
+from .common import Call, as_float, as_int, exactly, number, python_int
+
+
+def _libm(name: str, count: int = 1) -> Call:
+    """A function of the C library, which raises where it has no value."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+        exactly(t, args, kwargs, count)
+        given = [as_float(t, [x], {}).value for x in args]
+        why = f"math.{name} has no value"
+        outside = _OUTSIDE.get(name) if t.handles else None
+        if outside is not None:  # the processor would note it
+            t.mark(outside(t, *given), why, ValueError)
+        found = numbers.quiet_call(t, name, "float64", *given, loud=outside is not None)
+        ends: Value = Literal(True, "bool")
+        whole: Value = Literal(True, "bool")
+        for x in given:
+            ends = _and(t, ends, numbers.is_finite(t, x))
+            whole = _and(t, whole, t.op("not", "bool", numbers.is_nan(t, x)))
+        odd = t.op("not", "bool", numbers.is_finite(t, found))
+        t.mark(_and(t, numbers.is_nan(t, found), whole), why, ValueError)
+        if name == "pow" and t.handles:  # of zero it raises another one
+            zero = t.op("eq", "bool", given[0], Literal(0.0, "float64"))
+            t.mark(_and(t, _and(t, odd, ends), zero), why, ValueError)
+        t.mark(_and(t, odd, ends), why, OverflowError if name in _GROWS else ValueError)
+        return Num("float64", PYTHON, found)
+
+    return call
+
+
+_GROWS = frozenset("exp exp2 expm1 sinh cosh pow".split())
+"""Those that may be too large for a float; others have no value there."""
+
+
+def _beyond(op: str, limit: float, *, size: bool = False) -> Callable[..., Value]:
+    """Whether a float, or its size, is where a function has no value."""
+
+    def asked(t: Writes, x: Value) -> Value:
+        if size:
+            x = t.op("abs", "float64", x)
+        return t.op(op, "bool", x, Literal(limit, "float64"))
+
+    return asked
+
+
+_OUTSIDE: dict[str, Callable[..., Value]] = {
+    **dict.fromkeys(("log", "log2", "log10"), _beyond("le", 0.0)),
+    "log1p": _beyond("le", -1.0), "acosh": _beyond("lt", 1.0),
+    **dict.fromkeys(("asin", "acos"), _beyond("gt", 1.0, size=True)),
+    "atanh": _beyond("ge", 1.0, size=True),
+    **dict.fromkeys(("sin", "cos", "tan"), _beyond("eq", math.inf, size=True)),
+}  # fmt: skip
+"""Where functions have no value; of others what they give tells."""
+
+
+def _and(t: Writes, a: Value, b: Value) -> Value:
+    for x, y in ((a, b), (b, a)):
+        if isinstance(x, Literal):
+            return y if x.value else x
+    return t.op("and", "bool", a, b)
+
+
+def _math_log(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    exactly(t, args, kwargs, 1, 2)
+    found: Num = _libm("log")(t, args[:1], {})
+    if len(args) == 1:
+        return found
+    return numbers.binary(t, "/", found, _libm("log")(t, args[1:], {}))
+
+
+def _math_sqrt(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    exactly(t, args, kwargs, 1)
+    x = as_float(t, args, {}).value
+    t.mark(t.op("lt", "bool", x, Literal(0.0, "float64")), "math.sqrt has no value", ValueError)
+    noted = NOTED if t.handles else None  # never before that was asked
+    return Num("float64", PYTHON, t.op("sqrt", "float64", x, what=noted))
+
+
+def has_method(t: Writes, x: Num, name: str) -> None:
+    """Leave, where a number has no such method, which a function calls."""
+    if all(hasattr(c, name) for c in arrays.classes(x)):
+        return
+    if x.kind == EITHER:
+        raise t.refuse(f"{name} of a number that is Python's or NumPy's, as it comes")
+    raise Leaves(f"{places.described(x)} has no {name}")
+
+
+def _math_whole(op: str) -> Call:
+    """``math.floor`` and such: of a float an integer."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+        exactly(t, args, kwargs, 1)
+        x = number(t, args[0])
+        if op == "trunc":
+            has_method(t, args[0], "__trunc__")
+        if numbers.kind_of(x.dtype) != "f":
+            if x.kind != PYTHON and x.dtype != "bool":  # it is made a float
+                numbers.marked_beyond(t, x.value, numbers.EXACT)
+            return Num("int64", PYTHON, as_int(t, x))
+        whole = x.value if op == "trunc" else t.op(op, x.dtype, x.value)
+        why = "a float that is no integer"
+        return Num("int64", PYTHON, numbers.to_int(t, whole, "int64", why, raises=True))
+
+    return call
+
+
+def asked(question: Callable[[Any, Value], Value], kind: str, ufunc: Any = None) -> Call:
+    """``isnan`` and such."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        exactly(t, args, kwargs, 1)
+        if ufunc is not None and whole.is_array(*args):
+            return whole.elementwise(t, ufunc, args)
+        x = number(t, args[0])
+        if numbers.kind_of(x.dtype) != "f":
+            x = as_float(t, args, {})
+        return Num("bool", kind, question(t, x.value))
+
+    return call
+
+
+def is_inf(t: Any, x: Value) -> Value:
+    """Whether a float is infinite."""
+    dtype = str(x.type)
+    return t.op("eq", "bool", t.op("abs", dtype, x), Literal(math.inf, dtype))  # type: ignore[no-any-return]
+
+
+def _gcd(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    exactly(t, args, kwargs, 2)
+    return Inlined(of_python.gcd, [python_int(t, x) for x in args], {})
+
+
+def _fabs(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    exactly(t, args, kwargs, 1)
+    return numbers.absolute(t, as_float(t, args, {}))
+
+
+def _copysign(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    exactly(t, args, kwargs, 2)
+    x, y = (as_float(t, [a], {}).value for a in args)
+    return Num("float64", PYTHON, t.op("copysign", "float64", x, y))
+
+
+def _times(factor: float) -> Call:
+    """``math.radians`` and such."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+        exactly(t, args, kwargs, 1)
+        x = as_float(t, args, {}).value
+        return Num("float64", PYTHON, t.op("mul", "float64", x, Literal(factor, "float64")))
+
+    return call
+
+
+ROWS: dict[Any, Call] = {
+    math.log: _math_log, math.sqrt: _math_sqrt, math.fabs: _fabs, math.copysign: _copysign,
+    math.floor: _math_whole("floor"), math.ceil: _math_whole("ceil"),
+    math.trunc: _math_whole("trunc"), math.radians: _times(math.pi / 180),
+    math.degrees: _times(180 / math.pi), math.gcd: _gcd,
+    math.isnan: asked(numbers.is_nan, PYTHON), math.isinf: asked(is_inf, PYTHON),
+    math.isfinite: asked(numbers.is_finite, PYTHON),
+}  # fmt: skip
+"""A row each."""
+_ONE = (
+    "exp log2 log10 log1p expm1 sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
+    "erf erfc exp2 cbrt"
+).split()
+ROWS |= {getattr(math, n): _libm(n) for n in _ONE}
+ROWS |= {getattr(math, n): _libm(n, 2) for n in ("pow", "atan2", "fmod")}

@@ -1,0 +1,286 @@
+"""NumPy's ufuncs, its numbers and what makes arrays, for the compiler."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .....ir.typed import Literal
+from .....ir.typed.function import NOTED, Value
+from .. import arrays, numbers, places, whole
+from ..values import (
+    EITHER,
+    NO_AXES,
+    NUMPY,
+    PYTHON,
+    Abstract,
+    Arr,
+    Known,
+    Lst,
+    Num,
+    Tup,
+    Writes,
+    integer,
+)
+from .common import Call, exactly, number
+from .of_math import asked, is_inf
+
+
+def _operator(op: str, ufunc: Any) -> Call:
+    """A ufunc that an operator stands for."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        exactly(t, args, kwargs, 2)
+        if whole.is_array(*args):
+            return whole.elementwise(t, ufunc, args)
+        a, b = (number(t, x) for x in args)
+        if a.kind != NUMPY and b.kind != NUMPY:  # Python's numbers are NumPy's here
+            a, b = a._replace(kind=NUMPY), b._replace(kind=NUMPY)
+        return (numbers.compare if op in _COMPARISONS else numbers.binary)(t, op, a, b)
+
+    return call
+
+
+_COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+
+
+def _ufunc(ufunc: Any) -> Call:
+    """A ufunc of numbers: NumPy's own loop, for one of them."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        exactly(t, args, kwargs, ufunc.nin)
+        if whole.is_array(*args):
+            return whole.elementwise(t, ufunc, args)
+        given = [number(t, x) for x in args]
+        types = _loop(t, ufunc, given)
+        if ufunc is np.power and numbers.kind_of(types[0]) != "f":  # whose loop may raise
+            return numbers.binary(t, "**", *(x._replace(kind=NUMPY) for x in given))
+        values = [numbers.operand(t, x, dtype) for x, dtype in zip(given, types, strict=False)]
+        own = _NATIVE.get(ufunc.__name__)
+        if ufunc in (np.maximum, np.minimum) and not _second_of_zeros():
+            own = None
+        if own is not None and numbers.kind_of(types[0]) == "f":
+            return Num(types[-1], NUMPY, own(t, types[0], *values))
+        name = "ufunc", ufunc.__name__, *types
+        return Num(types[-1], NUMPY, t.op("ufunc", types[-1], *values, what=t.external(*name)))
+
+    return call
+
+
+def _loop(t: Writes, ufunc: Any, given: list[Num]) -> tuple[str, ...]:
+    """The dtypes of a ufunc's loop."""
+    if all(x.kind == PYTHON for x in given):  # none is weak then
+        several = {numbers.resolved(ufunc, *[np.dtype(x.dtype) for x in given])}
+    else:
+        kinds = [(PYTHON, NUMPY) if x.kind == EITHER else (x.kind,) for x in given]
+        several = set()
+        for chosen in itertools.product(*kinds):
+            those = [x._replace(kind=k) for x, k in zip(given, chosen, strict=True)]
+            weak = {*chosen} != {PYTHON}
+            types = [numbers.as_type(x) if weak else np.dtype(x.dtype) for x in those]
+            several.add(numbers.resolved(ufunc, *types))
+    if len(several) > 1:
+        raise t.refuse("a number that is Python's or NumPy's, as it comes")
+    (found,) = several
+    if not {*found} <= numbers.DTYPES:
+        raise t.refuse(f"numpy.{ufunc.__name__} of {', '.join(found)}")
+    return found
+
+
+@functools.cache
+def _second_of_zeros() -> bool:
+    """Whether NumPy's maximum and minimum of both zeros is the second, as it is on x86."""
+    zeros = np.array([0.0, -0.0])
+    return all(
+        np.signbit(f(a, b)) == np.signbit(b)
+        for f in (np.maximum, np.minimum)
+        for a in zeros
+        for b in zeros
+    )
+
+
+def _maximum(op: str) -> Callable[..., Value]:
+    def native(t: Writes, dtype: str, a: Value, b: Value) -> Value:
+        first = t.op("or", "bool", t.op(op, "bool", a, b), t.op("ne", "bool", a, a))
+        return t.op("select", dtype, first, a, b)
+
+    return native
+
+
+def _sign(t: Writes, dtype: str, x: Value) -> Value:
+    zero = Literal(0.0, dtype)
+    below = t.op("select", dtype, t.op("lt", "bool", x, zero), Literal(-1.0, dtype), x)
+    found = t.op("select", dtype, t.op("gt", "bool", x, zero), Literal(1.0, dtype), below)
+    return t.op("select", dtype, t.op("eq", "bool", x, zero), zero, found)
+
+
+_NATIVE: dict[str, Callable[..., Value]] = {
+    "absolute": lambda t, d, x: t.op("abs", d, x),
+    "fabs": lambda t, d, x: t.op("abs", d, x),
+    "ceil": lambda t, d, x: t.op("ceil", d, x),
+    "floor": lambda t, d, x: t.op("floor", d, x),
+    "rint": lambda t, d, x: t.op("rint", d, x),
+    "trunc": lambda t, d, x: t.op("trunc", d, x),
+    "sqrt": lambda t, d, x: t.op("sqrt", d, x, what=NOTED),
+    "square": lambda t, d, x: t.op("mul", d, x, x, what=NOTED),
+    "negative": lambda t, d, x: t.op("neg", d, x),
+    "copysign": lambda t, d, x, y: t.op("copysign", d, x, y),
+    "maximum": _maximum("gt"),
+    "minimum": _maximum("lt"),
+    "sign": _sign,
+}
+"""Ufuncs of floats that are a few instructions."""
+
+
+def _made(how: str, value: Any = None) -> Call:
+    """``numpy.zeros`` and such."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Arr:
+        names = ["shape", "fill_value", "dtype"] if how == "full" else ["shape", "dtype"]
+        given = dict(zip(names, args, strict=False)) | kwargs
+        if not {*given} <= {*names} or len(args) > len(names) or "shape" not in given:
+            raise t.refuse(f"numpy.{how} with further arguments")
+        filler = given.get("fill_value", value)
+        dtype = _dtype(t, given.get("dtype"), "float64")
+        if how == "full" and "dtype" not in given:
+            dtype = number(t, filler).dtype
+        shape = given["shape"]
+        dims = shape.items if isinstance(shape, Tup) else (shape,)
+        if isinstance(shape, (Lst, Arr)) or not 1 <= len(dims) <= 2:
+            raise t.refuse("an array of more than two axes")
+        return _filled(t, dtype, [places.as_index(t, n) for n in dims], filler)
+
+    return call
+
+
+def _made_like(value: Any = None) -> Call:
+    """``numpy.zeros_like`` and such."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Arr:
+        names = ["a", "fill_value", "dtype"] if value == "full" else ["a", "dtype"]
+        given = dict(zip(names, args, strict=False)) | kwargs
+        like = given.get("a")
+        if not {*given} <= {*names} or len(args) > len(names) or not isinstance(like, Arr):
+            raise t.refuse("an array like another one, with further arguments")
+        dtype = _dtype(t, given.get("dtype"), like.type.dtype)
+        dims = [places.length(t, like, k) for k in range(like.type.ndim)]
+        return _filled(t, dtype, dims, given.get("fill_value", None if value == "full" else value))
+
+    return call
+
+
+def _filled(t: Writes, dtype: str, dims: list[Value], value: Any) -> Arr:
+    if isinstance(value, int):
+        value = integer(value)
+    is_zero = isinstance(value, Num) and value.value == Literal(0, "int64")
+    made = arrays.new(t, dtype, dims, "zeros" if is_zero else "empty")
+    if value is not None and not is_zero:
+        t.do("fill", made.value, numbers.stored(t, number(t, value), dtype))
+    return made
+
+
+def _dtype(t: Writes, x: Abstract | None, default: str) -> str:
+    """The name of a dtype that is said."""
+    if x is None or (isinstance(x, Known) and x.value is None):
+        return default
+    try:
+        found = np.dtype(x.value) if isinstance(x, Known) else None
+    except TypeError:
+        found = None
+    if found is None or found.name not in numbers.DTYPES or not found.isnative:
+        raise t.refuse("a dtype that is not compiled")
+    return found.name
+
+
+def _as_dtype(dtype: str) -> Call:
+    """``numpy.float32(x)`` and such."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+        exactly(t, args, kwargs, 0, 1)
+        x = number(t, args[0]) if args else integer(0)
+        return Num(dtype, NUMPY, numbers.as_numpy(t, x, dtype))
+
+    return call
+
+
+def array(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """``numpy.array`` of numbers: a new array of one axis."""
+    given = dict(zip(["object", "dtype"], args, strict=False)) | kwargs
+    given = {"object" if k == "a" else k: x for k, x in given.items()}
+    x = given.get("object")
+    if not {*given} <= {"object", "dtype"} or len(args) > 2:
+        raise t.refuse("numpy.array with further arguments")
+    if isinstance(x, Arr) and "dtype" not in given:
+        return arrays.copied(t, x)
+    if isinstance(x, Lst) and not x.dtype:  # a loop that has not been gone through
+        return arrays.new(t, _dtype(t, given.get("dtype"), "float64"), [places.ZERO], "empty")
+    if isinstance(x, Lst):
+        dtype = _dtype(t, given.get("dtype"), x.dtype)
+        if dtype != x.dtype:
+            raise t.refuse("an array of another dtype than that of its list")
+        made = arrays.new(t, dtype, [places.length(t, x)], "empty")
+        t.do("copy list", made.value, x.value)
+        return made
+    if isinstance(x, Tup) and x.items and all(isinstance(y, Num) for y in x.items):
+        named = np.result_type(*{np.dtype(y.dtype) for y in x.items}).name
+        dtype = _dtype(t, given.get("dtype"), named)
+        made = arrays.new(t, dtype, [Literal(len(x.items), "int64")], "empty")
+        for k, y in enumerate(x.items):
+            t.do("set element", made.value, Literal(k, "int64"), numbers.stored(t, y, dtype))
+        return made
+    raise t.refuse(f"numpy.array of {places.described(x)}")
+
+
+def _as_array(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """``numpy.asarray``: of an array itself."""
+    if len(args) == 1 and not kwargs and isinstance(args[0], Arr):
+        return args[0]
+    if args and isinstance(args[0], Arr):
+        raise t.refuse("numpy.asarray with a dtype")
+    return array(t, args, kwargs)
+
+
+def _where(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    exactly(t, args, kwargs, 3)
+    condition, a, b = (number(t, x) for x in args)
+    if any(x.kind == EITHER for x in (a, b)) and a.dtype != b.dtype:
+        raise t.refuse("numpy.where of numbers of several types")
+    weak = NUMPY in (a.kind, b.kind)
+    kinds = [_WEAK[x.dtype] if weak and x.kind == PYTHON else np.dtype(x.dtype) for x in (a, b)]
+    dtype = np.result_type(*kinds).name
+    if dtype not in numbers.DTYPES:
+        raise t.refuse(f"numpy.where of {a.dtype} and {b.dtype}")
+    x, y = (numbers.operand(t, z, dtype) for z in (a, b))
+    return Num(dtype, NO_AXES, t.op("select", dtype, numbers.truth(t, condition), x, y))
+
+
+_WEAK: dict[str, Any] = {"bool": False, "int64": 0, "float64": 0.0}
+"""What stands for a number of Python's where types are told."""
+
+
+ROWS: dict[Any, Call] = {
+    np.isnan: asked(numbers.is_nan, NUMPY, np.isnan),
+    np.isinf: asked(is_inf, NUMPY, np.isinf),
+    np.isfinite: asked(numbers.is_finite, NUMPY, np.isfinite),
+    np.zeros: _made("zeros", 0), np.empty: _made("empty"), np.ones: _made("ones", 1),
+    np.full: _made("full"), np.zeros_like: _made_like(0), np.empty_like: _made_like(),
+    np.ones_like: _made_like(1), np.full_like: _made_like("full"),
+    np.array: array, np.asarray: _as_array, np.where: _where,
+}  # fmt: skip
+"""A row each."""
+ROWS |= {getattr(np, d if d != "bool" else "bool_"): _as_dtype(d) for d in numbers.DTYPES}
+_UFUNCS = (
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh "
+    "arcsinh arccosh arctanh cbrt absolute fabs ceil floor rint trunc sqrt square negative "
+    "sign copysign maximum minimum hypot arctan2 power float_power logaddexp fmod"
+).split()
+ROWS |= {getattr(np, name): _ufunc(getattr(np, name)) for name in _UFUNCS}
+_OPERATORS = {
+    "add": "+", "subtract": "-", "multiply": "*", "true_divide": "/", "less": "<",
+    "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!=",
+}  # fmt: skip
+ROWS |= {getattr(np, n): _operator(op, getattr(np, n)) for n, op in _OPERATORS.items()}

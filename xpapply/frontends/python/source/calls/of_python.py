@@ -1,0 +1,188 @@
+"""Functions of Python's own that are compiled."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import numpy as np
+
+from .....ir.typed import Literal
+from .....library import of_python
+from .. import arrays, iterators, lists, numbers, places, whole
+from ..values import (
+    EITHER,
+    NO_AXES,
+    PYTHON,
+    Abstract,
+    Arr,
+    Counted,
+    Inlined,
+    Known,
+    Num,
+    Once,
+    Range,
+    Span,
+    Through,
+    Tup,
+    Writes,
+    Zipped,
+    integer,
+)
+from .common import Call, as_float, as_int, exactly, number, python_int
+from .of_math import has_method
+
+
+def _len(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    exactly(t, args, kwargs, 1)
+    return Num("int64", PYTHON, places.length(t, args[0]))
+
+
+def _abs(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    exactly(t, args, kwargs, 1)
+    if whole.is_array(*args):
+        return whole.elementwise(t, np.absolute, args)
+    return numbers.absolute(t, number(t, args[0]))
+
+
+def _range(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Range:
+    exactly(t, args, kwargs, 1, 2, 3)
+    given = [python_int(t, x) for x in args]
+    if len(given) == 1:
+        given = [integer(0), *given]
+    if len(given) == 2:
+        given.append(integer(1))
+    step = given[2].value
+    if not isinstance(step, Literal):
+        t.mark(t.op("eq", "bool", step, places.ZERO), "a range with step 0", ValueError)
+    return Range(*given)
+
+
+def _enumerate(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Counted:
+    start = kwargs.pop("start", None) or (args[1] if len(args) == 2 else integer(0))
+    exactly(t, args[:1], kwargs, 1)
+    return Counted(iterators.iterator(t, args[0]), python_int(t, start))
+
+
+def _zip(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Zipped:
+    if kwargs or not args:
+        raise t.refuse("zip with further arguments")
+    return Zipped(tuple(iterators.iterator(t, x) for x in args))
+
+
+def _reversed(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
+    exactly(t, args, kwargs, 1)
+    (x,) = args
+    if isinstance(x, Tup):
+        return Through(Tup(x.items[::-1]), 0)
+    if isinstance(x, Arr):
+        back = Span(Known(None), Known(None), integer(-1))
+        return iterators.iterator(t, arrays.item(t, x, back))
+    if isinstance(x, Range) and isinstance(x.step.value, Literal):
+        n, step = places.length(t, x), x.step.value.value
+        less = t.op("sub", "int64", n, Literal(1, "int64"))
+        last = t.op(
+            "add", "int64", x.start.value, t.op("mul", "int64", less, Literal(step, "int64"))
+        )
+        stop = t.op("sub", "int64", x.start.value, Literal(step, "int64"))
+        first, end = (Num("int64", PYTHON, y) for y in (last, stop))
+        return Once(Range(first, end, integer(-step)))
+    raise t.refuse(f"reversed of {places.described(x)}")
+
+
+def _int(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    exactly(t, args, kwargs, 1)
+    x = number(t, args[0])
+    return Num("int64", PYTHON, as_int(t, x))
+
+
+def _bool(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    exactly(t, args, kwargs, 1)
+    return Num("bool", PYTHON, places.truth(t, args[0]))
+
+
+def _round(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    exactly(t, args, kwargs, 1)
+    x = number(t, args[0])
+    has_method(t, args[0], "__round__")
+    if numbers.kind_of(x.dtype) != "f":
+        return Num("int64", PYTHON, as_int(t, x))
+    whole = t.op("rint", x.dtype, x.value)
+    why = "a float that is no integer"
+    return Num("int64", PYTHON, numbers.to_int(t, whole, "int64", why, raises=True))
+
+
+def _divmod(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Tup:
+    exactly(t, args, kwargs, 2)
+    a, b = (number(t, x) for x in args)
+    return Tup((numbers.binary(t, "//", a, b), numbers.binary(t, "%", a, b)))
+
+
+def _pow(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    exactly(t, args, kwargs, 2)
+    return numbers.binary(t, "**", *(number(t, x) for x in args))
+
+
+def _extreme(op: str, of_many: Any) -> Call:
+    """Python's ``max`` or ``min``: the first one that no other is beyond."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if kwargs or not args:
+            raise t.refuse("min or max with further arguments")
+        if len(args) == 1:
+            if not isinstance(args[0], Tup) or not args[0].items:
+                return Inlined(of_many, args, {})
+            args = list(args[0].items)
+        if any(isinstance(x, Num) and x.kind == NO_AXES for x in args):
+            raise t.refuse("min or max of arrays without axes")
+        found, *others = (number(t, x) for x in args)
+        for x in others:
+            if x.dtype != found.dtype:
+                return Inlined(of_many, [Tup(tuple(args))], {})
+            beyond = numbers.compare(t, op, x, found)
+            kind = x.kind if x.kind == found.kind else EITHER
+            value = t.op("select", x.dtype, beyond.value, x.value, found.value)
+            found = Num(x.dtype, kind, value)
+        return found
+
+    return call
+
+
+def _is_python(letters: str) -> Call:
+    """Whether it is a number of Python's own, of such a kind."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+        (x,) = args
+        if isinstance(x, Num) and x.kind == EITHER:
+            raise t.refuse("a sum of numbers that are Python's or NumPy's, as it comes")
+        found = isinstance(x, Num) and x.kind == PYTHON and numbers.kind_of(x.dtype) in letters
+        return Num("bool", PYTHON, Literal(found, "bool"))
+
+    return call
+
+
+def _list(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    exactly(t, args, kwargs, 0, 1)
+    if not args:
+        return lists.new_list(t, ())
+    return Inlined(of_python.listed, args, {})
+
+
+def _tuple(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    exactly(t, args, kwargs, 1)
+    if isinstance(args[0], Tup):
+        return args[0]
+    raise t.refuse(f"a tuple of {places.described(args[0])}")
+
+
+ROWS: dict[Any, Call] = {
+    len: _len, abs: _abs, range: _range, enumerate: _enumerate, zip: _zip, reversed: _reversed,
+    int: _int, float: as_float, bool: _bool, round: _round, divmod: _divmod, pow: _pow,
+    list: _list, tuple: _tuple, max: _extreme(">", of_python.largest),
+    min: _extreme("<", of_python.smallest),
+    builtins.sum: of_python.compensated_total if of_python.COMPENSATES else of_python.total,
+    of_python.is_float: _is_python("f"), of_python.is_int: _is_python("ib"),
+    builtins.any: of_python.any_of, builtins.all: of_python.all_of,
+    builtins.sorted: of_python.in_order,
+}  # fmt: skip
+"""A row each."""

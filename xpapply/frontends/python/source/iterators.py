@@ -1,0 +1,140 @@
+"""Iterators: what a loop goes through."""
+
+from __future__ import annotations
+
+from ....ir.typed import Array, Literal
+from ....ir.typed.function import Value
+from .arrays import item
+from .places import ONE, ZERO, described, length
+from .values import (
+    ITERATORS,
+    NUMPY,
+    PYTHON,
+    Abstract,
+    Along,
+    Arr,
+    Counted,
+    Leaves,
+    Lst,
+    Num,
+    Once,
+    Range,
+    Through,
+    Tup,
+    Writes,
+    Zipped,
+    integer,
+)
+
+
+def unpacked(t: Writes, x: Abstract, count: int) -> Tup:
+    """The parts of a value that is given to several names."""
+    if isinstance(x, Tup):
+        if len(x.items) != count:
+            raise Leaves("a tuple of another length is unpacked", ValueError)
+        return x
+    if isinstance(x, (Arr, Lst)):
+        n = length(t, x)
+        unlike = t.op("ne", "bool", n, Literal(count, "int64"))
+        t.mark(unlike, "it unpacks another number of values", ValueError)
+        return Tup(tuple(item(t, x, integer(k)) for k in range(count)))
+    raise t.refuse(f"it unpacks {described(x)}")
+
+
+def iterator(t: Writes, x: Abstract) -> Abstract:
+    """``iter(x)``."""
+    if isinstance(x, (Arr, Lst)):
+        return Along(x, integer(0))
+    if isinstance(x, Tup):
+        return Through(x, 0)
+    if isinstance(x, (Range, Counted, Zipped, Along, Through)):
+        return x
+    if isinstance(x, Once):
+        return x.inner
+    raise t.refuse(f"it goes through {described(x)}")
+
+
+def is_fixed(it: Abstract) -> bool:
+    """Whether how often an iterator goes on is written in the source."""
+    if isinstance(it, Counted):
+        return is_fixed(it.inner)
+    if isinstance(it, Zipped):
+        return any(map(is_fixed, it.inner))
+    return isinstance(it, Through) or (isinstance(it, Range) and isinstance(it.stop.value, Literal))
+
+
+def has_more(t: Writes, it: Abstract) -> Value:
+    """Whether an iterator has a further element."""
+    if isinstance(it, Along):
+        return t.op("lt", "bool", it.at.value, length(t, it.over))
+    if isinstance(it, Through):
+        return Literal(it.at < len(it.over.items), "bool")
+    if isinstance(it, Range):
+        start, stop, step = (x.value for x in it)
+        if isinstance(step, Literal):
+            return t.op("lt" if step.value > 0 else "gt", "bool", start, stop)
+        up = t.op("gt", "bool", step, ZERO)
+        return t.op(
+            "select", "bool", up, t.op("lt", "bool", start, stop), t.op("gt", "bool", start, stop)
+        )
+    if isinstance(it, Counted):
+        return has_more(t, it.inner)
+    assert isinstance(it, Zipped), it
+    found: Value = Literal(True, "bool")
+    for inner in it.inner:
+        one = has_more(t, inner)
+        if isinstance(one, Literal):
+            if not one.value:
+                return one
+        else:
+            found = one if isinstance(found, Literal) else t.op("and", "bool", found, one)
+    return found
+
+
+def advanced(t: Writes, name: str) -> Abstract:
+    """The next element of the iterator in a variable, which goes on."""
+    value, further = _next(t, t.value(name))
+    t.put(name, further)
+    return value
+
+
+def _next(t: Writes, it: Abstract) -> tuple[Abstract, Abstract]:
+    if isinstance(it, Along):
+        at = it.at.value
+        further = it._replace(at=Num("int64", PYTHON, t.op("add", "int64", at, ONE)))
+        over = it.over
+        if isinstance(over, Lst):
+            if not over.dtype:
+                return integer(0), further  # which is never reached
+            return Num(
+                over.dtype, over.kind, t.op("list item", over.dtype, over.value, at)
+            ), further
+        if over.type.ndim == 1:
+            return Num(
+                over.type.dtype, NUMPY, t.op("element", over.type.dtype, over.value, at)
+            ), further
+        kind = Array(over.type.dtype, over.type.ndim - 1)
+        return Arr(kind, over.own, t.op("row", kind, over.value, at, what=0)), further
+    if isinstance(it, Through):
+        return it.over.items[it.at], it._replace(at=it.at + 1)
+    if isinstance(it, Range):
+        step = it.step.value
+        if not (isinstance(step, Literal) and abs(step.value) == 1):
+            over_ = t.op("overflows", "bool", it.start.value, step, what="add")
+            t.mark(over_, "a range goes beyond 64 bits")
+        start = t.op("add", "int64", it.start.value, step)
+        return it.start, it._replace(start=Num("int64", PYTHON, start))
+    if isinstance(it, Counted):
+        value, inner = _next(t, it.inner)
+        at = t.op("add", "int64", it.at.value, ONE)
+        return Tup((it.at, value)), Counted(inner, Num("int64", PYTHON, at))
+    found = [_next(t, x) for x in it.inner]
+    return Tup(tuple(v for v, _ in found)), Zipped(tuple(x for _, x in found))
+
+
+def kept(t: Writes, x: Abstract) -> Abstract:
+    """A value that gets a name, by which it may be gone through again."""
+    some = x.items if isinstance(x, Tup) else x if type(x) is tuple else (x,)
+    if any(isinstance(y, ITERATORS) for y in some):
+        raise t.refuse("an iterator that is kept")
+    return x

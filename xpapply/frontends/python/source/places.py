@@ -1,0 +1,94 @@
+"""Indices, lengths and truth of values of any kind."""
+
+from __future__ import annotations
+
+from types import FunctionType
+
+from ....ir.typed import Literal
+from ....ir.typed.function import Value
+from . import numbers
+from .values import Abstract, Arr, Known, Lst, Method, Num, Range, Tup, Writes
+
+ZERO = Literal(0, "int64")
+ONE = Literal(1, "int64")
+
+
+def described(x: Abstract) -> str:
+    """A value in words."""
+    if isinstance(x, Num):
+        return f"a number ({x.dtype})"
+    if isinstance(x, Arr):
+        return f"an array ({x.type})"
+    if isinstance(x, Known):
+        value = x.value
+        return "None" if value is None else f"a {type(value).__name__}"
+    return {Lst: "a list", Tup: "a tuple", Method: "a method"}.get(type(x), "an iterator")
+
+
+def as_index(t: Writes, x: Abstract) -> Value:
+    """An integer, as 64 bits."""
+    if not isinstance(x, Num) or numbers.kind_of(x.dtype) not in "iu":
+        raise t.refuse(f"{described(x)} where an integer has to be")
+    if x.dtype == "uint64":
+        raise t.refuse("a number of uint64 where an integer has to be")
+    return numbers.cast(t, x.value, "int64")
+
+
+def within(t: Writes, index: Abstract, length: Value) -> Value:
+    """An index from the beginning; a mark where it is outside."""
+    i = as_index(t, index)
+    why = "an index is out of bounds"
+    if isinstance(i, Literal):
+        if i.value >= 0:
+            t.mark(t.op("ge", "bool", i, length), why, IndexError)
+            return i
+        i = t.op("add", "int64", length, i)
+        t.mark(t.op("lt", "bool", i, ZERO), why, IndexError)
+        return i
+    back = t.op("add", "int64", i, length)
+    i = t.op("select", "int64", t.op("lt", "bool", i, ZERO), back, i)
+    low, high = t.op("lt", "bool", i, ZERO), t.op("ge", "bool", i, length)
+    t.mark(t.op("or", "bool", low, high), why, IndexError)
+    return i
+
+
+def length(t: Writes, x: Abstract, axis: int = 0) -> Value:
+    """How many elements there are, along an axis."""
+    if isinstance(x, Arr):
+        return t.op("length", "int64", x.value, what=axis)
+    if isinstance(x, Lst):
+        return t.op("list length", "int64", x.value)
+    if isinstance(x, Tup):
+        return Literal(len(x.items), "int64")
+    if isinstance(x, Range):
+        return _range_length(t, x)
+    raise t.refuse(f"the length of {described(x)}")
+
+
+def _range_length(t: Writes, r: Range) -> Value:
+    start, stop, step = (x.value for x in r)
+    if not isinstance(step, Literal):
+        raise t.refuse("the length of a range whose step is computed")
+    up = step.value > 0
+    span = t.op("sub", "int64", stop, start) if up else t.op("sub", "int64", start, stop)
+    size = abs(step.value)
+    count = t.op(
+        "div",
+        "int64",
+        t.op("add", "int64", span, Literal(size - 1, "int64")),
+        Literal(size, "int64"),
+    )
+    return t.op("select", "int64", t.op("gt", "bool", span, ZERO), count, ZERO)
+
+
+def truth(t: Writes, x: Abstract) -> Value:
+    """Whether a value is true."""
+    if isinstance(x, Num):
+        return numbers.truth(t, x)
+    if isinstance(x, Tup):
+        return Literal(bool(x.items), "bool")
+    if isinstance(x, Known) and (x.value is None or isinstance(x.value, (str, FunctionType))):
+        return Literal(bool(x.value), "bool")
+    if isinstance(x, Lst):
+        return t.op("ne", "bool", t.op("list length", "int64", x.value), Literal(0, "int64"))
+    raise t.refuse(f"the truth of {described(x)}")

@@ -1,0 +1,73 @@
+"""Results: what a function returns goes where the first slice says that results go."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....ir.typed import Literal
+from . import numbers
+from .places import ZERO, length
+from .values import Abstract, Arr, Leaves, Lst, Num, Tup, Writes
+
+
+def returned(t: Writes, value: Abstract) -> None:
+    """Put what the function returns where its results are, if it is known what they are like."""
+    if t.expected is None:
+        return
+    if len(t.expected) == 1:
+        _put(t, 0, value)
+        return
+    if not isinstance(value, Tup) or len(value.items) != len(t.expected):
+        raise _other()
+    for k, x in enumerate(value.items):
+        _put(t, k, x)
+
+
+def _other() -> Exception:
+    return Leaves("a result of another kind than that of the first slice")
+
+
+def _put(t: Writes, k: int, value: Abstract) -> None:
+    assert t.expected is not None
+    dtype, shape = t.expected[k]
+    if isinstance(value, Tup):
+        numbers_ = _flat(value, shape)
+        for i, x in enumerate(numbers_):
+            t.do("put", Literal(i, "int64"), numbers.stored(t, x, dtype), what=k)
+        return
+    if isinstance(value, Num):
+        if shape:
+            raise _other()
+        t.do("put", ZERO, numbers.stored(t, value, dtype), what=k)
+        return
+    if isinstance(value, Lst) and len(shape) == 1:
+        if not value.dtype:
+            raise _other()
+        same = value.dtype
+    elif isinstance(value, Arr) and value.type.ndim == len(shape):
+        same = value.type.dtype
+    else:
+        raise _other()
+    if same != dtype:
+        if not np.can_cast(same, dtype, "safe"):
+            raise t.refuse(f"results of {same} and of {dtype}")
+    for axis in range(len(shape)):
+        n = length(t, value, axis)
+        unlike = t.op("ne", "bool", n, t.op("expected", "int64", what=(k, axis)))
+        t.mark(unlike, "a result of another shape than that of the first slice")
+    t.do("put list" if isinstance(value, Lst) else "put array", value.value, what=(k, same))
+
+
+def _flat(value: Tup, shape: tuple[int, ...]) -> list[Num]:
+    """The numbers of a tuple of a shape, which may be of tuples."""
+    if not shape or len(value.items) != shape[0]:
+        raise _other()
+    found: list[Num] = []
+    for x in value.items:
+        if isinstance(x, Num) and len(shape) == 1:
+            found.append(x)
+        elif isinstance(x, Tup):
+            found += _flat(x, shape[1:])
+        else:
+            raise _other()
+    return found

@@ -1,0 +1,343 @@
+"""A function's statements as steps."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from .steps import RAISED, Const, Operand, Writer
+
+BINARY = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
+    ast.Pow: "**", ast.LShift: "<<", ast.RShift: ">>", ast.BitAnd: "&", ast.BitOr: "|",
+    ast.BitXor: "^", ast.MatMult: "@",
+}  # fmt: skip
+"""Operators of two operands."""
+
+
+class _Loop(NamedTuple):
+    """Where a loop goes on, where it ends, and what has to be left until then."""
+
+    head: int
+    after: int
+    around: int
+
+
+class _Around(NamedTuple):
+    """What is done however statements are left, and what handles an exception of that."""
+
+    leave: Callable[[], None]
+    handler: int | None
+
+
+class Statements(Writer):
+    """Writes statements; a class that extends it has what writes expressions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._loops: list[_Loop] = []
+        self._around: list[_Around] = []
+        self._exceptions: list[str] = []
+
+    def expression(self, e: ast.expr) -> Operand:
+        """Where the value of an expression is."""
+        raise NotImplementedError
+
+    def branch(self, test: ast.expr, yes: int, no: int) -> None:
+        """Go on at one of two places."""
+        raise NotImplementedError
+
+    def index(self, e: ast.expr) -> Operand:
+        """An index: with slices."""
+        raise NotImplementedError
+
+    def _name(self, name: str, line: int) -> Operand:
+        raise NotImplementedError
+
+    def _renamed_name(self, name: str) -> str:
+        raise NotImplementedError
+
+    def body(self, statements: Sequence[ast.stmt]) -> None:
+        for s in statements:
+            if not self._open:  # what is never reached
+                return
+            method = getattr(self, f"_{type(s).__name__}", None)
+            if method is None:
+                raise self._refuse(_STATEMENTS.get(type(s).__name__, type(s).__name__), s)
+            method(s)
+
+    def _Pass(self, s: ast.Pass) -> None:
+        pass
+
+    def _Expr(self, s: ast.Expr) -> None:
+        if not isinstance(s.value, ast.Constant):
+            self.expression(s.value)
+
+    def _Assign(self, s: ast.Assign) -> None:
+        value = self.expression(s.value)
+        for target in s.targets:
+            self.assign(target, value)
+
+    def _AnnAssign(self, s: ast.AnnAssign) -> None:
+        if s.value is not None:
+            self.assign(s.target, self.expression(s.value))
+
+    def _AugAssign(self, s: ast.AugAssign) -> None:
+        op = BINARY[type(s.op)]
+        if isinstance(s.target, ast.Name):
+            before = self._name(s.target.id, s.lineno)
+            value = self._step("inplace", s.lineno, op, before, self.expression(s.value))
+            self.assign(s.target, value)
+        elif isinstance(s.target, ast.Subscript):
+            holder = self.expression(s.target.value)
+            index = self.index(s.target.slice)
+            before = self._step("item", s.lineno, holder, index)
+            value = self._step("inplace", s.lineno, op, before, self.expression(s.value))
+            self._do("set item", s.lineno, holder, index, value)
+        else:
+            raise self._refuse("it sets attributes", s)
+
+    def assign(self, target: ast.expr, value: Operand) -> None:
+        """Give a value to a name, to several, or to an element."""
+        line = target.lineno
+        if isinstance(target, ast.Name):
+            self._step("copy", line, value, to=self._renamed_name(target.id))
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            if any(isinstance(t, ast.Starred) for t in target.elts):
+                raise self._refuse("it unpacks into a starred name", target)
+            count = len(target.elts)
+            held = self._step("unpack", line, value, Const(count))
+            for k, t in enumerate(target.elts):
+                self.assign(t, self._step("part", line, held, Const(k)))
+        elif isinstance(target, ast.Subscript):
+            holder = self.expression(target.value)
+            self._do("set item", line, holder, self.index(target.slice), value)
+        else:
+            raise self._refuse("it sets attributes", target)
+
+    def _Return(self, s: ast.Return) -> None:
+        value = Const(None) if s.value is None else self.expression(s.value)
+        if self._around and not isinstance(value, Const):
+            value = self._step("copy", s.lineno, value)
+        self._left(0, lambda: self._end("return", s.lineno, value))
+
+    def _If(self, s: ast.If) -> None:
+        yes, no, after = self._part(), self._part(), self._part()
+        self.branch(s.test, yes, no)
+        for at, statements in ((yes, s.body), (no, s.orelse)):
+            self._here = at
+            self.body(statements)
+            self._jump(after)
+        self._here = after
+
+    def _While(self, s: ast.While) -> None:
+        head, inside, done, after = (self._part() for _ in range(4))
+        self._jump(head)
+        self._here = head
+        self._do("round", s.lineno)
+        self.branch(s.test, inside, done)
+        self._looped(s, inside, head, done, after)
+
+    def _For(self, s: ast.For) -> None:
+        iterator = self._step("iterator", s.lineno, self.expression(s.iter))
+        head, inside, done, after = (self._part() for _ in range(4))
+        self._jump(head)
+        self._here = head
+        self._end("more", s.lineno, iterator, to=(inside, done))
+        self._here = inside
+        self.assign(s.target, self._step("next", s.lineno, iterator))
+        self._looped(s, inside, head, done, after)
+
+    def _looped(
+        self, s: ast.While | ast.For, inside: int, head: int, done: int, after: int
+    ) -> None:
+        self._here = inside
+        self._loops.append(_Loop(head, after, len(self._around)))
+        self.body(s.body)
+        self._loops.pop()
+        self._jump(head)
+        self._here = done
+        self.body(s.orelse)
+        self._jump(after)
+        self._here = after
+
+    def _Break(self, s: ast.Break) -> None:
+        loop = self._loops[-1]
+        self._left(loop.around, lambda: self._jump(loop.after))
+
+    def _Continue(self, s: ast.Continue) -> None:
+        loop = self._loops[-1]
+        self._left(loop.around, lambda: self._jump(loop.head))
+
+    def _Raise(self, s: ast.Raise) -> None:
+        if s.exc is None:
+            self._raised_again(s.lineno)
+        elif isinstance(s.exc, ast.Call):
+            self._raised(s.exc.func, s.exc.args, s.exc.keywords, s.cause, s)
+        else:
+            self._raised(s.exc, [], [], s.cause, s)
+
+    def _raised_again(self, line: int) -> None:
+        if self._exceptions:
+            self._end("raise", line, self._exceptions[-1])
+        else:  # what its caller handles
+            self._end("leave", line, "it raises what is handled elsewhere")
+
+    def _raised(
+        self,
+        what: ast.expr,
+        args: Sequence[ast.expr],
+        keywords: Sequence[ast.keyword],
+        cause: ast.expr | None,
+        s: ast.stmt,
+    ) -> None:
+        """An exception: what is said of it is not computed, where that does nothing else."""
+        said = [*args, *([] if cause is None else [cause])]
+        if keywords or not all(map(_is_plain, said)):
+            self._end("leave", s.lineno, "it raises")
+            return
+        raised = self.expression(what)
+        for n in (n for x in said for n in ast.walk(x)):
+            if isinstance(n, ast.Name):  # that it has a value
+                self._step("copy", s.lineno, self._name(n.id, s.lineno))
+        self._end("raise", s.lineno, raised)
+
+    def _Assert(self, s: ast.Assert) -> None:
+        if not __debug__:
+            return
+        good, bad = self._part(), self._part()
+        self.branch(s.test, good, bad)
+        self._here = bad
+        if s.msg is None or _is_plain(s.msg):
+            self._end("raise", s.lineno, Const(AssertionError))
+        else:
+            self._end("leave", s.lineno, "an assertion fails")
+        self._here = good
+
+    # --- exceptions -----------------------------------------------------------------------
+
+    def _under(self, handler: int | None) -> None:
+        """Go on in a part of which a handler catches the exceptions."""
+        self._handler = handler
+        part = self._part()
+        self._jump(part)
+        self._here = part
+
+    def _left(self, depth: int, go: Callable[[], None]) -> None:
+        """Do what is around the statements, down to a depth, and go on elsewhere."""
+        around, handler = list(self._around), self._handler
+        while len(self._around) > depth:
+            last = self._around.pop()
+            self._under(last.handler)
+            last.leave()
+        go()
+        self._around, self._handler = around, handler
+
+    def _guarded(self, inside: Callable[[], None], leave: Callable[[], None], line: int) -> None:
+        """``try: inside() finally: leave()``."""
+        outer = self._handler
+        failed = self._part()
+        self._around.append(_Around(leave, outer))
+        self._under(failed)
+        inside()
+        self._around.pop()
+        self._under(outer)
+        leave()
+        after = self._part()
+        self._jump(after)
+        self._here = failed
+        self._exceptions.append(self._step("copy", line, RAISED))
+        leave()
+        self._end("raise", line, self._exceptions.pop())
+        self._here = after
+
+    def _Try(self, s: ast.Try) -> None:
+        if s.finalbody:
+            self._guarded(lambda: self._handled(s), lambda: self.body(s.finalbody), s.lineno)
+        else:
+            self._handled(s)
+
+    def _handled(self, s: ast.Try) -> None:
+        """A try statement, but for its finally."""
+        if not s.handlers:
+            self.body(s.body)
+            return
+        outer, after, caught = self._handler, self._part(), self._part()
+        self._under(caught)
+        self.body(s.body)
+        self._under(outer)
+        self.body(s.orelse)
+        self._jump(after)
+        self._here = caught
+        held = self._step("copy", s.lineno, RAISED)
+        for h in s.handlers:
+            this, other = self._part(), self._part()
+            if h.type is None:
+                self._jump(this)
+            else:
+                kind = self.expression(h.type)
+                answer = self._step("catches", h.lineno, held, kind)
+                self._end("branch", h.lineno, answer, to=(this, other))
+            self._here = this
+            self._exceptions.append(held)
+            if h.name is not None:
+                self._step("copy", h.lineno, held, to=self._renamed_name(h.name))
+            self.body(h.body)
+            if h.name is not None:
+                self._do("forget", h.lineno, Const(self._renamed_name(h.name)))
+            self._exceptions.pop()
+            self._jump(after)
+            self._here = other
+        self._end("raise", s.lineno, held)
+        self._here = after
+
+    def _With(self, s: ast.With) -> None:
+        self._within(list(s.items), s)
+
+    def _within(self, items: list[ast.withitem], s: ast.With) -> None:
+        if not items:
+            self.body(s.body)
+            return
+        if items[0].optional_vars is not None:
+            raise self._refuse("a with statement that names something", s)
+        manager = self.expression(items[0].context_expr)
+        before = self._step("enter", s.lineno, manager)
+        self._guarded(
+            lambda: self._within(items[1:], s),
+            lambda: self._do("exit", s.lineno, before),
+            s.lineno,
+        )
+
+    def _ImportFrom(self, s: ast.ImportFrom) -> None:
+        if s.level or s.module is None:
+            raise self._refuse("it imports from its own package", s)
+        for alias in s.names:
+            if alias.name == "*":
+                raise self._refuse("it imports all names of a module", s)
+            module = self._step("module", s.lineno, Const(s.module))
+            name = alias.asname or alias.name
+            self._step("attribute", s.lineno, alias.name, module, to=self._renamed_name(name))
+
+    def _Import(self, s: ast.Import) -> None:
+        for alias in s.names:
+            name = alias.name if alias.asname else alias.name.partition(".")[0]
+            known = alias.asname or name
+            self._step("module", s.lineno, Const(name), to=self._renamed_name(known))
+
+
+def _is_plain(e: ast.expr) -> bool:
+    """Whether a value that nobody looks at need not be computed."""
+    if isinstance(e, ast.JoinedStr):
+        return all(map(_is_plain, e.values))
+    if isinstance(e, ast.FormattedValue):
+        return e.format_spec is None and _is_plain(e.value)
+    return isinstance(e, (ast.Constant, ast.Name))
+
+
+_STATEMENTS = {
+    "Delete": "it deletes something", "Global": "it writes a global",
+    "Nonlocal": "it writes a variable of an enclosing function", "Match": "a match statement",
+    "FunctionDef": "it defines a function", "ClassDef": "it defines a class",
+    "AsyncFor": "an asynchronous loop", "TryStar": "except*",
+}  # fmt: skip

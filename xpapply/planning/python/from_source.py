@@ -1,0 +1,118 @@
+"""Functions with loops, compiled from their source: when that pays, and why it is not done."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ... import config
+from ...errors import TraceError
+from ...frontends.python.run.account import Begun
+from ...functions.cache import FunctionCache
+from ...limits import LIMITS
+from ...runtime.budget import Budget
+from . import running
+from .applied import Applied
+from .running import SOURCE, Refused
+from .traced import TracedFunction
+
+if TYPE_CHECKING:
+    from .typed_loop import TypedLoop
+
+
+def compiled(
+    what: Applied,
+    known: FunctionCache,
+    key: Hashable,
+    begun: Begun | None,
+    seconds: float | None,
+    traced: TracedFunction | Refused | None = None,
+) -> TypedLoop | None:
+    """`f` compiled from its source, where it has loops and that pays now; remembered as `key`.
+
+    `seconds`: what a slice takes in the loop; None: that is not known yet. `traced`: what a trace
+    is like, if there is one. Functions of whole arrays run in blocks, if their trace does well.
+    """
+    now = config.current()
+    engine = now.engine
+    if key is None or engine not in ("", "cpu") or running.why_not_compiled():
+        return None
+    from . import typed_loop
+
+    tried = known.traced.get((SOURCE, key))
+    if isinstance(tried, Refused) and tried.unchanged(what.f):
+        return None
+    well = isinstance(traced, TracedFunction) and traced.record.does_well
+    if isinstance(traced, TracedFunction) and well and seconds is not None and not engine:
+        took = traced.record.expected(what.slices)
+        if took is not None and LIMITS.typed_gain * took < what.slices * seconds:
+            return None
+    if isinstance(tried, typed_loop.TypedLoop) and tried.unchanged(what.f):
+        if well and not engine:
+            return None
+        known.traced[key] = tried
+        return tried
+    cost = LIMITS.typed_worth * typed_loop.price(what.f)
+    if cost == math.inf:
+        return None
+    wanted = bool(engine) or now.fallback == "raise"  # nobody wants the loop, however short it is
+    if wanted:
+        cost = 0.0
+    if seconds is not None and what.slices * seconds < cost:
+        if not isinstance(tried, Budget):
+            tried = known.traced[SOURCE, key] = Budget(cost, LIMITS.typed_waits)
+        if tried.spend(what.slices * seconds):
+            return None
+    rows = what.rows()
+    if not isinstance(rows.like, np.ndarray) or what.why_not() is not None:
+        return None
+    slice0 = what.slice_at((0,) * len(rows.batch))
+    try:
+        if seconds is None:  # nobody has called it yet
+            begun = typed_loop.tried(what.f, what.arguments, slice0)
+            if what.slices * begun.seconds < cost:
+                known.traced[SOURCE, key] = Budget(cost, LIMITS.typed_waits)
+                return None
+        found = typed_loop.made(what.f, what.arguments, slice0, begun)
+    except TraceError as error:
+        known.traced[SOURCE, key] = Refused(str(error), error.unchanged or running.always)
+        return None
+    except Exception as error:
+        if seconds is not None:
+            raise
+        known.traced[SOURCE, key] = Refused(f"it raises {type(error).__name__}: {error}")
+        return None
+    cost = LIMITS.typed_worth * found.compiling
+    if not wanted and what.slices * found.seconds < cost:  # it is longer than it looked
+        known.traced[SOURCE, key] = Budget(cost, LIMITS.typed_waits)
+        return None
+    if not (found.is_best or engine) and (well or traced is None):
+        running.remember(known, (SOURCE, key), found)
+        return None
+    running.remember(known, key, found)
+    return found
+
+
+def why_not(what: Applied, known: FunctionCache, key: Hashable) -> str:
+    """Why a function that has loops is not compiled, or not yet; "": there is nothing to say."""
+    if key is None or not isinstance(what.rows().like, np.ndarray):
+        return ""
+    if off := running.why_not_compiled():
+        return f"not compiled: {off}"
+    tried = known.traced.get((SOURCE, key))
+    if isinstance(tried, Budget):
+        from . import typed_loop
+
+        try:
+            typed_loop.read(what.f, what.arguments, what.slice_at((0,) * len(what.rows().batch)))
+        except TraceError as error:
+            tried = Refused(str(error), error.unchanged or running.always)
+            known.traced[SOURCE, key] = tried
+        else:
+            return running.awaited(known, key).replace(", if it can be,", "")
+    if isinstance(tried, Refused) and tried.unchanged(what.f):
+        return f"not compiled: {tried.why}"
+    return ""
