@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from xpapply.library import of_numpy, of_python
+from xpapply.library import of_making, of_numpy, of_order, of_python, of_series
 
 RNG = np.random.default_rng(0)
 
@@ -21,7 +21,8 @@ def test_of_numpy(n, dtype):
     v = RNG.standard_normal(n).astype(dtype)
     for mine, theirs in (
         (of_numpy.mean, np.mean), (of_numpy.variance, np.var), (of_numpy.deviation, np.std),
-        (of_numpy.median, np.median), (of_numpy.in_order, np.sort), (of_numpy.cumulated, np.cumsum),
+        (of_numpy.median, np.median), (of_numpy.in_order, np.sort),
+        (lambda v: of_numpy.cumulated(v, v.dtype), np.cumsum),
         (of_numpy.differences, np.diff), (of_numpy.argmax, np.argmax), (of_numpy.argmin, np.argmin),
         (of_numpy.any_true, np.any), (of_numpy.all_true, np.all),
         (of_numpy.places, np.flatnonzero),
@@ -50,8 +51,6 @@ def test_places_and_tables():
         assert of_numpy.interpolated(x, xs, ys) == np.interp(x, xs, ys)
         for side in ("left", "right"):
             assert of_numpy.searched(xs, x, side == "right") == np.searchsorted(xs, x, side)
-    assert same(of_numpy.steps(2, 7), np.arange(2, 7))
-    assert same(of_numpy.steps(7, 2), np.arange(7, 2))
 
 
 def test_of_python():
@@ -65,3 +64,71 @@ def test_of_python():
     assert of_python.gcd(-12, 18) == math.gcd(-12, 18)
     assert of_python.larger(1, 2.0) == 2.0
     assert of_python.smaller(1, 2.0) == 1
+
+
+@pytest.mark.parametrize("n", [2, 7, 12, 40, 300])
+def test_of_order(n):
+    v = RNG.standard_normal(n)
+    v[n // 2 :: 9] = np.nan
+    few = np.round(RNG.standard_normal(n) * 2)
+    assert same(of_order.places_in_order(few, True), np.argsort(few, kind="stable"))
+    for q in (0.0, 0.1, 1 / 3, 0.5, 1.0):
+        assert same(of_order.quantile(v, q), np.quantile(v, q))
+        assert same(of_order.percentile(few + 0.5, 100 * q), np.percentile(few + 0.5, 100 * q))
+    qs = np.array([0.25, 0.5, 0.9])
+    assert same(of_order.quantiles(few + 1 / 3, qs), np.quantile(few + 1 / 3, qs))
+    assert same(of_order.percentiles(few + 1 / 3, 100 * qs), np.percentile(few + 1 / 3, 100 * qs))
+    assert same(of_order.unlike(few + 0.5), np.unique(few + 0.5))
+    mine, theirs = of_order.unlike_counted(few + 0.5), np.unique(few + 0.5, return_counts=True)
+    assert all(map(same, mine, theirs))
+    places = np.abs(few).astype(int)
+    assert same(of_order.counted(places, 3), np.bincount(places, minlength=3))
+    assert same(of_order.weighed(places, v), np.bincount(places, v))
+    edges = np.array([-3.0, -1.0, 0.5, 0.5, 2.0])
+    for mine, theirs in (
+        (of_order.histogram(v, 7, -1, 2), np.histogram(v, 7, (-1, 2))),
+        (of_order.histogram_of_all(few, 4), np.histogram(few, 4)),
+        (of_order.histogram_of_edges(v, edges), np.histogram(v, edges)),
+    ):
+        assert all(map(same, mine, theirs))
+    assert same(of_order.all_in_bins(few, edges), np.digitize(few, edges))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("n", [2, 7, 12, 40, 300])
+def test_of_series(n, dtype):
+    v = RNG.standard_normal(n).astype(dtype)
+    w = RNG.standard_normal(5).astype(dtype)
+    assert same(of_series.inner(v, v[::-1]), np.dot(v, v[::-1]))
+    for mode in ("full", "same", "valid"):
+        assert same(of_series.convolved(v, w, mode), np.convolve(v, w, mode))
+        assert same(of_series.correlated(v, v, mode), np.correlate(v, v, mode))
+    assert same(of_series.slopes(v), np.gradient(v))
+    assert same(of_series.rounded(v, 2), np.round(v, 2))
+    v[::3] = np.nan
+    for mine, theirs in (
+        (of_series.nan_sum, np.nansum), (of_series.nan_mean, np.nanmean),
+        (of_series.nan_deviation, np.nanstd), (of_series.nan_max, np.nanmax),
+        (of_series.nan_min, np.nanmin), (of_series.nan_median, np.nanmedian),
+        (of_series.accumulated_max, np.maximum.accumulate),
+        (of_series.accumulated_min, np.minimum.accumulate),
+    ):  # fmt: skip
+        assert same(mine(v), theirs(v)), theirs
+    assert of_series.close(1.0, 1.0 + 1e-6) == np.isclose(1.0, 1.0 + 1e-6)
+
+
+def test_of_making():
+    v = RNG.standard_normal(7)
+    for mine, theirs in (
+        (of_making.spaced(0.1, 2, 9), np.linspace(0.1, 2, 9)),
+        (of_making.spaced(1, 1, 4), np.linspace(1, 1, 4)),
+        (of_making.spaced(0, 3, 4, False), np.linspace(0, 3, 4, endpoint=False)),
+        (of_making.stepped(0, 1, 0.1), np.arange(0, 1, 0.1)),
+        (of_making.steps(7, -2, -2), np.arange(7, -2, -2)),
+        (of_making.steps(7, 2, 1), np.arange(7, 2)),
+        (of_making.rolled(v, -3), np.roll(v, -3)), (of_making.tiled(v, 2), np.tile(v, 2)),
+        (of_making.repeated(v, 2), np.repeat(v, 2)), (of_making.outer(v, v), np.outer(v, v)),
+        (of_making.inserted(v, 2, 1.5), np.insert(v, 2, 1.5)),
+        (of_making.without(v, -1), np.delete(v, -1)),
+    ):  # fmt: skip
+        assert same(mine, theirs)

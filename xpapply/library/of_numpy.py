@@ -10,14 +10,19 @@ from typing import Any
 import numpy as np
 
 
+def added(v: Any) -> Any:
+    """The sum of floats, and of integers as floats; the compiler calls NumPy's loop."""
+    return np.add.reduce(v, dtype=v.dtype if v.dtype.kind == "f" else np.float64)
+
+
 def mean(v: Any) -> Any:
-    """``v.mean()`` of floats."""
-    return np.add.reduce(v) / len(v)
+    """``v.mean()``."""
+    return added(v) / len(v)
 
 
 def variance(v: Any, ddof: int = 0) -> Any:
-    """``v.var(ddof=ddof)`` of floats."""
-    x = v - np.add.reduce(v) / len(v)
+    """``v.var(ddof=ddof)``."""
+    x = v - added(v) / len(v)
     n = len(v) - ddof
     if n <= 0:
         raise ValueError
@@ -25,12 +30,13 @@ def variance(v: Any, ddof: int = 0) -> Any:
 
 
 def deviation(v: Any, ddof: int = 0) -> Any:
-    """``v.std(ddof=ddof)`` of floats."""
-    x = v - np.add.reduce(v) / len(v)
-    n = len(v) - ddof
-    if n <= 0:
-        raise ValueError
-    return np.sqrt(np.add.reduce(x * x) / n)
+    """``v.std(ddof=ddof)``."""
+    return np.sqrt(variance(v, ddof))
+
+
+def spread(v: Any) -> Any:
+    """``np.ptp(v)``."""
+    return np.maximum.reduce(v) - np.minimum.reduce(v)
 
 
 def argmax(v: Any) -> Any:
@@ -61,14 +67,21 @@ def argmin(v: Any) -> Any:
     return np.int64(at)
 
 
-def cumulated(v: Any) -> Any:
-    """``v.cumsum()`` of floats: one after the other."""
-    out = np.empty_like(v)
-    total = v[0]
-    out[0] = total
+def cumulated(v: Any, dtype: Any) -> Any:
+    """``v.cumsum()``, in the type of its sum: one after the other."""
+    out = np.empty(len(v), dtype)
+    out[0] = v[0]
     for k in range(1, len(v)):
-        total = total + v[k]
-        out[k] = total
+        out[k] = out[k - 1] + v[k]
+    return out
+
+
+def multiplied(v: Any, dtype: Any) -> Any:
+    """``v.cumprod()``."""
+    out = np.empty(len(v), dtype)
+    out[0] = v[0]
+    for k in range(1, len(v)):
+        out[k] = out[k - 1] * v[k]
     return out
 
 
@@ -128,7 +141,7 @@ def in_order(v: Any) -> Any:
 
 
 def median(v: Any) -> Any:
-    """``np.median(v)`` of floats."""
+    """``np.median(v)``."""
     x = in_order(v)
     n = len(x)
     if n == 0:
@@ -137,8 +150,8 @@ def median(v: Any) -> Any:
     if last != last:
         return last
     if n % 2 == 1:
-        return np.add.reduce(x[n // 2 : n // 2 + 1]) / 1
-    return np.add.reduce(x[n // 2 - 1 : n // 2 + 1]) / 2
+        return added(x[n // 2 : n // 2 + 1]) / 1
+    return added(x[n // 2 - 1 : n // 2 + 1]) / 2
 
 
 def any_true(v: Any) -> Any:
@@ -168,6 +181,11 @@ def places(v: Any) -> Any:
     return out[:n]
 
 
+def nonzero(v: Any) -> Any:
+    """``np.nonzero(v)`` of one axis."""
+    return (places(v),)
+
+
 def count(v: Any) -> Any:
     """``np.count_nonzero(v)``."""
     n = 0
@@ -175,17 +193,6 @@ def count(v: Any) -> Any:
         if x:
             n += 1
     return n
-
-
-def steps(start: int, stop: int) -> Any:
-    """``np.arange(start, stop)`` of integers."""
-    n = stop - start
-    if n < 0:
-        n = 0
-    out = np.empty(n, np.int64)
-    for k in range(n):
-        out[k] = start + k
-    return out
 
 
 def searched(a: Any, x: Any, right: bool) -> Any:
@@ -226,3 +233,11 @@ def interpolated(x: Any, xp: Any, fp: Any) -> Any:
     if found != found:
         raise ValueError
     return found
+
+
+def all_interpolated(x: Any, xp: Any, fp: Any) -> Any:
+    """``np.interp(x, xp, fp)`` of an array that is shorter than the table, or not; NaN raises."""
+    out = np.empty(len(x), np.float64)
+    for k in range(len(x)):
+        out[k] = interpolated(x[k], xp, fp)
+    return out

@@ -12,6 +12,7 @@ import sys
 import numpy as np
 
 from ...errors import UnsupportedError
+from ...ir.typed.function import ufunc_named
 
 
 class _Ufunc(ctypes.Structure):
@@ -59,7 +60,7 @@ def _of_libm(name: str) -> int:
 
 
 def _of_ufunc(name: str, types: tuple[str, ...]) -> tuple[int, int]:
-    ufunc = getattr(np, name)
+    ufunc = ufunc_named(name)
     if sys.implementation.name != "cpython":
         raise UnsupportedError("NumPy's loops are found in CPython alone")
     seen = _Ufunc.from_address(id(ufunc))

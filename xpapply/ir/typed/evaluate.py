@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .function import WARNED, Block, Instruction, Literal, Slot, TypedFunction
+from .function import WARNED, Block, Instruction, Literal, Slot, TypedFunction, ufunc_named
 
 
 def evaluate(
@@ -140,7 +140,7 @@ def _call(run: _Run, x: Instruction, *args: Any) -> Any:
 def _ufunc(run: _Run, x: Instruction, *args: Any) -> Any:
     _, name, *types = run.made.externals[x.what]
     given = [np.dtype(t).type(a) for t, a in zip(types, args, strict=False)]
-    return getattr(np, name)(*given)
+    return ufunc_named(name)(*given)
 
 
 def _store(run: _Run, x: Instruction, value: Any) -> None:
@@ -202,13 +202,20 @@ def _clear(run: _Run, x: Instruction, made: Any) -> None:
 
 def _map(run: _Run, x: Instruction, *args: Any) -> Any:
     _, name, *types = run.made.externals[x.what[0]]
-    return np.asarray(getattr(np, name)(*args, signature=tuple(map(np.dtype, types))))
+    return np.asarray(ufunc_named(name)(*args, signature=tuple(map(np.dtype, types))))
 
 
 def _reduce(run: _Run, x: Instruction, a: Any, *begins: Any) -> Any:
     assert x.result is not None
     _, name, *_types = run.made.externals[x.what]
-    return getattr(np, name).reduce(a, dtype=str(x.result.type))
+    return ufunc_named(name).reduce(a, dtype=str(x.result.type))
+
+
+def _dot(run: _Run, x: Instruction, a: Any, b: Any) -> Any:
+    if not x.what[1]:
+        return np.vecdot(a, b)
+    with np.errstate(all="ignore"):
+        return np.vecdot(a, b)
 
 
 def _errors(run: _Run, x: Instruction) -> None:
@@ -259,6 +266,8 @@ _OPS: dict[str, Callable[..., Any]] = {
     "load": lambda run, x: run.slots[x.what],
     "store": _store,
     "length": lambda run, x, a: np.int64(a.shape[x.what]),
+    "stride": lambda run, x, a: np.int64(a.strides[x.what]),
+    "dot": _dot,
     "element": lambda run, x, a, *at: a[tuple(map(int, at))],
     "set element": _set_element,
     "row": _row,

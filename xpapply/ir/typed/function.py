@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy._core import umath
 
 
 class Array(NamedTuple):
@@ -162,3 +163,9 @@ class TypedFunction:
             to = " or ".join(f"block {t}" for t in block.targets)
             lines.append(f"  {last}{' to ' * bool(to)}{to}")
         return "\n".join(lines)
+
+
+def ufunc_named(name: str) -> Any:
+    """A ufunc of NumPy's by its name; of ``clip`` the one that the function of that name calls."""
+    found = getattr(np, name)
+    return found if isinstance(found, np.ufunc) else getattr(umath, name)

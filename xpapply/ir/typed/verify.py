@@ -13,7 +13,8 @@ OPS: dict[str, int | None] = {
     **dict.fromkeys(_FLOATS, 1), **dict.fromkeys(_TWO, 2), **dict.fromkeys(_COMPARED, 2),
     "not": 1, "select": 3, "cast": 1, "overflows": 2, "call": None, "ufunc": None, "mark": 1,
     "catch": 1, "errors": 0,
-    "round": 0, "input": 0, "constant": 0, "load": 0, "store": 1, "length": 1, "element": None,
+    "round": 0, "input": 0, "constant": 0, "load": 0, "store": 1, "length": 1, "stride": 1,
+    "dot": 2, "element": None,
     "set element": None, "row": 2, "view": 4, "new axis": 1, "new": None, "fill": 2, "copy": 2,
     "as type": 1, "map": None, "reduce": None, "expected": 0, "put": 2, "put array": 1,
     "put list": 1, "new list": 0, "append": 2, "repeat": 2, "list length": 1, "list item": 2,
@@ -75,8 +76,11 @@ def _wrong(made: TypedFunction, x: Instruction, known: set[Register], is_last: b
     return _wrong_array(x)
 
 
+_OF_ARRAYS = ("length", "stride", "element", "set element", "row", "view", "fill", "put array")
+
+
 def _wrong_array(x: Instruction) -> str:
-    if x.op not in ("length", "element", "set element", "row", "view", "fill", "put array"):
+    if x.op not in _OF_ARRAYS:
         return ""
     kind = x.args[0].type
     if not isinstance(kind, Array):

@@ -200,6 +200,17 @@ class FunctionWriter:
         how = 'metadata !"round.tonearest", metadata !"fpexcept.strict"'
         return self.emit(f"call {result} @{full}({given}, {how}) #2")
 
+    def widened(self, value: str) -> str:
+        """A float as a double.
+
+        Not by ``fpext``: LLVM looks through it and takes ``x < 0 ? 0 : x`` for a maximum, so that
+        minus zero loses its sign.
+        """
+        name = "llvm.experimental.constrained.fpext.f64.f32"
+        self.declared[name] = f"declare double @{name}(float, metadata)"
+        how = 'metadata !"fpexcept.ignore"'
+        return self.emit(f"call double @{name}(float {value}, {how}) #2")
+
     def compared(self, how: str, a: Value, b: Value) -> str:
         """A comparison of floats that notes nothing, of NaN either."""
         kind = machine(str(a.type))
@@ -240,6 +251,10 @@ class FunctionWriter:
         assert self._errors is not None
         for place, kinds in zip(self._errors, (ignored, marked), strict=True):
             self.line(f"store i64 {self._notes.bits(kinds)}, ptr {place}, align 8")
+
+    def forget_notes(self) -> None:
+        """Forget what the processor has noted since `keep_notes`."""
+        self._lines += self._notes.forgotten(self._noted)
 
     def loop(self, count: str, body: Callable[[str], None]) -> None:
         """``body(index)`` for each index below a count."""

@@ -54,6 +54,15 @@ class Notes:
         """The same, without any notes."""
         return self._forget.format(n=next(self._numbers), of=of, at=at).splitlines()
 
+    def forgotten(self, at: str) -> list[str]:
+        """Forget those of now; `at`: memory to do it with."""
+        n = next(self._numbers)
+        return [
+            *self.read(at),
+            f"  %f{n} = load i32, ptr {at}, align 8",
+            *self.forget(f"%f{n}", at),
+        ]
+
     def kept(self, at: str, to: str, errors: tuple[str, str] | None = None) -> list[str]:
         """Add those of now to others in memory, and forget them.
 

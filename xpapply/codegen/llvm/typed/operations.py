@@ -19,7 +19,7 @@ from .function import (
     over,
     size,
 )
-from .whole_arrays import as_type, call_loop, map_, new_axis, reduce_
+from .whole_arrays import as_type, call_loop, dot, map_, new_axis, reduce_
 
 _INTEGERS = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor": "xor"}
 _FLOATS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -111,6 +111,9 @@ def _overflows(w: FunctionWriter, x: Instruction) -> None:
 def _cast(w: FunctionWriter, x: Instruction) -> None:
     (a,) = x.args
     assert x.result is not None
+    if (a.type, x.result.type) == ("float32", "float64"):
+        w.set(x, w.widened(w.value(a)))
+        return
     w.set(x, converted(w, w.value(a), str(a.type), str(x.result.type)))
 
 
@@ -183,6 +186,10 @@ def _store(w: FunctionWriter, x: Instruction) -> None:
 
 def _length(w: FunctionWriter, x: Instruction) -> None:
     w.set(x, w.array(x.args[0]).dims[x.what])
+
+
+def _stride(w: FunctionWriter, x: Instruction) -> None:
+    w.set(x, w.array(x.args[0]).strides[x.what])
 
 
 def _element(w: FunctionWriter, x: Instruction) -> None:
@@ -468,7 +475,8 @@ OPERATIONS: dict[str, Callable[[FunctionWriter, Instruction], None]] = {
     "overflows": _overflows, "cast": _cast, "mark": _mark, "catch": _catch, "errors": _errors,
     "round": _round, "call": _call,
     "ufunc": _ufunc, "input": _input, "constant": _constant, "load": _load, "store": _store,
-    "length": _length, "element": _element, "set element": _set_element, "row": _row,
+    "length": _length, "stride": _stride, "dot": dot,
+    "element": _element, "set element": _set_element, "row": _row,
     "view": _view, "new": _new, "fill": _fill, "copy": _copy, "expected": _expected, "put": _put,
     "put array": _put_array, "new list": _new_list, "append": _append, "repeat": _repeat,
     "list length": _list_length, "list item": _list_item, "set list item": _set_list_item,

@@ -24,16 +24,22 @@ def loop_of(w: FunctionWriter, k: int) -> tuple[str, str]:
     return found[0], found[1]
 
 
-def call_loop(w: FunctionWriter, k: int, places: list[str], steps: list[str], count: str) -> None:
-    """Call an inner loop for so many elements of operands, the last of which is the result."""
+def call_loop(w: FunctionWriter, k: int, places: list[str], steps: list[str], *counts: str) -> None:
+    """Call an inner loop for so many elements of operands, the last of which is the result.
+
+    A loop of arrays has further counts, and further steps within them.
+    """
     f, data = loop_of(w, k)
     given = w._at_entry(f"alloca [{len(places)} x ptr], align 8")
-    strides = w._at_entry(f"alloca [{len(places)} x i64], align 8")
-    number = w._at_entry("alloca i64, align 8")
-    w.line(f"store i64 {count}, ptr {number}")
-    for j, (place, step) in enumerate(zip(places, steps, strict=True)):
+    strides = w._at_entry(f"alloca [{len(steps)} x i64], align 8")
+    number = w._at_entry(f"alloca [{len(counts)} x i64], align 8")
+    for j, count in enumerate(counts):
+        here = w.emit(f"getelementptr i64, ptr {number}, i64 {j}")
+        w.line(f"store i64 {count}, ptr {here}")
+    for j, place in enumerate(places):
         here = w.emit(f"getelementptr ptr, ptr {given}, i64 {j}")
         w.line(f"store ptr {place}, ptr {here}")
+    for j, step in enumerate(steps):
         here = w.emit(f"getelementptr i64, ptr {strides}, i64 {j}")
         w.line(f"store i64 {step}, ptr {here}")
     w.keep_notes()
@@ -138,6 +144,19 @@ def reduce_(w: FunctionWriter, x: Instruction) -> None:
         count = w.emit(f"sub i64 {count}, 1")
     call_loop(w, x.what, [place, base, place], ["0", step, "0"], count)
     w.set(x, w.load(place, dtype))
+
+
+def dot(w: FunctionWriter, x: Instruction) -> None:
+    """A sum of products by NumPy's loop, which calls BLAS."""
+    k, quiet = x.what
+    a, b = (w.array(y) for y in x.args)
+    place = w._at_entry("alloca i64, align 8")
+    steps = ["0", "0", "0", a.strides[0], b.strides[0]]
+    call_loop(w, k, [a.base, b.base, place], steps, "1", a.dims[0])
+    if quiet:
+        w.forget_notes()
+    assert x.result is not None
+    w.set(x, w.load(place, str(x.result.type)))
 
 
 def new_axis(w: FunctionWriter, x: Instruction) -> None:

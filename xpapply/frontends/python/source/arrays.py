@@ -161,6 +161,9 @@ def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
         dims = range(x.type.ndim)
         if name == "shape":
             return Tup(tuple(Num("int64", PYTHON, length(t, x, k)) for k in dims))
+        if name == "strides":
+            strides = [t.op("stride", "int64", x.value, what=k) for k in dims]
+            return Tup(tuple(Num("int64", PYTHON, n) for n in strides))
         if name == "size":
             found = length(t, x)
             for k in dims[1:]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ....ir.typed import Array, Literal
-from ....ir.typed.function import Value
+from ....ir.typed.function import Value, ufunc_named
 from . import numbers
 from .values import (
     NUMPY,
@@ -40,7 +40,7 @@ def elementwise(t: Writes, ufunc: Any, args: Sequence[Abstract]) -> Arr:
         if isinstance(x, Arr):
             types.append(np.dtype(x.type.dtype))
         elif isinstance(x, Num):
-            types.append(_weak(t, x))
+            types.append(weak(t, x))
         else:
             raise t.refuse(f"numpy.{ufunc.__name__} of an array and something else")
     names = numbers.resolved(ufunc, *types)
@@ -75,7 +75,8 @@ def _no_zero(t: Writes, x: Abstract, value: Value) -> None:
         t.mark(t.op("eq", "bool", value, Literal(0, str(value.type))), "a division by zero")
 
 
-def _weak(t: Writes, x: Num) -> Any:
+def weak(t: Writes, x: Num) -> Any:
+    """What a number is beside an array: a dtype, or a type of Python's."""
     if x.kind == NUMPY:
         return np.dtype(x.dtype)
     if x.kind == PYTHON or x.dtype == "bool":
@@ -107,6 +108,11 @@ def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     """An operator of arrays."""
     if op == "**":
         return _power(t, a, b)
+    if op == "@" and isinstance(a, Arr) and isinstance(b, Arr) and a.type == b.type:
+        if a.type.ndim == 1 and numbers.kind_of(a.type.dtype) == "f":
+            unlike = t.op("ne", "bool", *(t.op("length", "int64", x.value, what=0) for x in (a, b)))
+            t.mark(unlike, "arrays of different lengths")
+            return dot(t, a, b, quiet=False)
     if op not in _OPERATORS:
         raise t.refuse(f"{op} of arrays")
     return elementwise(t, _OPERATORS[op], (a, b))
@@ -131,6 +137,21 @@ def unary(t: Writes, op: str, a: Arr) -> Arr:
     if op == "+":
         return elementwise(t, np.positive, (a,))
     return elementwise(t, np.negative if op == "-" else np.invert, (a,))
+
+
+AS_WEAK: dict[Any, Any] = {int: 0, float: 0.0}
+"""A number in the place of a type of Python's."""
+
+
+CLIP: Any = ufunc_named("clip")
+"""The ufunc that ``numpy.clip`` calls."""
+
+
+def dot(t: Writes, a: Arr, b: Arr, *, quiet: bool) -> Num:
+    """The sum of products of two arrays of one length; `quiet`: whether nothing is noted."""
+    dtype = a.type.dtype
+    name = t.external("ufunc", "vecdot", dtype, dtype, dtype)
+    return Num(dtype, NUMPY, t.op("dot", dtype, a.value, b.value, what=(name, quiet)))
 
 
 # --- reductions ---------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def _operator(op: str, ufunc: Any) -> Call:
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 
-def _ufunc(ufunc: Any) -> Call:
+def ufunc_of(ufunc: Any) -> Call:
     """A ufunc of numbers: NumPy's own loop, for one of them."""
 
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -145,7 +145,7 @@ def _made(how: str, value: Any = None) -> Call:
         if not {*given} <= {*names} or len(args) > len(names) or "shape" not in given:
             raise t.refuse(f"numpy.{how} with further arguments")
         filler = given.get("fill_value", value)
-        dtype = _dtype(t, given.get("dtype"), "float64")
+        dtype = dtype_of(t, given.get("dtype"), "float64")
         if how == "full" and "dtype" not in given:
             dtype = number(t, filler).dtype
         shape = given["shape"]
@@ -166,7 +166,7 @@ def _made_like(value: Any = None) -> Call:
         like = given.get("a")
         if not {*given} <= {*names} or len(args) > len(names) or not isinstance(like, Arr):
             raise t.refuse("an array like another one, with further arguments")
-        dtype = _dtype(t, given.get("dtype"), like.type.dtype)
+        dtype = dtype_of(t, given.get("dtype"), like.type.dtype)
         dims = [places.length(t, like, k) for k in range(like.type.ndim)]
         return _filled(t, dtype, dims, given.get("fill_value", None if value == "full" else value))
 
@@ -183,7 +183,7 @@ def _filled(t: Writes, dtype: str, dims: list[Value], value: Any) -> Arr:
     return made
 
 
-def _dtype(t: Writes, x: Abstract | None, default: str) -> str:
+def dtype_of(t: Writes, x: Abstract | None, default: str) -> str:
     """The name of a dtype that is said."""
     if x is None or (isinstance(x, Known) and x.value is None):
         return default
@@ -217,9 +217,9 @@ def array(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if isinstance(x, Arr) and "dtype" not in given:
         return arrays.copied(t, x)
     if isinstance(x, Lst) and not x.dtype:  # a loop that has not been gone through
-        return arrays.new(t, _dtype(t, given.get("dtype"), "float64"), [places.ZERO], "empty")
+        return arrays.new(t, dtype_of(t, given.get("dtype"), "float64"), [places.ZERO], "empty")
     if isinstance(x, Lst):
-        dtype = _dtype(t, given.get("dtype"), x.dtype)
+        dtype = dtype_of(t, given.get("dtype"), x.dtype)
         if dtype != x.dtype:
             raise t.refuse("an array of another dtype than that of its list")
         made = arrays.new(t, dtype, [places.length(t, x)], "empty")
@@ -227,7 +227,7 @@ def array(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         return made
     if isinstance(x, Tup) and x.items and all(isinstance(y, Num) for y in x.items):
         named = np.result_type(*{np.dtype(y.dtype) for y in x.items}).name
-        dtype = _dtype(t, given.get("dtype"), named)
+        dtype = dtype_of(t, given.get("dtype"), named)
         made = arrays.new(t, dtype, [Literal(len(x.items), "int64")], "empty")
         for k, y in enumerate(x.items):
             t.do("set element", made.value, Literal(k, "int64"), numbers.stored(t, y, dtype))
@@ -244,7 +244,8 @@ def _as_array(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return array(t, args, kwargs)
 
 
-def _where(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+def where(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    """``numpy.where`` of numbers."""
     exactly(t, args, kwargs, 3)
     condition, a, b = (number(t, x) for x in args)
     if any(x.kind == EITHER for x in (a, b)) and a.dtype != b.dtype:
@@ -269,7 +270,7 @@ ROWS: dict[Any, Call] = {
     np.zeros: _made("zeros", 0), np.empty: _made("empty"), np.ones: _made("ones", 1),
     np.full: _made("full"), np.zeros_like: _made_like(0), np.empty_like: _made_like(),
     np.ones_like: _made_like(1), np.full_like: _made_like("full"),
-    np.array: array, np.asarray: _as_array, np.where: _where,
+    np.array: array, np.asarray: _as_array,
 }  # fmt: skip
 """A row each."""
 ROWS |= {getattr(np, d if d != "bool" else "bool_"): _as_dtype(d) for d in numbers.DTYPES}
@@ -278,7 +279,7 @@ _UFUNCS = (
     "arcsinh arccosh arctanh cbrt absolute fabs ceil floor rint trunc sqrt square negative "
     "sign copysign maximum minimum hypot arctan2 power float_power logaddexp fmod"
 ).split()
-ROWS |= {getattr(np, name): _ufunc(getattr(np, name)) for name in _UFUNCS}
+ROWS |= {getattr(np, name): ufunc_of(getattr(np, name)) for name in _UFUNCS}
 _OPERATORS = {
     "add": "+", "subtract": "-", "multiply": "*", "true_divide": "/", "less": "<",
     "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!=",

@@ -1,0 +1,178 @@
+"""Calls of library functions, compiled, against the libraries."""
+
+import numpy as np
+import pytest
+from fuzz import loops
+
+from xpapply.errors import TraceError
+
+HEAD = "import math\nimport numpy as np\nEDGES = np.array([-2.0, -0.5, 0.0, 1.0, 1.0, 3.0])\n"
+RNG = np.random.default_rng(0)
+
+
+def slices(dtype, n, count=12):
+    """Ordinary slices, some with special values or equal ones."""
+    x = RNG.standard_normal((count, n)) * 3
+    if np.dtype(dtype).kind == "f":
+        for k, s in enumerate((np.nan, np.inf, -np.inf, -0.0, 0.0, 1e300, 1.0)):
+            x[k + 1, RNG.integers(n)] = s
+        x[8] = np.round(x[8])
+        x[9, 0] = x[9, -1] = np.nan
+        x[10] = np.sort(x[10])
+    with np.errstate(all="ignore"):
+        x = np.abs(x * 3) if np.dtype(dtype).kind == "u" else x
+        return x.astype(dtype)
+
+
+EXPRESSIONS = """
+np.argsort(v, kind="stable")
+np.argsort(v)
+v.argsort()[::-1]
+np.quantile(v, 0.3)
+np.quantile(v, 1.0)
+np.percentile(v, 90)
+np.percentile(v, [25, 50, 75])
+np.percentile(v, (5, 95.5))
+np.quantile(v, np.array([0.1, 0.9]))
+np.median(v)
+np.clip(v, -1, 1)
+np.clip(v, -0.5, None)
+np.clip(v[0], 0.0, 1.0)
+np.clip(float(v[0]), 0, 1)
+v.clip(min=0)
+np.clip(v, v[0], v[-1])
+np.round(v, 2)
+v.round()
+np.round(v[0], 1)
+np.round(float(v[0]), 3)
+np.around(v, -1)
+np.unique(v)
+len(np.unique(v))
+np.unique(v, return_counts=True)[1].max()
+np.bincount(np.abs(v).astype(int) % 5)
+np.bincount(np.abs(v).astype(int) % 5, minlength=7)
+np.bincount(np.arange(len(v)) % 3, weights=v)
+np.histogram(v, 5, (-2, 2))[0]
+np.histogram(v, bins=4)[0]
+np.histogram(v, bins=4)[1]
+np.histogram(v, bins=EDGES)[0]
+np.histogram(v, 3, range=(0, 1))[1]
+np.digitize(v, EDGES)
+np.digitize(v[0], EDGES, right=True)
+np.searchsorted(EDGES, v)
+np.searchsorted(EDGES, v[0], side="right")
+np.convolve(v, [0.25, 0.5, 0.25])
+np.convolve(v, np.ones(3) / 3, mode="same")
+np.convolve(v, np.ones(3) / 3, mode="valid")
+np.convolve(np.array([1.0, -1.0]), v, "valid")
+np.correlate(v, v, "full")
+np.correlate(v, v[:2])
+np.dot(v, v)
+np.dot(v, v[::-1])
+np.dot(v[::2], v[::2])
+v @ v[::-1]
+v.dot(v)
+np.vdot(v, v)
+np.inner(v[:1], v[:1])
+np.cumsum(v)
+np.cumprod(v)
+v.cumprod()
+np.maximum.accumulate(v)
+np.minimum.accumulate(v)[-1]
+np.add.accumulate(v)
+np.nansum(v)
+np.nanmean(v)
+np.nanstd(v)
+np.nanvar(v, ddof=1)
+np.nanmax(v)
+np.nanmin(v)
+np.nanmedian(v)
+np.ptp(v)
+np.roll(v, 1)
+np.roll(v, -2)
+np.flip(v)
+np.concatenate((v, v[:1]))
+np.concatenate([v[1:], np.zeros(2)])
+np.append(v, 1.0)
+np.append(v, v)
+np.hstack((v, v))
+np.vstack((v, v[::-1]))
+np.column_stack([v, v])
+np.linspace(0, 1, 7)
+np.linspace(float(v[0]), 2.5, 5)
+np.linspace(0, 3, 4, endpoint=False)
+np.arange(0, 1, 0.1)
+np.arange(5, -3, -2)
+np.arange(2, 9)
+np.tile(v, 2)
+np.repeat(v, 3)
+v.repeat(2)
+np.trapezoid(v)
+np.trapezoid(v, dx=0.5)
+np.trapezoid(v, np.arange(len(v)) * 0.5)
+np.gradient(v)
+np.gradient(v, 0.5)
+np.outer(v, v)
+np.polyval([1.0, -2.0, 0.5], v)
+np.polyval([1.0, -2.0, 0.5], v[0])
+np.isclose(v, v[::-1])
+np.isclose(v, 1.0)
+np.isclose(v[0], v[-1])
+np.allclose(v, v)
+np.allclose(v, 1.0, atol=10)
+np.where(v > 0)[0]
+np.where(v > 0, v, 0)
+np.where(v > 0, 1, 0)
+np.where(v > 0, 1.5, v)
+np.where(v > 0, v, -v)
+np.nonzero(v > 0)[0]
+v.mean()
+v.var()
+v.std(ddof=1)
+np.std(v, axis=0)
+v.sum(axis=-1)
+(v > 0).mean()
+(v > 0).sum()
+np.mean([v[0], v[-1]])
+np.max([float(v[0]), 2.0])
+v.astype(int)
+v.astype(np.float32)
+v.astype(float)
+sum(v.tolist())
+np.delete(v, 0)
+np.insert(v, 1, 0)
+np.sort(v)
+np.diff(v)
+np.interp(v, EDGES[2:4], EDGES[:2])
+np.clip(v, 0, 1)
+0.0 if float(v[0]) < 0.0 else float(v[0])
+np.clip(v[0], 0.0, v[-1])
+v @ v
+v[1:] @ v[:-1]
+v[::2] @ v[::-2]
+len(v.strides)
+np.hypot(v[0], v[-1])
+v.nonzero()[0]
+v.ravel()
+np.any(v > 1, axis=0)
+np.prod(v)
+""".strip().splitlines()
+
+
+def source(expression):
+    return f"{HEAD}def f(v):\n    for _ in range(1):\n        pass\n    return {expression}\n"
+
+
+@pytest.mark.skipif(loops.MAY_SKIP is not None, reason=str(loops.MAY_SKIP))
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_as_the_library(expression):
+    compiled = 0
+    for dtype in ("float64", "float32", "int64", "uint8", "bool"):
+        for n in (1, 2, 7, 40):
+            given = loops.Given(slices(dtype, n), False)
+            try:
+                assert loops.compared(source(expression), given) is None, (dtype, n)
+                compiled += 1
+            except (TraceError, loops.Skipped):
+                pass
+    assert compiled
