@@ -498,7 +498,7 @@ def _closest(a, b):
 
 def _both(a, b):
     up = down = 0
-    for x, y in zip(a, b, strict=False):
+    for x, y in zip(a, b):  # noqa: B905  # as people write it
         if x > y:
             up += 1
         else:
