@@ -63,6 +63,13 @@ class Limits:
     )
     typed_gain = 10.0  # times as fast as the loop from which a trace is left as it is
 
+    typed_lanes = 8  # slices that go side by side through a typed function
+    typed_tile = 1 << 18  # bytes that they may take
+    typed_lanes_price = 4.0  # times what compiling a function takes: to compile it for lanes
+    typed_lanes_tried = 1024  # slices from which an eighth tells what one after the other takes
+    typed_lanes_gain = 0.9  # of what one after the other takes, under which lanes stay
+    typed_lanes_left = 0.2  # share of slices done again from which that is looked at again
+
     # --- Waiting: until a plan, a look or a compiler has paid ------------------
     few_slices = 16  # up to so many slices NumPy's loop takes less time than looking closer
     few_elements = 16  # up to so many elements `vectorize` loops, whatever the function is

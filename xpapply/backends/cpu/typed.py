@@ -6,14 +6,15 @@ import itertools
 import math
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ... import config
 from ...arrays.layout import merged
 from ...codegen.llvm import typed as text_of
-from ...errors import UnsupportedError
+from ...errors import CompilerError, UnsupportedError
 from ...ir.typed import TypedFunction
 from ...ir.typed.function import NOTED, WARNED
 from ...limits import LIMITS
@@ -37,6 +38,53 @@ def why_not() -> str | None:
     return why
 
 
+ONE, QUIET, LANES = "one", "quiet", "lanes"
+"""The forms of a function: for one slice after the other, the same with comparisons that note
+nothing, and for slices side by side."""
+
+
+class _Call(NamedTuple):
+    """What a call has for all forms.
+
+    Attributes
+    ----------
+    words : array
+        The frame.
+    noted : int
+        Which notes of the processor are marks.
+    arguments : list of int
+        Where marks, slices and results are.
+    numbers, tile : int
+        How many numbers a slice has, and bytes of as many slices as there are lanes.
+    """
+
+    words: np.ndarray
+    noted: int
+    arguments: list[int]
+    numbers: int
+    tile: int
+
+
+@dataclass(slots=True)
+class Lanes:
+    """Whether slices go side by side.
+
+    Attributes
+    ----------
+    is_good : bool or None
+        Whether that is quicker; None: nobody knows yet.
+    why : str
+        Why they cannot.
+    took, each : float
+        Seconds that one after the other has taken, and a slice.
+    """
+
+    is_good: bool | None = None
+    why: str = ""
+    took: float = 0.0
+    each: float = math.inf
+
+
 class Compiled:
     """A typed function, to be run on all slices of arrays.
 
@@ -48,7 +96,8 @@ class Compiled:
 
     def __init__(self, made: TypedFunction) -> None:
         self.made = made
-        self._forms: dict[bool, compiler.Function] = {}  # the quiet one, and the other
+        self._forms: dict[str, compiler.Function] = {}
+        self._lanes = Lanes()
         instructions = [x for b in made.blocks for x in b.instructions]
         self._waited = 0.0  # seconds that the quiet one might have saved
         self._may_warn = any(x.op in _WARN or x.what == NOTED for x in instructions)
@@ -68,28 +117,37 @@ class Compiled:
             return 0.0
         return self._own_seconds() + loading()
 
+    @property
+    def width(self) -> int:
+        """How many slices go side by side, as far as is known."""
+        return LIMITS.typed_lanes if self._lanes.is_good else 1
+
     def _own_seconds(self) -> float:
         return LIMITS.typed_compiling + LIMITS.typed_per_instruction * self.made.size
 
-    def compile(self, quiet: bool = False) -> compiler.Function:
-        """The function, compiled if that has not been done; `quiet`: as of `kernel`.
+    def compile(self, form: str = ONE) -> compiler.Function:
+        """The function in a form, compiled if that has not been done.
 
         Raises
         ------
         UnsupportedError
-            If a library has no function that it calls.
+            If a library has no function that it calls, or it has no such form.
         CompilerError
             If LLVM does not take it.
         """
-        found = self._forms.get(quiet)
+        found = self._forms.get(form)
         if found is None:
             if self._table is None:
                 words = [w for name in self.made.externals for w in externals.address(*name)]
                 self._table = np.array(words or [0], np.uintp)
             target = compiler.host()
-            text = text_of.kernel(self.made, target, quiet)
+            if form == LANES:
+                width = LIMITS.typed_lanes
+                text = text_of.kernel_of_lanes(self.made, target, width, self._may_warn)
+            else:
+                text = text_of.kernel(self.made, target, form == QUIET)
             found = compiler.compile(text, text_of.NAME, target=target, passes=True)
-            self._forms[quiet] = found
+            self._forms[form] = found
         return found
 
     def run(
@@ -98,6 +156,7 @@ class Compiled:
         outs: Sequence[np.ndarray],
         batch: int,
         seconds: float = math.inf,
+        form: str = "",
     ) -> np.ndarray:
         """Run on all slices: the marks, ``(*batch shape)``, 0 where a result was written.
 
@@ -111,8 +170,10 @@ class Compiled:
             How many axes the batch has.
         seconds : float
             What the function itself takes for a slice that is marked.
+        form : str
+            The form to run in, however long others take; what lanes leave runs as `ONE` then.
         """
-        function = self.compile()
+        self.compile()
         everything = [*arrays, *outs]
         shape = outs[0].shape[:batch] if outs else arrays[0].shape[:batch]
         for x in everything:
@@ -129,20 +190,74 @@ class Compiled:
         for x, s in zip(everything, steps, strict=True):
             arguments += [of_array(x), s.ctypes.data]
         noted = _noted() if self._may_warn else 0
-        self._go(function, arrays, outs, batch, count, [noted, 0, *arguments])
+        own = [x.shape[batch:] for x in arrays]
+        tile = text_of.tile_bytes(self.made, own, LIMITS.typed_lanes)
+        words, numbers = self._words(arrays, outs, batch), sum(map(math.prod, own))
+        call = _Call(words, noted, arguments, numbers, tile)
+        if form:
+            self._go(form, call, 0, count)
+            if form == LANES:
+                self._go(ONE, call, 0, count, again=True)
+        else:
+            self._in_forms(call, count, marks)
         # a comparison may have noted NaN, of which NumPy says nothing
         left = noted and self._compares and (marks == WARNED).sum()
         if left:
             self._waited += left * seconds
             if not self.waits:
-                quiet = self.compile(quiet=True)
-                self._go(quiet, arrays, outs, batch, count, [noted, 1, *arguments])
+                self._go(QUIET, call, 0, count, again=True)
         return marks.reshape(shape)
+
+    def _in_forms(self, call: _Call, count: int, marks: np.ndarray) -> None:
+        """All slices: one after the other, or side by side once that is seen to pay."""
+        lanes, done = self._lanes, 0
+        fits = call.tile <= LIMITS.typed_tile and count >= 4 * LIMITS.typed_lanes
+        if not fits or lanes.is_good is False:
+            self._go(ONE, call, 0, count)
+            return
+        if lanes.is_good is None:  # what one after the other takes is to be known
+            price = LIMITS.typed_lanes_price * self._own_seconds()
+            done = count if count < LIMITS.typed_lanes_tried else -(-count // 8)
+            lanes.took += self._timed(ONE, call, 0, done)
+            lanes.each = min(lanes.each, lanes.took / done)
+            if done < count and lanes.took + lanes.each * (count - done) < price:
+                lanes.took += self._timed(ONE, call, done, count)
+                return
+            if done == count:
+                return
+        try:
+            self.compile(LANES)
+        except (UnsupportedError, CompilerError) as error:
+            lanes.is_good, lanes.why = False, str(error)
+            self._go(ONE, call, done, count)
+            return
+        took = self._timed(LANES, call, done, count)
+        left = np.count_nonzero(marks[done:] == WARNED)
+        if left:
+            took += self._timed(ONE, call, done, count, again=True)
+        if lanes.is_good is None or left > LIMITS.typed_lanes_left * (count - done):
+            lanes.is_good = took < LIMITS.typed_lanes_gain * lanes.each * (count - done)
+
+    def _timed(self, *given: Any, **named: Any) -> float:
+        began = time.perf_counter()
+        self._go(*given, **named)
+        return time.perf_counter() - began
 
     @property
     def waits(self) -> bool:
         """Whether slices are marked for what another form would not mark, once that has paid."""
         return 0.0 < self._waited < LIMITS.typed_worth * self._own_seconds()
+
+    def _memory(self, tile: int) -> np.ndarray:
+        """Memory for a thread."""
+        while self._arenas:
+            try:
+                arena = self._arenas.pop()  # no other thread has it now
+            except IndexError:
+                break
+            if arena.nbytes >= self._arena + tile:
+                return arena
+        return np.empty(self._arena + tile + 64, np.uint8)
 
     def _words(
         self, arrays: Sequence[np.ndarray], outs: Sequence[np.ndarray], batch: int
@@ -160,47 +275,41 @@ class Compiled:
             found[base], found[dims], found[strides] = x.ctypes.data, x.shape, x.strides
         return found
 
-    def _go(
-        self,
-        function: compiler.Function,
-        arrays: Sequence[np.ndarray],
-        outs: Sequence[np.ndarray],
-        batch: int,
-        count: int,
-        arguments: list[int],
-    ) -> None:
-        words = self._words(arrays, outs, batch)
+    def _go(self, form: str, call: _Call, begin: int, end: int, again: bool = False) -> None:
+        """Some slices, in one form; `again`: those that are marked as warned of."""
+        function, tile = self.compile(form), call.tile if form == LANES else 0
 
         def some(start: int, stop: int) -> None:
-            frame = words.copy()
-            try:
-                arena = self._arenas.pop()  # no other thread has it now
-            except IndexError:
-                arena = np.empty(self._arena, np.uint8)
-            frame[1] = arena.ctypes.data + -arena.ctypes.data % 16
-            frame[2] = arena.ctypes.data + arena.nbytes
-            packed = compiler.packed(frame.ctypes.data, start, stop, *arguments)
-            function.call(packed)
+            frame = call.words.copy()
+            arena = self._memory(tile)
+            at = arena.ctypes.data + -arena.ctypes.data % 64
+            frame[1], frame[2] = at + tile, arena.ctypes.data + arena.nbytes
+            own = (frame.ctypes.data, start, stop, call.noted, again, at)
+            function.call(compiler.packed(*own, *call.arguments))
             self._arenas.append(arena)
 
         # the first slices tell how many are done before an interruption is looked for
-        numbers = sum(math.prod(x.shape[batch:]) for x in arrays)
-        began, first = time.perf_counter(), min(count, max(1, 4096 // max(1, numbers)))
-        some(0, first)
-        each = (time.perf_counter() - began) / max(1, first)
-        if first == count:
+        width = LIMITS.typed_lanes if form == LANES else 1
+        began = time.perf_counter()
+        first = min(
+            end, begin + -(-max(1, 512 * width // max(1, call.tile // 64)) // width) * width
+        )
+        some(begin, first)
+        each = (time.perf_counter() - began) / max(1, first - begin)
+        if first == end:
             return
-        workers = min(config.current().thread_count(), count - first)
-        left = each * (count - first)
+        workers = min(config.current().thread_count(), end - first)
+        left = each * (end - first)
         if left < 2e-4:
-            some(first, count)
+            some(first, end)
             return
-        chunk = max(1, min(int(0.02 / max(each, 1e-9)), -(-(count - first) // (4 * workers))))
+        chunk = max(1, min(int(0.02 / max(each, 1e-9)), -(-(end - first) // (4 * workers))))
+        chunk = -(-chunk // width) * width
         if workers == 1:
-            for start in range(first, count, chunk):
-                some(start, min(count, start + chunk))
+            for start in range(first, end, chunk):
+                some(start, min(end, start + chunk))
             return
-        ends = [*range(first, count, chunk), count]
+        ends = [*range(first, end, chunk), end]
 
         def work(ranges: Iterator[tuple[int, int]]) -> None:
             for start, stop in ranges:

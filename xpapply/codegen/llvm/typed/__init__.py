@@ -3,7 +3,7 @@
 `function` writes the typed function itself, for one slice; `kernel` what goes through all of them.
 """
 
-from .kernel import NAME, fields, kernel
+from .kernel import NAME, fields, kernel, kernel_of_lanes, tile_bytes
 from .notes import ALWAYS, BITS
 
-__all__ = ["ALWAYS", "BITS", "NAME", "fields", "kernel"]
+__all__ = ["ALWAYS", "BITS", "NAME", "fields", "kernel", "kernel_of_lanes", "tile_bytes"]

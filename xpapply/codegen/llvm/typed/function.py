@@ -119,7 +119,7 @@ class FunctionWriter:
         self._scratch = self._noted = self._rounds = ""
         self._errors: tuple[str, str] | None = None
         if any(x.op == "errors" for b in made.blocks for x in b.instructions):
-            places = [self._at_entry("alloca i64, align 8") for _ in range(2)]
+            places = [self.at_entry("alloca i64, align 8") for _ in range(2)]
             self._entry += [f"  store i64 0, ptr {p}, align 8" for p in places]
             self._errors = places[0], places[1]
 
@@ -148,7 +148,7 @@ class FunctionWriter:
         """An instruction without a value."""
         self._lines.append(f"  {instruction}")
 
-    def _at_entry(self, instruction: str) -> str:
+    def at_entry(self, instruction: str) -> str:
         name = f"%e{next(self._names)}"
         self._entry.append(f"  {name} = {instruction}")
         return name
@@ -165,8 +165,8 @@ class FunctionWriter:
         """A number of the frame."""
         found = self._frame.get(index)
         if found is None:
-            at = self._at_entry(f"getelementptr i64, ptr %frame, i64 {index}")
-            found = self._at_entry(f"load i64, ptr {at}, align 8, !invariant.load !1")
+            at = self.at_entry(f"getelementptr i64, ptr %frame, i64 {index}")
+            found = self.at_entry(f"load i64, ptr {at}, align 8, !invariant.load !1")
             self._frame[index] = found
         return found
 
@@ -175,7 +175,7 @@ class FunctionWriter:
         found = self._frame.get(-index - 1)
         if found is None:
             word = self.word(index)
-            found = self._frame[-index - 1] = self._at_entry(f"inttoptr i64 {word} to ptr")
+            found = self._frame[-index - 1] = self.at_entry(f"inttoptr i64 {word} to ptr")
         return found
 
     def value(self, x: Value) -> str:
@@ -234,14 +234,14 @@ class FunctionWriter:
     def rounds(self) -> str:
         """Where the rounds of loops are counted."""
         if not self._rounds:
-            self._rounds = self._at_entry("alloca i64, align 8")
+            self._rounds = self.at_entry("alloca i64, align 8")
             self._entry.append(f"  store i64 0, ptr {self._rounds}")
         return self._rounds
 
     def keep_notes(self) -> None:
         """Keep what the processor has noted so far: what is called next may forget it."""
         if not self._noted:
-            self._noted = self._at_entry("alloca i64, align 8")
+            self._noted = self.at_entry("alloca i64, align 8")
             self._entry.append(f"  store i64 0, ptr {self._noted}")
         self._lines += self._notes.kept(self._noted, "%also", self._errors)
 
@@ -258,7 +258,7 @@ class FunctionWriter:
 
     def loop(self, count: str, body: Callable[[str], None]) -> None:
         """``body(index)`` for each index below a count."""
-        at = self._at_entry("alloca i64, align 8")
+        at = self.at_entry("alloca i64, align 8")
         head, inside, after = self.label(), self.label(), self.label()
         self.line(f"store i64 0, ptr {at}")
         self.line(f"br label %{head}")
@@ -297,7 +297,7 @@ class FunctionWriter:
     def allocated(self, bytes_: str, mark: int) -> str:
         """Memory that is there until the slice is done; a mark where there is none left."""
         if not self._scratch:
-            self._scratch = self._at_entry("alloca i64, align 8")
+            self._scratch = self.at_entry("alloca i64, align 8")
             self._entry.append(f"  store i64 {self.word(ARENA)}, ptr {self._scratch}")
         at = self.emit(f"load i64, ptr {self._scratch}")
         rounded = self.emit(f"add i64 {bytes_}, 15")
@@ -331,12 +331,12 @@ class FunctionWriter:
         if found is None:
             kind = x.type
             if isinstance(kind, Array):
-                base = self._at_entry("alloca ptr, align 8")
-                words = [self._at_entry("alloca i64, align 8") for _ in range(2 * kind.ndim)]
+                base = self.at_entry("alloca ptr, align 8")
+                words = [self.at_entry("alloca i64, align 8") for _ in range(2 * kind.ndim)]
                 found = base, words
             else:
                 llvm = "ptr" if kind == "list" else machine(kind)
-                found = self._at_entry(f"alloca {llvm}")
+                found = self.at_entry(f"alloca {llvm}")
             self._slots[x] = found
         return found
 

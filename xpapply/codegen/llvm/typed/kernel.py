@@ -6,10 +6,16 @@ NumPy warns of: such a slice is marked too.
 
 from __future__ import annotations
 
-from ....ir.typed import TypedFunction
-from ....ir.typed.function import WARNED
+import math
+from collections.abc import Sequence
+
+from ....ir.typed import Array, TypedFunction
+from ....ir.typed.function import WARNED, Type
 from ..target import Target
-from .function import Frame, FunctionWriter
+from .beside import beside
+from .function import Frame, FunctionWriter, size
+from .lane_operations import LANE_OPERATIONS
+from .lanes import LanesWriter
 from .notes import Notes
 from .operations import OPERATIONS
 
@@ -26,18 +32,190 @@ def kernel(made: TypedFunction, target: Target, quiet: bool = False) -> str:
 
     Its arguments: the address of the frame, the first slice and the one after the last, which
     notes of the processor are marks, whether only those slices are meant of which these were
-    marked, where marks go (16 bits each), how many batch axes there are and where their lengths
-    lie; then for each input and result its address and where its strides along the batch axes
-    lie, in bytes.
+    marked, memory (of `kernel_of_lanes`), where marks go (16 bits each), how many batch axes there
+    are and where their lengths lie; then for each input and result its address and where its
+    strides along the batch axes lie, in bytes.
 
     `quiet`: as of `FunctionWriter`.
     """
     notes = Notes(target)
     writer = FunctionWriter(made, notes, OPERATIONS, quiet)
     one = writer.text()
-    operands = [f"in{k}" for k in range(len(made.inputs))]
-    operands += [f"out{k}" for k in range(len(made.results))]
-    names = ["frame", "start", "stop", "noted", "again", "marks", "ndim", "sizes"]
+    operands = _operands(made)
+    slots = ["  %also = alloca i64, align 8", "  store i64 0, ptr %state, align 8"]
+    given = ", ".join(["ptr %p.frame", "ptr %also", *(f"ptr %{o}.p" for o in operands)])
+    body = [
+        "  %mark.was = load i16, ptr %p.mark, align 2",
+        f"  %is.meant = icmp eq i16 %mark.was, {WARNED - 65536}",
+        "  %is.first = icmp eq i64 %again, 0",
+        "  %is.wanted = or i1 %is.first, %is.meant",
+        "  br i1 %is.wanted, label %do, label %next",
+        "do:",
+        *(f"  %{o}.p = inttoptr i64 %{o}.now to ptr" for o in operands),
+        "  store i64 0, ptr %also, align 8",
+        f"  %mark = call i32 @slice({given})",
+        *_is_noted(notes),
+        "  br i1 %is.noted, label %warned, label %noted.not, !prof !0",
+        "warned:",
+        *notes.forget("%before", "%state"),
+        "  br label %noted.not",
+        "noted.not:",
+        "  %is.plain = icmp eq i32 %mark, 0",
+        f"  %why = select i1 %is.plain, i32 {WARNED}, i32 %mark",
+        "  %code = select i1 %is.noted, i32 %why, i32 %mark",
+        "  %code.short = trunc i32 %code to i16",
+        "  store i16 %code.short, ptr %p.mark, align 2",
+        "  br label %next",
+    ]
+    lines = _through(notes, operands, slots, body, [])
+    return _module([*writer.declared.values(), *notes.declared], one, lines)
+
+
+def kernel_of_lanes(made: TypedFunction, target: Target, lanes: int, warns: bool) -> str:
+    """The text of a kernel that runs slices side by side.
+
+    Its arguments are those of `kernel`, and memory for slices (`tile_bytes`). Slices that are to be
+    done again, one by one, are marked as `WARNED`.
+
+    Raises
+    ------
+    UnsupportedError
+        If slices cannot go side by side.
+    """
+    notes = Notes(target)
+    writer = LanesWriter(made, notes, LANE_OPERATIONS, lanes, warns)
+    one = writer.text()
+    operands = _operands(made)
+    slots = ["  %also = alloca i64, align 8", "  store i64 0, ptr %state, align 8"]
+    slots += ["  %lane = alloca i64, align 8", "  store i64 0, ptr %lane, align 8"]
+    slots += [f"  %all.{o} = alloca [{lanes} x i64], align 64" for o in operands]
+    body = ["  %lane.now = load i64, ptr %lane, align 8"]
+    for o in operands:
+        body.append(f"  %p.all.{o} = getelementptr i64, ptr %all.{o}, i64 %lane.now")
+        body.append(f"  store i64 %{o}.now, ptr %p.all.{o}, align 8")
+    tiles, ends = [], "%tiles"
+    for k, kind in enumerate(made.inputs):
+        tiles += [f"  %tile.{k} = inttoptr i64 {ends} to ptr"]
+        dtype, count = _elements(kind, writer.frame.inputs[k])
+        if count is None:
+            tiles += [f"  %n.{k} = add i64 1, 0", f"  %step.{k} = add i64 0, 0"]
+        else:
+            tiles += [
+                f"  %p.n.{k} = getelementptr i64, ptr %p.frame, i64 {count[0]}",
+                f"  %n.{k} = load i64, ptr %p.n.{k}, align 8",
+                f"  %p.step.{k} = getelementptr i64, ptr %p.frame, i64 {count[1]}",
+                f"  %step.{k} = load i64, ptr %p.step.{k}, align 8",
+            ]
+        given_tile = f"ptr %tile.{k}, ptr %all.in{k}, i64 %n.{k}, i64 %step.{k}"
+        tiles += [f"  call void @beside.{dtype}({given_tile})"]
+        tiles += [f"  %bytes.{k} = mul i64 %n.{k}, {lanes * size(dtype)}"]
+        tiles += [f"  %up.{k} = add i64 %bytes.{k}, 63", f"  %even.{k} = and i64 %up.{k}, -64"]
+        tiles += [f"  %end.{k} = add i64 {ends}, %even.{k}"]
+        ends = f"%end.{k}"
+    given = ["ptr %p.frame", "ptr %also", *(f"ptr %tile.{k}" for k in range(len(made.inputs)))]
+    given += [f"ptr %all.out{k}" for k in range(len(made.results))]
+    body += [
+        "  %lane.next = add i64 %lane.now, 1",
+        f"  %is.full = icmp eq i64 %lane.next, {lanes}",
+        "  br i1 %is.full, label %do, label %more.lanes",
+        "more.lanes:",
+        "  store i64 %lane.next, ptr %lane, align 8",
+        "  br label %next",
+        "do:",
+        "  store i64 0, ptr %lane, align 8",
+        *tiles,
+        "  store i64 0, ptr %also, align 8",
+        f"  %again.lanes = call i64 @lanes({', '.join(given)})",
+        *_is_noted(notes),
+        "  br i1 %is.noted, label %warned, label %noted.not, !prof !0",
+        "warned:",
+        *notes.forget("%before", "%state"),
+        "  br label %noted.not",
+        "noted.not:",
+        "  %again.all = select i1 %is.noted, i64 -1, i64 %again.lanes",
+        f"  %again.bits = trunc i64 %again.all to i{lanes}",
+        f"  %again.each = bitcast i{lanes} %again.bits to <{lanes} x i1>",
+        f"  %again.marks = sext <{lanes} x i1> %again.each to <{lanes} x i16>",
+        f"  %p.first = getelementptr i16, ptr %p.mark, i64 {1 - lanes}",
+        f"  store <{lanes} x i16> %again.marks, ptr %p.first, align 2",
+        "  br label %next",
+    ]
+    rest = [  # those that do not fill the lanes
+        "  %rest.lanes = load i64, ptr %lane, align 8",
+        "  br label %rest.head",
+        "rest.head:",
+        "  %rest.k = phi i64 [%rest.lanes, %done], [%rest.next, %rest.one]",
+        "  %rest.more = icmp sgt i64 %rest.k, 0",
+        "  br i1 %rest.more, label %rest.one, label %over",
+        "rest.one:",
+        "  %rest.next = sub i64 %rest.k, 1",
+        "  %rest.at = sub i64 %stop, %rest.k",
+        "  %p.rest = getelementptr i16, ptr %p.marks, i64 %rest.at",
+        f"  store i16 {WARNED - 65536}, ptr %p.rest, align 2",
+        "  br label %rest.head",
+        "over:",
+    ]
+    lines = _through(notes, operands, slots, body, rest)
+    kinds = dict.fromkeys(
+        _elements(x, f)[0] for x, f in zip(made.inputs, writer.frame.inputs, strict=True)
+    )
+    copies = [beside(dtype, lanes) for dtype in kinds]
+    return _module([*writer.declared.values(), *notes.declared], one, [*copies, *lines])
+
+
+def tile_bytes(made: TypedFunction, arrays: Sequence[Sequence[int]], lanes: int) -> int:
+    """Bytes of memory that inputs of these shapes take side by side."""
+    total = 0
+    for kind, shape in zip(made.inputs, arrays, strict=True):
+        dtype = kind.dtype if isinstance(kind, Array) else kind
+        total += -(-lanes * size(dtype) * math.prod(shape) // 64) * 64
+    return total
+
+
+def _elements(kind: Type, words: tuple[list[int], list[int]]) -> tuple[str, tuple[int, int] | None]:
+    """The dtype of a slice, and where the frame has its length and its step; None: a number."""
+    if isinstance(kind, Array):
+        return kind.dtype, (words[0][0], words[1][0])
+    return kind, None
+
+
+def _operands(made: TypedFunction) -> list[str]:
+    found = [f"in{k}" for k in range(len(made.inputs))]
+    return found + [f"out{k}" for k in range(len(made.results))]
+
+
+def _is_noted(notes: Notes) -> list[str]:
+    """Whether the processor has noted something that counts."""
+    return [
+        *notes.read("%state"),
+        "  %flags.all = load i64, ptr %state, align 8",
+        "  %flags.also = load i64, ptr %also, align 8",
+        "  %flags.both = or i64 %flags.all, %flags.also",
+        "  %flags = and i64 %flags.both, %noted",
+        "  %is.noted = icmp ne i64 %flags, 0",
+    ]
+
+
+def _module(declared: Sequence[str], one: str, lines: Sequence[str]) -> str:
+    tail = [
+        'attributes #0 = { "no-builtins" "stackrealign" }',
+        "attributes #1 = { nounwind }",
+        "attributes #2 = { strictfp }",
+        '!0 = !{!"branch_weights", i32 1, i32 1000000}',
+        "!1 = !{}",
+    ]
+    return "\n".join([*declared, one, *lines, *tail, ""])
+
+
+def _through(
+    notes: Notes,
+    operands: Sequence[str],
+    slots: Sequence[str],
+    body: Sequence[str],
+    end: Sequence[str],
+) -> list[str]:
+    """A function that goes through slices: `body` knows where their operands and marks are."""
+    names = ["frame", "start", "stop", "noted", "again", "tiles", "marks", "ndim", "sizes"]
     names += [f"{o}.{what}" for o in operands for what in ("base", "strides")]
     lines = [f"define void @{NAME}(ptr %arguments) nounwind #0 {{", "entry:"]
     for k, name in enumerate(names):
@@ -47,16 +225,8 @@ def kernel(made: TypedFunction, target: Target, quiet: bool = False) -> str:
     lines += [f"  %p.{n} = inttoptr i64 %{n} to ptr" for n in pointers]
     lines += [f"  %at.{o} = alloca i64, align 8" for o in operands]
     lines += ["  %s = alloca i64, align 8", "  %left = alloca i64, align 8"]
-    lines += [
-        "  %also = alloca i64, align 8",
-        "  %d = alloca i64, align 8",
-        "  %rest = alloca i64, align 8",
-    ]
-    lines += [
-        "  %state = alloca i64, align 8",
-        "  store i64 0, ptr %state, align 8",
-        *notes.read("%state"),
-    ]
+    lines += ["  %d = alloca i64, align 8", "  %rest = alloca i64, align 8"]
+    lines += ["  %state = alloca i64, align 8", *slots, *notes.read("%state")]
     lines += ["  %before = load i32, ptr %state, align 8", *notes.forget("%before", "%state")]
     lines += [
         "  store i64 %start, ptr %s",
@@ -116,36 +286,10 @@ def kernel(made: TypedFunction, target: Target, quiet: bool = False) -> str:
         "  br i1 %has.axis, label %axis, label %slice",
         "slice:",
         "  %p.mark = getelementptr i16, ptr %p.marks, i64 %k",
-        "  %mark.was = load i16, ptr %p.mark, align 2",
-        f"  %is.meant = icmp eq i16 %mark.was, {WARNED - 65536}",
-        "  %is.first = icmp eq i64 %again, 0",
-        "  %is.wanted = or i1 %is.first, %is.meant",
-        "  br i1 %is.wanted, label %do, label %next",
-        "do:",
     ]
-    for o in operands:
-        lines.append(f"  %{o}.now = load i64, ptr %at.{o}")
-        lines.append(f"  %{o}.p = inttoptr i64 %{o}.now to ptr")
-    given = ", ".join(["ptr %p.frame", "ptr %also", *(f"ptr %{o}.p" for o in operands)])
-    lines += ["  store i64 0, ptr %also, align 8"]
-    lines += [f"  %mark = call i32 @slice({given})", *notes.read("%state")]
+    lines += [f"  %{o}.now = load i64, ptr %at.{o}" for o in operands]
     lines += [
-        "  %flags.all = load i64, ptr %state, align 8",
-        "  %flags.also = load i64, ptr %also, align 8",
-        "  %flags.both = or i64 %flags.all, %flags.also",
-        "  %flags = and i64 %flags.both, %noted",
-        "  %is.noted = icmp ne i64 %flags, 0",
-        "  br i1 %is.noted, label %warned, label %noted.not, !prof !0",
-        "warned:",
-        *notes.forget("%before", "%state"),
-        "  br label %noted.not",
-        "noted.not:",
-        "  %is.plain = icmp eq i32 %mark, 0",
-        f"  %why = select i1 %is.plain, i32 {WARNED}, i32 %mark",
-        "  %code = select i1 %is.noted, i32 %why, i32 %mark",
-        "  %code.short = trunc i32 %code to i16",
-        "  store i16 %code.short, ptr %p.mark, align 2",
-        "  br label %next",
+        *body,
         "next:",
         "  %n.now = load i64, ptr %left",
         "  %n.next = sub i64 %n.now, 1",
@@ -160,16 +304,9 @@ def kernel(made: TypedFunction, target: Target, quiet: bool = False) -> str:
         "  store i64 %k.next, ptr %s",
         "  br label %head",
         "done:",
+        *end,
         *notes.put("%before", "%state"),
         "  ret void",
         "}",
     ]
-    declared = [*writer.declared.values(), *notes.declared]
-    tail = [
-        'attributes #0 = { "no-builtins" "stackrealign" }',
-        "attributes #1 = { nounwind }",
-        "attributes #2 = { strictfp }",
-        '!0 = !{!"branch_weights", i32 1, i32 1000000}',
-        "!1 = !{}",
-    ]
-    return "\n".join([*declared, one, *lines, *tail, ""])
+    return lines

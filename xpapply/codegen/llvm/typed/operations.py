@@ -21,9 +21,9 @@ from .function import (
 )
 from .whole_arrays import as_type, call_loop, dot, map_, new_axis, reduce_
 
-_INTEGERS = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor": "xor"}
-_FLOATS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
-_COMPARED = {
+INTEGERS = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor": "xor"}
+FLOATS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
+COMPARED = {
     "lt": ("olt", "slt", "ult"), "le": ("ole", "sle", "ule"), "gt": ("ogt", "sgt", "ugt"),
     "ge": ("oge", "sge", "uge"), "eq": ("oeq", "eq", "eq"), "ne": ("une", "ne", "ne"),
 }  # fmt: skip
@@ -44,16 +44,16 @@ def _two(op: str) -> Callable[[FunctionWriter, Instruction], None]:
         a, b = x.args
         kind = _kind(a)
         if kind == "f" and x.what is not None:
-            w.set(x, _noted(w, _FLOATS[op], x))
+            w.set(x, _noted(w, FLOATS[op], x))
             return
         if kind == "f":
-            name = _FLOATS[op]
+            name = FLOATS[op]
         elif op in ("div", "rem"):
             name = f"{'u' if kind == 'u' else 's'}{op}"
         elif op == "shr":
             name = "lshr" if kind == "u" else "ashr"
         else:
-            name = _INTEGERS.get(op, op)
+            name = INTEGERS.get(op, op)
         w.set(x, w.emit(f"{name} {w.typed(a)}, {w.value(b)}"))
 
     return write
@@ -62,7 +62,7 @@ def _two(op: str) -> Callable[[FunctionWriter, Instruction], None]:
 def _compared(op: str) -> Callable[[FunctionWriter, Instruction], None]:
     def write(w: FunctionWriter, x: Instruction) -> None:
         a, b = x.args
-        floats, signed, unsigned = _COMPARED[op]
+        floats, signed, unsigned = COMPARED[op]
         kind = _kind(a)
         if kind == "f" and w.is_quiet:
             w.set(x, w.compared(floats, a, b))
@@ -139,7 +139,7 @@ def _round(w: FunctionWriter, x: Instruction) -> None:
     w.mark_if(w.emit(f"icmp ugt i64 {count}, {LIMITS.typed_rounds}"), x.what)
 
 
-def _function(w: FunctionWriter, k: int) -> str:
+def function_at(w: FunctionWriter, k: int) -> str:
     """The address of a library's function."""
     table = w.pointer(FUNCTIONS)
     at = w.emit(f"getelementptr ptr, ptr {table}, i64 {2 * k}")
@@ -148,7 +148,7 @@ def _function(w: FunctionWriter, k: int) -> str:
 
 def _call(w: FunctionWriter, x: Instruction) -> None:
     assert x.result is not None
-    f, kind = _function(w, x.what), machine(str(x.result.type))
+    f, kind = function_at(w, x.what), machine(str(x.result.type))
     w.set(x, w.emit(f"call {kind} {f}({', '.join(map(w.typed, x.args))}) #1"))
 
 
@@ -157,7 +157,7 @@ def _ufunc(w: FunctionWriter, x: Instruction) -> None:
     assert x.result is not None
     result = str(x.result.type)
     kinds = [*(str(a.type) for a in x.args), result]
-    places = [w._at_entry("alloca i64, align 8") for _ in kinds]
+    places = [w.at_entry("alloca i64, align 8") for _ in kinds]
     for a, place in zip(x.args, places, strict=False):
         w.store(w.value(a), place, str(a.type))
     call_loop(w, x.what, places, [str(size(k)) for k in kinds], "1")
@@ -468,7 +468,7 @@ def _copy_list(w: FunctionWriter, x: Instruction) -> None:
 
 OPERATIONS: dict[str, Callable[[FunctionWriter, Instruction], None]] = {
     **{op: _two(op) for op in "add sub mul div rem and or xor shl shr".split()},
-    **{op: _compared(op) for op in _COMPARED},
+    **{op: _compared(op) for op in COMPARED},
     "sqrt": _intrinsic("sqrt"), "abs": _intrinsic("fabs"), "floor": _intrinsic("floor"),
     "ceil": _intrinsic("ceil"), "trunc": _intrinsic("trunc"), "rint": _intrinsic("rint"),
     "copysign": _intrinsic("copysign"), "neg": _neg, "not": _not, "select": _select,

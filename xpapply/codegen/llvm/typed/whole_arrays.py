@@ -30,9 +30,9 @@ def call_loop(w: FunctionWriter, k: int, places: list[str], steps: list[str], *c
     A loop of arrays has further counts, and further steps within them.
     """
     f, data = loop_of(w, k)
-    given = w._at_entry(f"alloca [{len(places)} x ptr], align 8")
-    strides = w._at_entry(f"alloca [{len(steps)} x i64], align 8")
-    number = w._at_entry(f"alloca [{len(counts)} x i64], align 8")
+    given = w.at_entry(f"alloca [{len(places)} x ptr], align 8")
+    strides = w.at_entry(f"alloca [{len(steps)} x i64], align 8")
+    number = w.at_entry(f"alloca [{len(counts)} x i64], align 8")
     for j, count in enumerate(counts):
         here = w.emit(f"getelementptr i64, ptr {number}, i64 {j}")
         w.line(f"store i64 {count}, ptr {here}")
@@ -48,7 +48,7 @@ def call_loop(w: FunctionWriter, k: int, places: list[str], steps: list[str], *c
 
 def _in_memory(w: FunctionWriter, x: Register | Literal) -> str:
     """A number, somewhere in memory."""
-    place = w._at_entry("alloca i64, align 8")
+    place = w.at_entry("alloca i64, align 8")
     w.store(w.value(x), place, str(x.type))
     return place
 
@@ -133,7 +133,7 @@ def reduce_(w: FunctionWriter, x: Instruction) -> None:
     array = w.array(x.args[0])
     assert x.result is not None
     dtype = str(x.result.type)
-    place = w._at_entry("alloca i64, align 8")
+    place = w.at_entry("alloca i64, align 8")
     base, (count,), (step,) = array
     if len(x.args) > 1:
         w.store(w.value(x.args[1]), place, dtype)
@@ -150,7 +150,7 @@ def dot(w: FunctionWriter, x: Instruction) -> None:
     """A sum of products by NumPy's loop, which calls BLAS."""
     k, quiet = x.what
     a, b = (w.array(y) for y in x.args)
-    place = w._at_entry("alloca i64, align 8")
+    place = w.at_entry("alloca i64, align 8")
     steps = ["0", "0", "0", a.strides[0], b.strides[0]]
     call_loop(w, k, [a.base, b.base, place], steps, "1", a.dims[0])
     if quiet:

@@ -1,0 +1,440 @@
+"""A typed function for several slices side by side, one in each lane of the vector registers.
+
+What differs between the slices is a vector, what they share a number. Where they part, blocks run
+for some of them, which a mask says: what the others have stays as it was. A slice that the function
+would mark, and all of a group in which the processor has noted something, are done again, one by
+one: these lanes are the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ....errors import UnsupportedError
+from ....ir.typed import Array, Instruction, Literal, Register, Slot, TypedFunction
+from ....ir.typed.divergence import Divergence, Loop
+from ....ir.typed.function import Type, Value
+from .function import FunctionWriter, InRegisters, in_memory, literal, machine, size
+from .notes import Notes
+from .operations import OPERATIONS
+
+_ALONE = frozenset("length,row,view,new,expected,constant,round".split(","))
+"""Instructions on what all slices share, whatever they are part of."""
+_HEAVY = frozenset(
+    "element,set element,new,round,call,ufunc,div,rem,sqrt,put,put array,fill".split(",")
+)
+"""Instructions before which it is looked whether a slice is there at all."""
+_SHORT = 16
+"""Up to so many others are done without looking."""
+
+
+class LanesWriter(FunctionWriter):
+    """Writes one typed function for as many slices as there are lanes.
+
+    Parameters
+    ----------
+    made : TypedFunction
+        The function.
+    notes : Notes
+        What writes how the processor's are read.
+    operations : mapping
+        What writes instructions on values that differ.
+    lanes : int
+        How many.
+    warns : bool
+        Whether what the processor notes counts.
+
+    Raises
+    ------
+    UnsupportedError
+        If slices cannot go side by side through it; with the reason.
+    """
+
+    def __init__(
+        self,
+        made: TypedFunction,
+        notes: Notes,
+        operations: Mapping[str, Callable[..., None]],
+        lanes: int,
+        warns: bool,
+    ) -> None:
+        super().__init__(made, notes, OPERATIONS, quiet=warns)
+        self.lanes, self.warns, self._wide = lanes, warns, operations
+        for kind in made.inputs:
+            if isinstance(kind, Array) and kind.ndim != 1:
+                raise UnsupportedError(f"slices of {kind.ndim} axes")
+        self.ways = Divergence(made)
+        self.shared = self.ways.shared_arrays
+        self.differs: set[Register] = set()
+        self.part: str | None = None
+        self._masks: dict[int, str] = {}
+        self._left = self._vector_slot("int64")
+        self._groups = self.ways.groups()
+        self._group_of = {k: g for g, group in enumerate(self._groups) for k in group}
+
+    def text(self) -> str:
+        """The function: its result has a bit for each lane whose slice is to be done again."""
+        made, ways = self.made, self.ways
+        given = ["ptr %frame", "ptr %also", *(f"ptr %in{k}" for k in range(len(made.inputs)))]
+        given += [f"ptr %out{k}" for k in range(len(made.results))]
+        for k in range(len(ways.blocks)):
+            if k not in ways.parts:
+                self._lines.append(f"b{k}:")
+                self._block_of(k)
+        for g, group in enumerate(self._groups):
+            self._lines.append(f"r{g}:")
+            self._items(ways.order(group))
+            self._after(group)
+        self._lines.append("done:")
+        bits = self.emit(f"bitcast {self.bools} {self._gone()} to i{self.lanes}")
+        whole = self.emit(f"zext i{self.lanes} {bits} to i64") if self.lanes < 64 else bits
+        self.line(f"ret i64 {whole}")
+        head = f"define internal i64 @lanes({', '.join(given)}) noinline nounwind #0 {{"
+        if 0 in ways.parts:
+            raise UnsupportedError("its first block is part of a loop")
+        begin = ["entry:", *self._entry, "  br label %b0"]
+        return "\n".join([head, *begin, *self._lines, "giveup:", "  ret i64 -1", "}"])
+
+    # --- vectors ----------------------------------------------------------------------------
+
+    def wide_type(self, dtype: str) -> str:
+        return f"<{self.lanes} x {machine(dtype)}>"
+
+    @property
+    def bools(self) -> str:
+        return f"<{self.lanes} x i1>"
+
+    @property
+    def words(self) -> str:
+        return f"<{self.lanes} x i64>"
+
+    def all_lanes(self, kind: str, value: str) -> str:
+        return f"<{', '.join([f'{kind} {value}'] * self.lanes)}>"
+
+    def spread(self, kind: str, value: str) -> str:
+        """One number in all lanes."""
+        vector = f"<{self.lanes} x {kind}>"
+        one = self.emit(f"insertelement {vector} poison, {kind} {value}, i64 0")
+        zeros = self.all_lanes("i32", "0")
+        return self.emit(
+            f"shufflevector {vector} {one}, {vector} poison, <{self.lanes} x i32> {zeros}"
+        )
+
+    def wide(self, x: Value) -> str:
+        """A value of each lane."""
+        kind = machine(str(x.type))
+        if isinstance(x, Literal):
+            return self.all_lanes(kind, literal(x.value, x.type))
+        if x in self.differs:
+            return self.value(x)
+        return self.spread(kind, self.value(x))
+
+    def wide_typed(self, x: Value) -> str:
+        """The same, with its type before it."""
+        return f"{self.wide_type(str(x.type))} {self.wide(x)}"
+
+    def _vector_slot(self, dtype: str) -> str:
+        kind = self.words if dtype == "bool" else f"<{self.lanes} x {machine(dtype)}>"
+        at = self.at_entry(f"alloca {kind}, align 64")
+        self._entry.append(f"  store {kind} zeroinitializer, ptr {at}, align 64")
+        return at
+
+    def slot(self, x: Slot) -> Any:
+        """Where a slot is on the stack."""
+        if x not in self.ways.varying:
+            return super().slot(x)
+        found = self._slots.get(x)
+        if found is None:
+            found = self._slots[x] = self._vector_slot(str(x.type))
+        return found
+
+    # --- masks ------------------------------------------------------------------------------
+
+    def load_mask(self, at: str) -> str:
+        word = self.emit(f"load {self.words}, ptr {at}, align 64")
+        return self.emit(f"icmp slt {self.words} {word}, zeroinitializer")
+
+    def _store_mask(self, mask: str, at: str) -> None:
+        word = self.emit(f"sext {self.bools} {mask} to {self.words}")
+        self.line(f"store {self.words} {word}, ptr {at}, align 64")
+
+    def _gone(self) -> str:
+        """The lanes whose slices are to be done again."""
+        return self.load_mask(self._left)
+
+    def mask(self) -> str:
+        """The lanes that are here."""
+        if self.part is not None:
+            return self.part
+        return self.emit(f"xor {self.bools} {self._gone()}, {self.all_lanes('i1', 'true')}")
+
+    def _both(self, mask: str, condition: str) -> str:
+        """Lanes of a mask for which a condition holds; of the others it may be anything."""
+        none = self.all_lanes("i1", "false")
+        return self.emit(
+            f"select {self.bools} {mask}, {self.bools} {condition}, {self.bools} {none}"
+        )
+
+    def turned(self, mask: str) -> str:
+        return self.emit(f"xor {self.bools} {mask}, {self.all_lanes('i1', 'true')}")
+
+    def _any(self, mask: str) -> str:
+        bits = self.emit(f"bitcast {self.bools} {mask} to i{self.lanes}")
+        return self.emit(f"icmp ne i{self.lanes} {bits}, 0")
+
+    def _mask_slot(self, k: int) -> str:
+        found = self._masks.get(k)
+        if found is None:
+            found = self._masks[k] = self._vector_slot("bool")
+        return found
+
+    def _send(self, k: int, mask: str) -> None:
+        """Lanes go on at a block, once all have come that come there."""
+        if k in self.ways.parts:
+            at = self._mask_slot(k)
+            old = self.emit(f"load {self.words}, ptr {at}, align 64")
+            word = self.emit(f"sext {self.bools} {mask} to {self.words}")
+            both = self.emit(f"or {self.words} {old}, {word}")
+            self.line(f"store {self.words} {both}, ptr {at}, align 64")
+
+    def chosen(self, kind: str, new: str, old: str) -> str:
+        """What lanes that are here get, and others keep."""
+        vector = f"<{self.lanes} x {kind}>"
+        return self.emit(f"select {self.bools} {self.mask()}, {vector} {new}, {vector} {old}")
+
+    def mark_if(self, condition: str, mark: int) -> None:
+        """Leave the whole group where a condition holds that all share."""
+        on = self.label()
+        self.line(f"br i1 {condition}, label %giveup, label %{on}, !prof !0")
+        self.begin(on)
+
+    def leave(self, condition: str) -> None:
+        """Leave the slices for which a condition holds."""
+        gone = self._both(self.mask(), condition)
+        before = self._gone()
+        everyone = self.emit(f"or {self.bools} {before}, {gone}")
+        self._store_mask(everyone, self._left)
+        if self.part is not None:
+            self.part = self._both(self.turned(gone), self.part)
+
+    # --- blocks -----------------------------------------------------------------------------
+
+    def _block_of(self, k: int) -> None:
+        """A block that all slices are in, or that some are in; and where they go on."""
+        self.differs = self.ways.values(k)
+        *inside, last = self.ways.blocks[k].instructions
+        for x in inside:
+            self._instruction(x)
+        targets = self.ways.blocks[k].targets
+        if self.part is None:
+            self._ends_together(last, targets)
+            return
+        if last.op == "jump":
+            self._send(targets[0], self.part)
+        elif last.op == "branch":
+            self._parted(last.args[0], targets)
+        elif last.op == "leave":
+            self.leave(self.all_lanes("i1", "true"))
+
+    def _parted(self, asked: Value, targets: tuple[int, ...]) -> None:
+        """Some go one way, and others another."""
+        mask, condition = self.mask(), self.wide(asked)
+        self._send(targets[0], self._both(mask, condition))
+        self._send(targets[1], self._both(mask, self.turned(condition)))
+
+    def _ends_together(self, last: Instruction, targets: tuple[int, ...]) -> None:
+        if last.op == "return":
+            self.line("br label %done")
+        elif last.op == "leave":
+            self.line("br label %giveup")
+        elif last.op == "jump":
+            self._go(targets[0])
+        elif last.args[0] in self.differs:
+            self._parted(last.args[0], targets)
+            (g,) = {self._group_of[t] for t in targets if t in self._group_of}
+            self.line(f"br label %r{g}")
+        else:
+            labels = [self.label() for _ in targets]
+            places = ", ".join(f"label %{x}" for x in labels)
+            self.line(f"br i1 {self.value(last.args[0])}, {places}")
+            for label, t in zip(labels, targets, strict=True):
+                self.begin(label)
+                self._go(t)
+
+    def _go(self, k: int) -> None:
+        if k not in self.ways.parts:
+            self.line(f"br label %b{k}")
+            return
+        self._send(k, self.mask())
+        self.line(f"br label %r{self._group_of[k]}")
+
+    def _items(self, items: Sequence[int | Loop]) -> None:
+        for x in items:
+            if isinstance(x, Loop):
+                head, body, after = self.label(), self.label(), self.label()
+                self.line(f"br label %{head}")
+                self.begin(head)
+                here = self.load_mask(self._mask_slot(x.header))
+                self.line(f"br i1 {self._any(here)}, label %{body}, label %{after}")
+                self.begin(body)
+                if x.items[0] != x.header:
+                    raise UnsupportedError("a loop whose first block comes later")
+                self._part(x.header)
+                self._items(x.items[1:])
+                self.line(f"br label %{head}")
+                self.begin(after)
+            elif self._looks_first(x):
+                some, after = self.label(), self.label()
+                here = self.load_mask(self._mask_slot(x))
+                self.line(f"br i1 {self._any(here)}, label %{some}, label %{after}")
+                self.begin(some)
+                self._part(x)
+                self.line(f"br label %{after}")
+                self.begin(after)
+            else:
+                self._part(x)
+
+    def _part(self, k: int) -> None:
+        at = self._mask_slot(k)
+        self.part = self.load_mask(at)
+        self.line(f"store {self.words} zeroinitializer, ptr {at}, align 64")
+        self._block_of(k)
+        self.part = None
+
+    def _looks_first(self, k: int) -> bool:
+        differs = self.ways.values(k)
+        code = self.ways.blocks[k].instructions
+        return len(code) > _SHORT or any(
+            x.op in _HEAVY or (x.op == "mark" and x.args[0] not in differs) for x in code
+        )
+
+    def _after(self, group: list[int]) -> None:
+        """Where all slices meet again."""
+        ways = self.ways
+        ends = {t for k in group for t in ways.blocks[k].targets if t not in ways.parts}
+        if len(ends) > 1:
+            raise UnsupportedError("slices that part meet at several places")
+        self.line(f"br label %b{ends.pop()}" if ends else "br label %done")
+
+    # --- instructions -----------------------------------------------------------------------
+
+    def _instruction(self, x: Instruction) -> None:
+        writes = self._wide.get(x.op)
+        if writes is not None and self._is_wide(x):
+            writes(self, x)
+        elif x.op in OPERATIONS and (writes is not None or x.op in _ALONE):
+            if any(a in self.differs for a in x.args):
+                raise UnsupportedError(f"{x.op} of what differs between slices")
+            OPERATIONS[x.op](self, x)
+        else:
+            raise UnsupportedError(f"{x.op}, line {x.line}")
+
+    def _is_wide(self, x: Instruction) -> bool:
+        """Whether an instruction is one of vectors."""
+        if x.op in ("put", "put array", "set element", "fill", "copy"):
+            return True
+        if x.op in ("load", "store"):
+            return x.what in self.ways.varying
+        if x.result is not None:
+            return x.result in self.differs
+        return any(a in self.differs for a in x.args)
+
+    def input(self, k: int, kind: Type) -> Any:
+        """Slices, each element of one beside that of the others."""
+        assert isinstance(kind, Array)
+        dims, _ = self.frame.inputs[k]
+        return InRegisters(f"%in{k}", (self.word(dims[0]),), (str(self.lanes * size(kind.dtype)),))
+
+    def fresh(self, dtype: str, dims: Sequence[str], mark: int) -> InRegisters:
+        """Memory for an array of each slice."""
+        bytes_, strides = str(self.lanes * size(dtype)), [""] * len(dims)
+        for k in reversed(range(len(dims))):
+            strides[k] = bytes_
+            bytes_ = self.emit(f"mul i64 {dims[k]}, {bytes_}")
+        return InRegisters(self.allocated(bytes_, mark), tuple(dims), tuple(strides))
+
+    def load_wide(self, at: str, dtype: str) -> str:
+        """A number of each lane in memory."""
+        kind = f"<{self.lanes} x {in_memory(dtype)}>"
+        found = self.emit(f"load {kind}, ptr {at}, align {size(dtype)}")
+        return self.emit(f"icmp ne {kind} {found}, zeroinitializer") if dtype == "bool" else found
+
+    def store_wide(self, value: str, at: str, dtype: str) -> None:
+        """Write a number of each lane that is here to memory."""
+        kind = f"<{self.lanes} x {in_memory(dtype)}>"
+        if dtype == "bool":
+            value = self.emit(f"zext {self.bools} {value} to {kind}")
+        if self.part is not None:
+            old = self.emit(f"load {kind}, ptr {at}, align {size(dtype)}")
+            value = self.chosen(in_memory(dtype), value, old)
+        self.line(f"store {kind} {value}, ptr {at}, align {size(dtype)}")
+
+    def places(self, x: InRegisters, indices: Sequence[Value], own: bool, dtype: str) -> str:
+        """The addresses of elements, each lane's own."""
+        far = self.all_lanes("i64", "0")
+        for i, stride in zip(indices, x.strides, strict=True):
+            one = self.emit(f"mul {self.words} {self.wide(i)}, {self.spread('i64', stride)}")
+            far = self.emit(f"add {self.words} {far}, {one}")
+        if own:
+            lanes = ", ".join(f"i64 {k * size(dtype)}" for k in range(self.lanes))
+            far = self.emit(f"add {self.words} {far}, <{lanes}>")
+        return self.emit(f"getelementptr i8, ptr {x.base}, {self.words} {far}")
+
+    def gather(self, places: str, dtype: str) -> str:
+        """Numbers at addresses of the lanes that are here."""
+        kind, name = f"<{self.lanes} x {in_memory(dtype)}>", short(in_memory(dtype), self.lanes)
+        full = f"llvm.masked.gather.{name}.v{self.lanes}p0"
+        self.declared[full] = (
+            f"declare {kind} @{full}(<{self.lanes} x ptr>, i32, {self.bools}, {kind})"
+        )
+        found = self.emit(
+            f"call {kind} @{full}(<{self.lanes} x ptr> {places}, i32 {size(dtype)}, "
+            f"{self.bools} {self.mask()}, {kind} zeroinitializer)"
+        )
+        return self.emit(f"icmp ne {kind} {found}, zeroinitializer") if dtype == "bool" else found
+
+    def scatter(self, value: str, places: str, dtype: str) -> None:
+        """Write numbers of the lanes that are here."""
+        kind, name = f"<{self.lanes} x {in_memory(dtype)}>", short(in_memory(dtype), self.lanes)
+        if dtype == "bool":
+            value = self.emit(f"zext {self.bools} {value} to {kind}")
+        full = f"llvm.masked.scatter.{name}.v{self.lanes}p0"
+        self.declared[full] = (
+            f"declare void @{full}({kind}, <{self.lanes} x ptr>, i32, {self.bools})"
+        )
+        self.line(
+            f"call void @{full}({kind} {value}, <{self.lanes} x ptr> {places}, "
+            f"i32 {size(dtype)}, {self.bools} {self.mask()})"
+        )
+
+    def outs(self, k: int) -> str:
+        """Where results of the slices begin."""
+        words = self.emit(f"load {self.words}, ptr %out{k}, align 8")
+        return self.emit(f"inttoptr {self.words} {words} to <{self.lanes} x ptr>")
+
+    def intrinsic(self, name: str, kind: str, result: str, values: list[str], noted: bool) -> str:
+        """A function of LLVM's on vectors."""
+        vector, out = f"<{self.lanes} x {kind}>", f"<{self.lanes} x {result}>"
+        of = short(kind, self.lanes)
+        of = of if result == kind else f"{short(result, self.lanes)}.{of}"
+        full = f"llvm.experimental.constrained.{name}.{of}" if noted else f"llvm.{name}.{of}"
+        further = ["metadata", "metadata"] if noted else []
+        how = ['metadata !"round.tonearest"', 'metadata !"fpexcept.strict"'] if noted else []
+        self.declared[full] = (
+            f"declare {out} @{full}({', '.join([*[vector] * len(values), *further])})"
+        )
+        given = ", ".join([*(f"{vector} {v}" for v in values), *how])
+        return self.emit(f"call {out} @{full}({given}){' #2' * noted}")
+
+    def safe(self, x: Value, instead: float, always: bool = False) -> str:
+        """A value, but another one in lanes that are not here, which must not be noted."""
+        if self.part is None and not always:
+            return self.wide(x)
+        kind = machine(str(x.type))
+        return self.chosen(kind, self.wide(x), self.all_lanes(kind, literal(instead, str(x.type))))
+
+
+def short(kind: str, lanes: int) -> str:
+    """LLVM's name of a vector within those of its functions."""
+    return f"v{lanes}" + {"double": "f64", "float": "f32"}.get(kind, kind)
