@@ -67,6 +67,7 @@ class Limits:
     typed_tile = 1 << 18  # bytes that they may take
     typed_lanes_price = 4.0  # times what compiling a function takes: to compile it for lanes
     typed_lanes_tried = 1024  # slices from which an eighth tells what one after the other takes
+    typed_lanes_checked = 1024  # slices whose results are compared before lanes are used
     typed_lanes_gain = 0.9  # of what one after the other takes, under which lanes stay
     typed_lanes_left = 0.2  # share of slices done again from which that is looked at again
 

@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from random_functions.loops import Program
 
-from xpapply.backends.cpu.typed import Compiled, why_not
-from xpapply.errors import TraceError
+from xpapply.backends.cpu.typed import LANES, Compiled, why_not
+from xpapply.errors import TraceError, UnsupportedError
 from xpapply.frontends.python.source.numbers import DTYPES
 from xpapply.frontends.python.source.typed import Expected, Input, typed
 from xpapply.functions.guards import Guards
@@ -43,6 +43,8 @@ counts: collections.Counter[str] = collections.Counter()
 """What became of programs, and of slices."""
 reasons: collections.Counter[str] = collections.Counter()
 """Why programs were refused."""
+apart: collections.Counter[str] = collections.Counter()
+"""Why slices cannot go side by side."""
 marks: collections.Counter[str] = collections.Counter()
 """Why slices were marked for which the function gives a result."""
 _folder = tempfile.TemporaryDirectory()
@@ -221,7 +223,35 @@ def compared(source: str, given: Given, *, counted: bool = False) -> str | None:
     if counted:
         _count(program, mark, whys)
     said = _differs(program, x, loop, outs, mark, whys)
+    said = said or _side_by_side(compiled, x, loop, mark, whys, counted)
     return said or _evaluated(program, x, outs, mark)
+
+
+def _side_by_side(
+    compiled: Compiled,
+    x: np.ndarray,
+    loop: list[np.ndarray],
+    mark: np.ndarray,
+    whys: list[str],
+    counted: bool,
+) -> str | None:
+    """What differs where slices go side by side, if they can."""
+    outs = [np.zeros_like(y) for y in loop]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = compiled.run([x], outs, 1, form=LANES)
+    except UnsupportedError as why:
+        if counted:
+            counts["not side by side"] += 1
+            apart[re.sub(r"line \d+|\d+", "", str(why))] += 1
+        return None
+    counts["side by side"] += counted
+    if (found[mark == 0] != 0).any():
+        k = int(np.flatnonzero((found != 0) & (mark == 0))[0])
+        return f"side by side: slice {x[k]!r} is marked"
+    said = _differs(compiled.made, x, loop, outs, found, whys)
+    return said and f"side by side: {said}"
 
 
 def _count(program: Any, mark: np.ndarray, whys: list[str]) -> None:
@@ -412,6 +442,7 @@ def _shortened(source: str, given: Given, found: str) -> str:
 def report() -> str:
     """What became of all programs until now."""
     lines = [f"{n:8d} {what}" for what, n in counts.most_common()]
+    lines += ["not side by side:", *(f"{n:8d} {why}" for why, n in apart.most_common(20))]
     lines += ["refused:", *(f"{n:8d} {why}" for why, n in reasons.most_common(40))]
     lines += ["marked without need:", *(f"{n:8d} {why}" for why, n in marks.most_common(25))]
     return "\n".join(lines)

@@ -58,13 +58,15 @@ class Divergence:
         self._live = self._live_in()
         self._loops: list[set[int]] = []
         self._back: set[tuple[int, int]] = set()
-        self._find_loops(set(range(len(self.blocks))), None)
         self.ends = self._meet()
         self.varying: set[Slot] = set()
         self.parts: set[int] = set()
         self._stored = [{x.what for x in b.instructions if x.op == "store"} for b in self.blocks]
         while self._grows():
             pass
+        for slot in self.varying:
+            if isinstance(slot.type, Array) or slot.type == "list":
+                raise UnsupportedError("a name of arrays that differ")
 
     def values(self, k: int) -> set[Register]:
         """The registers of a block that differ."""
@@ -122,6 +124,8 @@ class Divergence:
     def _grows(self) -> bool:
         """Another round, until nothing differs that did not before."""
         before = len(self.varying), len(self.parts)
+        self._loops, self._back = [], set()
+        self._find_loops(self.parts, None)
         for k, b in enumerate(self.blocks):
             differs = self.values(k)
             for x in b.instructions:
@@ -221,6 +225,7 @@ class Divergence:
         return ends
 
     def _find_loops(self, group: set[int], header: int | None) -> None:
+        """The loops whose rounds some slices go through, and where their rounds end."""
         for part in _components(group, lambda k: self._inside(k, group, header)):
             members = set(part)
             if len(part) == 1 and part[0] not in self._inside(part[0], group, header):
@@ -384,14 +389,16 @@ def _simplified(made: TypedFunction) -> list[Block]:
 def _entered_once(blocks: list[Block]) -> list[Block]:
     """The blocks with loops that begin at one block each: others that lead into one are copied."""
     blocks = list(blocks)
+    copies: dict[tuple[int, int], int] = {}
     while len(blocks) <= MOST_BLOCKS:
         found = _second_entry(blocks, set(range(len(blocks))), None)
         if found is None:
             return blocks
-        entry, members = found
-        new = len(blocks)
-        blocks.append(Block(blocks[entry].instructions, blocks[entry].targets))
-        for k, b in enumerate(blocks[:new]):
+        entry, start, members = found
+        new = copies.setdefault((entry, start), len(blocks))
+        if new == len(blocks):
+            blocks.append(Block(blocks[entry].instructions, blocks[entry].targets))
+        for k, b in enumerate(blocks):
             if k not in members and entry in b.targets:
                 turned = tuple(new if t == entry else t for t in b.targets)
                 blocks[k] = Block(b.instructions, turned)
@@ -400,8 +407,8 @@ def _entered_once(blocks: list[Block]) -> list[Block]:
 
 def _second_entry(
     blocks: list[Block], group: set[int], header: int | None
-) -> tuple[int, set[int]] | None:
-    """A block by which a loop is entered besides its first, and the blocks of that loop."""
+) -> tuple[int, int, set[int]] | None:
+    """A block by which a loop is entered besides its first, that, and the blocks of the loop."""
 
     def inside(k: int) -> list[int]:
         return [t for t in blocks[k].targets if t in group and t != header]
@@ -420,7 +427,7 @@ def _second_entry(
         start = max(entries, key=lambda t: (t == 0, entries[t], -t))
         others = sorted(set(entries) - {start})
         if others:
-            return others[0], members
+            return others[0], start, members
         if (found := _second_entry(blocks, members, start)) is not None:
             return found
     return None

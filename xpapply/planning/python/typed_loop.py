@@ -121,6 +121,8 @@ class TypedLoop:
         from ...backends.cpu import compiler
 
         said = f"one compiled loop, {compiler.host().name}"
+        if (width := self.compiled.width) > 1:
+            said += f", {width} slices side by side"
         if not self._marked:
             return (said,)
         left = sum(self._marked.values())

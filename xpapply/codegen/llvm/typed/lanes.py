@@ -303,10 +303,13 @@ class LanesWriter(FunctionWriter):
         self.part = None
 
     def _looks_first(self, k: int) -> bool:
-        differs = self.ways.values(k)
-        code = self.ways.blocks[k].instructions
+        ways = self.ways
+        differs, code = ways.values(k), ways.blocks[k].instructions
         return len(code) > _SHORT or any(
-            x.op in _HEAVY or (x.op == "mark" and x.args[0] not in differs) for x in code
+            x.op in _HEAVY
+            or (x.op == "mark" and x.args[0] not in differs)
+            or (x.op == "store" and x.what not in ways.varying)  # which those elsewhere may read
+            for x in code
         )
 
     def _after(self, group: list[int]) -> None:

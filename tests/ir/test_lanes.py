@@ -1,0 +1,290 @@
+"""Slices that go side by side through a typed function: as one after the other, bit for bit."""
+
+import loop_functions
+import numpy as np
+import pytest
+from ir.test_typed import typed_function
+from loop_functions import FUNCTIONS
+
+import xpapply
+from xpapply.backends.cpu import typed as backend
+from xpapply.backends.cpu.typed import LANES, ONE
+from xpapply.codegen.llvm.target import TARGETS
+from xpapply.codegen.llvm.typed import NAME, kernel_of_lanes
+from xpapply.errors import UnsupportedError
+from xpapply.ir.typed.divergence import Divergence
+from xpapply.limits import LIMITS
+
+RNG = np.random.default_rng(5)
+SIDE_BY_SIDE = [
+    getattr(loop_functions, name)
+    for name in (
+        "any_low bisection collatz cusum divisor drawdown escape garch helped insertion_sort "
+        "kalman kepler longest_run mann_kendall rises rolling spikes two_results warping"
+    ).split()
+]
+needs_cpu = pytest.mark.skipif(backend.why_not() is not None, reason=str(backend.why_not()))
+
+
+def special(*shape, dtype="float64"):
+    """Numbers of which some are NaN, infinite, zeros of both signs."""
+    x = RNG.standard_normal(shape) * 3
+    if np.dtype(dtype).kind == "f":
+        for value in (np.nan, np.inf, -np.inf, -0.0, 0.0):
+            x[RNG.random(shape) < 0.02] = value
+    return x.astype(dtype)
+
+
+def both(f, arr, like):
+    """The results and marks, one after the other and side by side."""
+    made, parts = typed_function(f, like)
+    compiled, found = backend.Compiled(made), []
+    batch = arr.ndim - 1
+    for form in (ONE, LANES):
+        outs = [np.full((*arr.shape[:-1], *p.shape), 77, p.dtype) for p in parts]
+        found.append((outs, compiled.run([arr], outs, batch, form=form)))
+    return found
+
+
+def check(f, arr, like=None):
+    (outs, marks), (others, again) = both(
+        f, arr, arr[(0,) * (arr.ndim - 1)] if like is None else like
+    )
+    # a comparison may be noted where slices go one by one: side by side none is
+    assert not (again.astype(bool) & ~marks.astype(bool)).any()
+    done = marks == 0
+    for a, b in zip(outs, others, strict=True):
+        np.testing.assert_array_equal(a[done], b[done])
+        if a.dtype.kind == "f":
+            np.testing.assert_array_equal(np.signbit(a[done]), np.signbit(b[done]))
+    more = (again == 0) & ~done
+    for at in np.argwhere(more)[:20]:
+        with np.errstate(all="ignore"):
+            want = f(arr[tuple(at)])
+        for b, w in zip(others, want if len(others) > 1 else (want,), strict=True):
+            np.testing.assert_array_equal(b[tuple(at)], w)
+    return marks
+
+
+@needs_cpu
+@pytest.mark.parametrize("f", SIDE_BY_SIDE, ids=lambda f: f.__name__)
+def test_as_one_after_the_other(f):
+    with xpapply.options(threads=1):
+        check(f, RNG.standard_normal((61, 20)))
+        check(f, special(45, 20), RNG.standard_normal(20))
+
+
+@needs_cpu
+@pytest.mark.parametrize("dtype", ["float32", "int64", "int32", "int16", "uint8"])
+@pytest.mark.parametrize("name", ["longest_run", "drawdown", "rises", "spikes", "warping"])
+def test_dtypes(name, dtype):
+    arr = special(29, 16, dtype=dtype)
+    check(getattr(loop_functions, name), arr, np.ones(16, dtype))
+
+
+@needs_cpu
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 16, 31])
+def test_lanes_that_are_not_filled(count):
+    check(loop_functions.kalman, RNG.standard_normal((count, 12)))
+
+
+@needs_cpu
+def test_slices_that_lie_in_any_way():
+    x = RNG.standard_normal((6, 14, 9))
+    for arr in (
+        np.moveaxis(x, 1, -1), np.moveaxis(x, 0, -1), x[:, ::-1], x[..., ::2], x[::2, ::3],
+        np.asfortranarray(x), np.broadcast_to(x[:, :1], x.shape),
+    ):  # fmt: skip
+        check(loop_functions.kalman, arr)
+        check(loop_functions.longest_run, arr)
+
+
+@needs_cpu
+def test_a_mark_of_one_lane_leaves_the_others():
+    def f(v):
+        s = 0
+        for x in v:
+            if x > 100:
+                raise ValueError
+            s += int(x * 1e3)
+        return s
+
+    arr = RNG.standard_normal((64, 10))
+    arr[3, 4] = 500.0
+    arr[17, 9] = np.nan
+    arr[40, 0] = np.inf
+    marks = check(f, arr)
+    assert np.flatnonzero(marks).tolist() == [3, 17, 40]
+
+
+@needs_cpu
+def test_integers_beyond_64_bits_and_divisors_of_zero():
+    def grown(v):
+        n = 1
+        for x in v:
+            n = n * 3 + int(x)
+        return n
+
+    def divided(v):
+        n = 0
+        for x in v:
+            n += 1000 // int(x)
+        return n
+
+    arr = RNG.integers(1, 9, (40, 39)).astype(float)
+    arr[5] *= 1e15
+    check(grown, arr)
+    arr[7, 3] = arr[12, 0] = 0.3
+    assert np.flatnonzero(check(divided, arr)).tolist() == [7, 12]
+
+
+@needs_cpu
+def test_what_is_warned_of_is_marked():
+    def f(v):
+        s = v[0]
+        for x in v:
+            s = s * 0.5 + (x / v[0] if x > 0.5 else 0.0)
+        return s
+
+    arr = RNG.standard_normal((64, 10))
+    arr[9, 0] = arr[30, 0] = 0.0
+    assert np.flatnonzero(check(f, arr)).tolist() == [9, 30]
+
+
+@needs_cpu
+def test_names_that_differ_after_a_loop_was_left():
+    """What all share within a loop differs once they have left it in different rounds."""
+
+    def first(v):
+        k = -1
+        for k in range(len(v)):
+            if v[k] > 1:
+                break
+        return k
+
+    def found(v):
+        seen = False
+        for x in v:
+            if x > 1.5:
+                seen = True
+                break
+        return seen
+
+    def nested(v):
+        n, total = 0, 0.0
+        for i in range(len(v)):
+            j = 0
+            while j < i and v[j] < v[i]:
+                j += 1
+            if j == i:
+                n += j
+                total += v[j]
+            else:
+                k = j + 1
+                total -= v[k - 1]
+        return n + total
+
+    def turned(v):
+        a = b = 0
+        for x in v:
+            if x > 0:
+                a = 1
+                for k in range(3):
+                    a += k
+            else:
+                for k in range(2):
+                    b += k
+            if b > 7:
+                return a
+        return a + b
+
+    arr = RNG.standard_normal((100, 12))
+    for f in (first, found, nested, turned):
+        check(f, arr)
+
+
+def test_what_differs_and_what_is_shared():
+    made, _ = typed_function(loop_functions.cusum, np.ones(5))
+    ways = Divergence(made)
+    names = {slot.name.split(".")[0] for slot in ways.varying}
+    assert {"up", "down", "i"} <= names  # i is returned by slices that leave in different rounds
+    counters = [s for s in _slots(ways) if s.type == "int64" and s not in ways.varying]
+    assert counters
+
+
+def _slots(ways):
+    return {x.what for b in ways.blocks for x in b.instructions if x.op == "store"}
+
+
+@pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
+def test_blocks_are_ordered(f):
+    """Each block of a part stands in its order once, after those that lead to it."""
+    made, _ = typed_function(f, np.abs(RNG.standard_normal(12)))
+    try:
+        ways = Divergence(made)
+    except UnsupportedError:
+        return
+
+    def flat(items):
+        for x in items:
+            yield from [x] if isinstance(x, int) else flat(x.items)
+
+    for group in ways.groups():
+        assert sorted(flat(ways.order(group))) == group
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("name", ["AVX2", "AVX-512", "NEON"])
+@pytest.mark.parametrize("f", SIDE_BY_SIDE[::4], ids=lambda f: f.__name__)
+def test_texts_compile_for_other_cpus(f, name):
+    pytest.importorskip("llvmlite")
+    from xpapply.backends.cpu import compiler
+
+    made, _ = typed_function(f, np.abs(RNG.standard_normal(12)))
+    text = kernel_of_lanes(made, TARGETS[name], LIMITS.typed_lanes, True)
+    assert NAME.encode() in compiler.object_code(text, TARGETS[name], passes=True)
+
+
+@needs_cpu
+def test_lanes_stay_where_they_pay():
+    made, parts = typed_function(loop_functions.bisection, np.ones(4))
+    arr = RNG.standard_normal((4000, 4))
+    with xpapply.options(threads=1), LIMITS.set(typed_lanes_price=0.0):
+        compiled = backend.Compiled(made)
+        for gain, width in ((0.0, 1), (1e9, LIMITS.typed_lanes)):
+            with LIMITS.set(typed_lanes_gain=gain):
+                compiled = backend.Compiled(made)
+                outs = [np.zeros((4000, *p.shape), p.dtype) for p in parts]
+                marks = compiled.run([arr], outs, 1)
+                assert compiled.width == width
+                assert not marks.any()
+                want = [loop_functions.bisection(v) for v in arr[::97]]
+                np.testing.assert_array_equal(outs[0][::97], want)
+
+
+@needs_cpu
+def test_lanes_with_other_results_are_not_used(monkeypatch):
+    """Whatever a kernel of lanes may get wrong: the first slices are compared."""
+    from xpapply.codegen.llvm import typed as text_of
+
+    real = text_of.kernel_of_lanes
+
+    def wrong(*given):
+        return real(*given).replace("0x3FE0000000000000", "0x3FE0000000000001")
+
+    def f(v):
+        s = 0.0
+        for x in v:
+            s = 0.5 * s + x
+        return s
+
+    monkeypatch.setattr(text_of, "kernel_of_lanes", wrong)
+    arr = RNG.standard_normal((4000, 6))
+    made, _ = typed_function(f, arr[0])
+    out = np.zeros(4000)
+    with LIMITS.set(typed_lanes_price=0.0, typed_lanes_gain=1e9), xpapply.options(threads=1):
+        compiled = backend.Compiled(made)
+        for _ in range(2):
+            assert not compiled.run([arr], [out], 1).any()
+            assert compiled.width == 1
+            np.testing.assert_array_equal(out, np.apply_along_axis(f, 1, arr))
