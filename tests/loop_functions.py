@@ -5,6 +5,10 @@ from math import cos, pi, sin
 
 import numpy as np
 
+from xpapply.frontends.python.source.typed import Expected, Input, typed
+from xpapply.functions.guards import Guards
+from xpapply.ir.typed import Array
+
 TEMPLATE = np.sin(np.linspace(0, np.pi, 12))
 TRANSITION = np.log(np.full((3, 3), 0.1) + 0.7 * np.eye(3))
 
@@ -338,3 +342,15 @@ FUNCTIONS = [
     garch, helped, mean_run, monotone, edits, logs, positive_sum, any_low, path, windows, masked,
     arithmetic, looked_up, two_results,
 ]  # fmt: skip
+
+
+def typed_function(f, first):
+    """The typed function of one array, for slices like the first."""
+    result = f(first)
+    parts = result if isinstance(result, tuple) and f is two_results else (result,)
+    parts = [np.asarray(p) for p in parts]
+    watch = Guards()
+    watch.start(f)
+    kind = Array(first.dtype.name, first.ndim)
+    expected = [Expected(p.dtype.name, p.shape) for p in parts]
+    return typed(f, [Input(0)], {}, [kind], expected, watch), parts

@@ -3,8 +3,7 @@
 import loop_functions
 import numpy as np
 import pytest
-from ir.test_typed import typed_function
-from loop_functions import FUNCTIONS
+from loop_functions import FUNCTIONS, typed_function
 
 import xpapply
 from xpapply.backends.cpu import typed as backend

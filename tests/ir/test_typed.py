@@ -5,30 +5,17 @@ import copy
 import loop_functions
 import numpy as np
 import pytest
+from loop_functions import typed_function
 
 from xpapply.backends.cpu import typed as backend
 from xpapply.codegen.llvm.target import TARGETS
 from xpapply.codegen.llvm.typed import NAME, kernel
 from xpapply.errors import InputError
-from xpapply.frontends.python.source.typed import Expected, Input, typed
-from xpapply.functions.guards import Guards
-from xpapply.ir.typed import Array, Instruction, Literal, Register
+from xpapply.ir.typed import Instruction, Literal, Register
 from xpapply.ir.typed.evaluate import evaluate
 from xpapply.ir.typed.verify import verify
 
 RNG = np.random.default_rng(0)
-
-
-def typed_function(f, first):
-    """The typed function of one array, for slices like the first."""
-    result = f(first)
-    parts = result if isinstance(result, tuple) and f is loop_functions.two_results else (result,)
-    parts = [np.asarray(p) for p in parts]
-    watch = Guards()
-    watch.start(f)
-    kind = Array(first.dtype.name, first.ndim)
-    expected = [Expected(p.dtype.name, p.shape) for p in parts]
-    return typed(f, [Input(0)], {}, [kind], expected, watch), parts
 
 
 @pytest.mark.parametrize("f", loop_functions.FUNCTIONS, ids=lambda f: f.__name__)

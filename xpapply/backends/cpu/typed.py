@@ -163,6 +163,7 @@ class Compiled:
         outs: Sequence[np.ndarray],
         batch: int,
         seconds: float = math.inf,
+        originals: Sequence[np.ndarray] = (),
         form: str = "",
     ) -> np.ndarray:
         """Run on all slices: the marks, ``(*batch shape)``, 0 where a result was written.
@@ -177,6 +178,8 @@ class Compiled:
             How many axes the batch has.
         seconds : float
             What the function itself takes for a slice that is marked.
+        originals : sequence of array
+            The arrays as they are, if the function writes to them: those are copies then.
         form : str
             The form to run in, however long others take; what lanes leave runs as `ONE` then.
         """
@@ -217,6 +220,9 @@ class Compiled:
         if left:
             self._waited += left * seconds
             if not self.waits:
+                for x, was in zip(arrays, originals, strict=False):
+                    here_again = marks.reshape(shape) == WARNED
+                    x[here_again] = was[here_again]
                 self._go(QUIET, call, 0, count, again=True)
         return marks.reshape(shape)
 

@@ -61,6 +61,8 @@ class LanesWriter(FunctionWriter):
     ) -> None:
         super().__init__(made, notes, OPERATIONS, quiet=warns)
         self.lanes, self.warns, self._wide = lanes, warns, operations
+        if made.writes:
+            raise UnsupportedError("it writes to its slices")
         for kind in made.inputs:
             if isinstance(kind, Array) and kind.ndim != 1:
                 raise UnsupportedError(f"slices of {kind.ndim} axes")
