@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import bisect
 import builtins
+import collections
+import heapq
 from typing import Any
 
 import numpy as np
 
 from .....ir.typed import Literal
-from .....library import of_python
-from .. import arrays, iterators, lists, numbers, places, whole
+from .....library import of_keys, of_lists, of_python
+from .. import arrays, held, iterators, lists, numbers, places, whole
 from ..values import (
     EITHER,
     NO_AXES,
     PYTHON,
     Abstract,
+    Along,
     Arr,
     Counted,
     Inlined,
     Known,
+    Lst,
     Num,
     Once,
     Range,
+    Rows,
     Span,
     Through,
     Tup,
@@ -78,6 +84,9 @@ def _reversed(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
     if isinstance(x, Arr):
         back = Span(Known(None), Known(None), integer(-1))
         return iterators.iterator(t, arrays.item(t, x, back))
+    if isinstance(x, (Lst, Rows)):
+        last = t.op("sub", "int64", places.length(t, x), places.ONE)
+        return Once(Along(x, Num("int64", PYTHON, last), True))
     if isinstance(x, Range) and isinstance(x.step.value, Literal):
         n, step = places.length(t, x), x.step.value.value
         less = t.op("sub", "int64", n, Literal(1, "int64"))
@@ -175,6 +184,21 @@ def _tuple(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     raise t.refuse(f"a tuple of {places.described(args[0])}")
 
 
+def _sorted(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    reverse = kwargs.pop("reverse", Known(False))
+    exactly(t, args, kwargs, 1)
+    is_reverse = isinstance(reverse, Num) and reverse.value == Literal(True, "bool")
+    return Inlined(of_lists.in_order_back if is_reverse else of_lists.in_order, args, {})
+
+
+def _class(cls: Any) -> Call:
+    return lambda t, args, kwargs: held.of_class(t, cls, args, kwargs)
+
+
+def _first(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return lists.popped(t, args[0], "pop first")
+
+
 ROWS: dict[Any, Call] = {
     len: _len, abs: _abs, range: _range, enumerate: _enumerate, zip: _zip, reversed: _reversed,
     int: _int, float: as_float, bool: _bool, round: _round, divmod: _divmod, pow: _pow,
@@ -183,6 +207,16 @@ ROWS: dict[Any, Call] = {
     builtins.sum: of_python.compensated_total if of_python.COMPENSATES else of_python.total,
     of_python.is_float: _is_python("f"), of_python.is_int: _is_python("ib"),
     builtins.any: of_python.any_of, builtins.all: of_python.all_of,
-    builtins.sorted: of_python.in_order,
+    builtins.sorted: _sorted,
+    dict: _class(dict), set: _class(set), collections.deque: _class(collections.deque),
+    collections.Counter: _class(collections.Counter),
+    collections.defaultdict: _class(collections.defaultdict),
+    of_keys.first: _first, of_keys.hashed: lambda t, args, kwargs: held.hashed(t, *args),
+    bisect.bisect_left: of_lists.place_left, bisect.bisect: of_lists.place_right,
+    bisect.bisect_right: of_lists.place_right, bisect.insort: of_lists.insert_right,
+    bisect.insort_right: of_lists.insert_right, bisect.insort_left: of_lists.insert_left,
+    heapq.heappush: of_lists.heap_push, heapq.heappop: of_lists.heap_pop,
+    heapq.heapify: of_lists.heap_of, heapq.heapreplace: of_lists.heap_replace,
+    heapq.heappushpop: of_lists.heap_push_pop,
 }  # fmt: skip
 """A row each."""
