@@ -211,3 +211,155 @@ HANDLED = [
     returns_in_finally, own_classes, quiet, quiet_in_part,
 ]  # fmt: skip
 """Those that handle all that they raise, for ordinary numbers, NaN and infinities."""
+
+
+def matches(v):
+    n = 0
+    for k, x in enumerate(v):
+        match k, bool(x > 0):
+            case 0, _:
+                n += 1
+            case (1 | 2) as which, True:
+                n += 10 * which
+            case (a, True) if a > 4:
+                n += 1000 + a
+            case _, False:
+                n -= 1
+            case other:
+                n += other[0]
+    match n % 4:
+        case 0:
+            return -1
+        case 1 | 2:
+            return n
+        case m if m > 7:
+            return 7
+    return n
+
+
+def matches_kinds(v):
+    s = 0.0
+    for x in v:
+        y = int(x) if abs(x) < 5 else None
+        match y:
+            case None:
+                s += 100.0
+            case 0:
+                s += 0.5
+            case int():
+                s += y
+    match [s, 1.0]:
+        case [a, b, c]:
+            return a + b + c
+        case [a, b]:
+            return a - b
+    return s
+
+
+def counts_by_nonlocal(v):
+    n = 0
+    best = -1.0
+
+    def see(x, step=1):
+        nonlocal n, best
+        if x > best:
+            best = x
+            n += step
+        return n + step
+
+    s = 0
+    for x in v:
+        s += n + see(x)
+        s += see(x / 2, step=2)
+    return s + n
+
+
+def closures(v):
+    limit = 0.5
+    above = lambda x: x > limit  # noqa: E731
+
+    def count(f, *more, scale=1):
+        k = 0
+        for x in v:
+            if f(x):
+                k += scale
+        for g in more:
+            k += 100 if g(v[0]) else 0
+        return k
+
+    first = count(above)
+    limit = -0.5
+    pair = (above, lambda x: x < limit)
+    return first + 1000 * count(*pair, scale=2)
+
+
+def newton(v):
+    def root(f, df, x):
+        for _ in range(20):
+            step = f(x) / df(x)
+            x = x - step
+            if abs(step) < 1e-10:
+                break
+        return x
+
+    c = abs(float(v[0])) + 1.0
+    if c > 1e10:
+        return 0.0
+    return root(lambda x: x * x - c, lambda x: 2 * x, c)
+
+
+def keys(v):
+    a = max(v, key=lambda x: abs(x - 0.25))
+    b = min(range(len(v)), key=lambda i: (v[i] > 0) + 0.5 * i)
+    c = max((x for x in v if x > 5), default=-1.0)
+    d = min(v[0], v[1], key=lambda x: -x)
+    return a + b + c + d
+
+
+def orders(v):
+    n = 0
+    for i, j in enumerate(sorted(range(len(v)), key=lambda k: abs(v[k]), reverse=True)):
+        n += i * j
+    a = sorted(v, reverse=True)
+    b = sorted(v, key=lambda x: (x > 0) * 2 + (x < 0))
+    return n + a[0] - a[-1] + b[0] + 0.5 * b[3]
+
+
+def spreads(v):
+    pair = v[0], v[1]
+
+    def add(a, b, c=0.5):
+        return a - 2 * b + c
+
+    return add(*pair) + add(*pair, 3.0) + add(1.0, *(2.0,), c=v[2]) + max(*pair)
+
+
+def stops_early(v):
+    n = 0
+
+    def see(x):
+        nonlocal n
+        n += 1
+        return x > 0.5
+
+    found = any(see(x) for x in v)
+    s = 0
+    try:
+        s += all(1.0 / float(x) > -1 for x in v if x == x)
+    except ZeroDivisionError:
+        s = -3
+    return s + n * 10 + found
+
+
+def names_generators(v):
+    squares = (x * x for x in v)
+    a = sum(squares)
+    large = (i for i, x in enumerate(v) if x > 0)
+    return a + max(large, default=-1)
+
+
+DEFINED = [
+    stops_early, names_generators,
+    matches, matches_kinds, counts_by_nonlocal, closures, newton, keys, orders, spreads,
+]  # fmt: skip
+"""Those that match, and define functions."""

@@ -93,6 +93,27 @@ def test_a_first_function_loads_no_compiler_that_it_cannot_pay_for():
     assert first == (False, 160_000.0, "numpy")
 
 
+def test_what_compiles_loops_loads_no_other_kernels():
+    """Its price counts on that: the others take as long again to load."""
+    code = (
+        "import xpapply\n"
+        "def f(v):\n"
+        "    s = 0.0\n"
+        "    for x in v:\n"
+        "        s = s + x if x > 0 else s\n"
+        "    return s\n"
+        "with xpapply.options(engine='cpu'):\n"
+        "    xpapply.apply_along_axis(f, -1, np.ones((40, 5)))"
+    )
+    file = (1, None, code.splitlines(keepends=True), "<f>")
+    run = f"exec(compile({code!r}, '<f>', 'exec'))"
+    code = f"import linecache\nlinecache.cache['<f>'] = {file!r}\n{run}"
+    loaded = loaded_by(code)
+    assert "xpapply.backends.cpu.typed" in loaded
+    others = ("xpapply.backends.cpu.networks", "xpapply.codegen.llvm.network", "xpapply.ir.slices")
+    assert [m for m in loaded if m.startswith(others)] == []
+
+
 def test_a_first_function_loads_what_it_runs():
     """A process that calls one function should not wait for what others need."""
     loaded = loaded_by(

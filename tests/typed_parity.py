@@ -9,6 +9,7 @@ from xpapply.frontends.python.source.typed import Expected, Input, typed
 from xpapply.functions.guards import Guards
 from xpapply.ir.typed import Array
 from xpapply.ir.typed.evaluate import evaluate
+from xpapply.ir.typed.function import WARNED
 from xpapply.ir.typed.verify import verify
 
 
@@ -52,7 +53,9 @@ def marked(f, arr):
         mine = [np.zeros(e.shape, e.dtype) for e in expected]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            assert evaluate(made, [arr[k].copy()], mine) == marks[k], (arr[k], marks[k])
+            mark = evaluate(made, [arr[k].copy()], mine)
+        if WARNED not in (mark, marks[k]):  # a warning that one of them may note without need
+            assert mark == marks[k], (arr[k], mark, marks[k])
         if left:
             assert marks[k], (arr[k], found)
         elif marks[k]:
@@ -60,5 +63,5 @@ def marked(f, arr):
         else:
             for out, own, want in zip(outs, mine, found if several else (found,), strict=True):
                 assert same(out[k], np.asarray(want).astype(out.dtype)), (arr[k], out[k], want)
-                assert same(own, out[k]), (arr[k], own, out[k])
+                assert mark or same(own, out[k]), (arr[k], own, out[k])
     return needless

@@ -38,7 +38,9 @@ class Limits:
     slices_compiling = 0.04  # to compile a kernel of a function of slices, about
     unrolled_compiling = 0.01  # to compile a kernel without loops, about: in any case ...
     unrolled_per_instruction = 2e-5  # ... and for each of its instructions
-    typed_loading = 0.2  # to import what compiles typed functions, with the other kernels for CPUs
+    typed_loading = (
+        0.06  # to import what compiles typed functions: without the other kernels for CPUs
+    )
     typed_compiling = 0.02  # to compile a typed function: in any case ...
     typed_per_byte = 1.2e-4  # ... for each byte of its code, before it is read ...
     typed_per_instruction = 1.5e-4  # ... and for each of its instructions

@@ -41,3 +41,11 @@ def test_no_slice_is_left_where_all_is_handled(f):
 def test_what_is_not_handled_is_left(f):
     for arr in (PLAIN, HUGE, np.abs(PLAIN) + 1):
         marked(f, arr)
+
+
+@pytest.mark.parametrize("f", control_functions.DEFINED, ids=lambda f: f.__name__)
+def test_functions_that_it_defines(f):
+    assert marked(f, PLAIN) == 0
+    marked(f, HUGE)
+    marked(f, PLAIN.astype(np.float32))
+    marked(f, (PLAIN * 2).astype(np.int32))

@@ -483,3 +483,39 @@ def test_explain_says_what_compiling_waits_for():
             xpapply.apply_along_axis(slow, -1, arr)
             assert "compiled loop" in str(xpapply.explain(slow, -1, arr))
     assert "not compiled: " in str(xpapply.explain(_counted, -1, arr))
+
+
+def _closest(a, b):
+    best = 1e9
+    for x in a:
+        for y in b:
+            if abs(x - y) < best:
+                best = abs(x - y)
+    if best > 1.0:
+        raise ValueError("far away")
+    return best
+
+
+def _both(a, b):
+    up = down = 0
+    for x, y in zip(a, b):  # noqa: B905  # as people write it
+        if x > y:
+            up += 1
+        else:
+            down += 1
+    return up, down
+
+
+@pytest.mark.parametrize(("f", "signature"), [(_closest, "(n),(m)->()"), (_both, "(n),(n)->(),()")])
+@pytest.mark.parametrize("low", [0.0, 3.0])
+def test_functions_of_a_signature(f, signature, low):
+    """Whose results might be containers, which those of the first slice are not."""
+    a, b = RNG.random((30, 40)), low * (np.arange(30)[:, None] > 20) + RNG.random((30, 40))
+    ours = xpapply.vectorize(f, signature=signature)
+    theirs = np.vectorize(f, signature=signature)
+    with xpapply.options(engine="cpu"):
+        assert "compiled loop" in str(ours.explain(a, b))
+        found, warned = caught(lambda: ours(a, b))
+    wanted, warned_by_loop = caught(lambda: theirs(a, b))
+    assert warned == warned_by_loop
+    assert same(found, wanted)

@@ -285,11 +285,33 @@ class Program:
         inside = f"{e} for {y} in {x}{self.pick('', '', f' if {c}')}"
         values = self.pick(x, inside, f"[{inside}]", f"({inside})")
         over = self.pick(inside, f"{c} for {y} in {x}", f"({x})")
+        if self.chance(0.15):
+            return self.pick(f"any({inside})", f"all({inside})")
+        if self.chance(0.25):
+            return self.by_key(depth, values)
         return self.pick(
             f"sum({values})", f"sum({values})", f"max({values})", f"min({values})",
             f"any({over})", f"all({over})", f"len([{inside}])",
             f"sorted({values})[{self.pick('0', '-1')}]",
             f"len(list({values}))", f"sum(({self.pick(values, '0.5, 1, 2')}), {self.literal()})",
+        )  # fmt: skip
+
+    def by_key(self, depth: int, values: str) -> str:
+        """A choice by a function that is defined for it."""
+        z = self.name("z")
+        self.numbers.append(z)
+        key = f"key=lambda {z}: {self.pick(self.number, self.condition)}"
+        self.numbers.remove(z)
+        of = self.r.choice(["min", "max"])
+        values = f"({values})"
+        reverse = self.pick("", ", reverse=True", f", reverse={self.condition(1)}")
+        n = self.small()
+        return self.pick(
+            f"{of}({values}, {key})", f"{of}({values}, default={self.literal()})",
+            f"sorted({values}, {key}{reverse})[{self.pick('0', '-1')}]",
+            f"sorted({values}{reverse})[0]", f"{of}(range({n}), {key}, default=0)",
+            f"sorted(range({n}), {key}{reverse})[-1]",
+            f"{of}({self.number(0)}, {self.number(0)}, {key})",
         )  # fmt: skip
 
     def condition(self, depth: int = 2) -> str:
@@ -340,7 +362,7 @@ class Program:
             return
         compound: list[Callable[[int], None]] = [
             self.loop, self.loop, self.loop, self.decide, self.decide, self.while_loop,
-            self.attempt, self.attempt, self.quietly,
+            self.attempt, self.attempt, self.quietly, self.match, self.define,
         ]  # fmt: skip
         if self.chance(0.55):
             self.r.choice(compound)(depth - 1)
@@ -564,6 +586,60 @@ class Program:
         if self.chance(0.4):
             self.line("else:")
             self.block(depth)
+
+    def match(self, depth: int) -> None:
+        """A match statement."""
+        two = self.chance(0.4)
+        a, b = self.integer(1), self.pick(self.integer(1), f"bool({self.condition(1)})")
+        self.line(f"match {a}, {b}:" if two else f"match {self.pick(a, b, self.number)}:")
+        self.level += 1
+        for _ in range(self.r.choice([1, 2, 3])):
+            some, name = [str(self.r.randrange(4)) for _ in range(3)], self.name("q")
+            one = self.pick(
+                some[0], "True", "None", f"{some[0]} | {some[1]}", "_", name, "int()", "float()",
+                f"({some[0]} | {some[1]}) as {name}", f"-{some[2]}", "1.5",
+            )  # fmt: skip
+            case = f"{one}, {self.pick(some[1], '_', 'False')}" if two else one
+            kept = list(self.numbers)
+            guarded = one in ("_", name) or self.chance(0.3)
+            if name in case:
+                self.numbers.append(name)
+            self.line(f"case {case}{f' if {self.condition(1)}' if guarded else ''}:")
+            self.block(depth)
+            self.numbers = kept
+        self.level -= 1
+
+    def define(self, depth: int) -> None:
+        """A function of its own, and calls of it."""
+        g, a = self.name("g"), self.name("p")
+        if self.chance(0.4):
+            self.numbers.append(a)
+            self.line(f"{g} = lambda {a}, b=2: {self.number(2)} + b")
+            self.numbers.remove(a)
+        else:
+            outer = [x for x in self.numbers if x.startswith("x")][-2:]
+            kept = {
+                k: list(x) for k, x in self.__dict__.items() if type(x) is list and k != "lines"
+            }
+            self.line(f"def {g}({a}, b={self.number(0)}):")
+            self.level += 1
+            written = self.r.sample(outer, self.r.randrange(len(outer) + 1))
+            if written:
+                self.line(f"nonlocal {', '.join(written)}")
+            self.numbers, self.ints = [a, *written], []
+            self.own, self.lists, self.loops = [], [], []
+            for x in written:
+                self.line(f"{x} {self.pick('+=', '-=', '=')} {self.number(1)}")
+            self.statement(min(depth, 1))
+            self.line(f"return {self.number(1)}")
+            self.level -= 1
+            self.__dict__.update(kept)
+        x = self.new_number()
+        b = self.number(1)
+        self.line(f"{x} = {g}({self.pick(b, f'*({b}, 1)', f'{b}, b={self.number(0)}')})")
+        if self.chance(0.5):
+            c = self.r.choice(self.numbers)
+            self.line(f"{x} = {c} + {g}({self.number(0)}) - {c}")
 
     def attempt(self, depth: int) -> None:
         self.line("try:")

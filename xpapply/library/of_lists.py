@@ -226,20 +226,6 @@ def sort_back(values: Any) -> None:
     reverse(values)
 
 
-def in_order(values: Any) -> Any:
-    """``sorted(values)``."""
-    found = copied(values)
-    sort(found)
-    return found
-
-
-def in_order_back(values: Any) -> Any:
-    """``sorted(values, reverse=True)``."""
-    found = copied(values)
-    sort_back(found)
-    return found
-
-
 # --- bisect and heapq ---------------------------------------------------------------------------
 
 

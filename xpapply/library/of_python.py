@@ -5,10 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .of_lists import sort, sort_back
+
 COMPENSATES = sum([1e16, 1.0, -1e16]) == 1.0
 """Whether ``sum`` makes up for what adding floats loses."""
 OF_INTEGERS = sum([1e16, 1, -1e16]) == 1.0
 """Whether it does so for integers among them."""
+
+
+NOTHING: Any = object()
+"""In the place of an argument that is not given."""
 
 
 def larger(a: Any, b: Any) -> Any:
@@ -25,26 +31,34 @@ def smaller(a: Any, b: Any) -> Any:
     return a
 
 
-def largest(values: Any) -> Any:
-    """``max(values)``."""
-    found = None
+def largest(values: Any, key: Any = None, default: Any = NOTHING) -> Any:
+    """``max(values, key=key, default=default)``."""
+    found = best = None
     for x in values:
-        if found is None or x > found:
+        k = x if key is None else key(x)
+        if best is None or k > best:
             found = x
-    if found is None:
+            best = k
+    if best is not None:
+        return found
+    if default is NOTHING:
         raise ValueError
-    return found
+    return default
 
 
-def smallest(values: Any) -> Any:
-    """``min(values)``."""
-    found = None
+def smallest(values: Any, key: Any = None, default: Any = NOTHING) -> Any:
+    """``min(values, key=key, default=default)``."""
+    found = best = None
     for x in values:
-        if found is None or x < found:
+        k = x if key is None else key(x)
+        if best is None or k < best:
             found = x
-    if found is None:
+            best = k
+    if best is not None:
+        return found
+    if default is NOTHING:
         raise ValueError
-    return found
+    return default
 
 
 def total(values: Any, start: Any = 0) -> Any:
@@ -115,21 +129,47 @@ def listed(values: Any) -> Any:
     return found
 
 
-def in_order(values: Any) -> Any:
-    """``sorted(values)``, by insertion: equal values stay in their order. NaN raises.
+def in_order(values: Any, key: Any = None, reverse: Any = False) -> Any:
+    """``sorted(values)``. NaN raises: the order depends then on how Python sorts."""
+    if key is not None:
+        return in_order_by(values, key, reverse)
+    found = listed(values)
+    if reverse:
+        sort_back(found)
+    else:
+        sort(found)
+    return found
 
-    Where NaN is, the order depends on how Python sorts.
-    """
+
+def sort_in_place(values: Any, key: Any = None, reverse: Any = False) -> None:
+    """``values.sort(key=key, reverse=reverse)``."""
+    if key is not None:
+        found = in_order_by(values, key, reverse)
+        for k in range(len(values)):
+            values[k] = found[k]
+    elif reverse:
+        sort_back(values)
+    else:
+        sort(values)
+
+
+def in_order_by(values: Any, key: Any, reverse: Any) -> Any:
+    """``sorted(values, key=key, reverse=reverse)``."""
     found = []
+    by = []
     for x in values:
-        if x != x:
+        y = key(x)
+        if y != y:
             raise ValueError
         found.append(x)
+        by.append(y)
         k = len(found) - 1
-        while k > 0 and found[k - 1] > x:
+        while k > 0 and (by[k - 1] < y if reverse else by[k - 1] > y):
             found[k] = found[k - 1]
+            by[k] = by[k - 1]
             k -= 1
         found[k] = x
+        by[k] = y
     return found
 
 

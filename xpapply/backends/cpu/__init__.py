@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...ir.graph import Graph
-from ...ir.slices.to_slice_graph import Sliced, sliced
 from .. import Backend, Later, Lowered
-from . import compiler, networks
 
 if TYPE_CHECKING:
+    from ...ir.graph import Graph
+    from ...ir.slices.to_slice_graph import Sliced
     from .unrolled import Unrolled
 
-# kinds of kernels are loaded by the first graph that may be one: all of them take 30 ms
+# kinds of kernels are loaded by the first graph that may be one; functions that are compiled from
+# their source need none of them, which would take 0.1 s
 
 
 class CPU(Backend):
@@ -44,6 +44,8 @@ class CPU(Backend):
             from . import function_of_slice
 
             return function_of_slice.why_not(like)
+        from . import networks
+
         refusal = networks.why_not(graph, like)
         if refusal is None:
             return None
@@ -59,6 +61,8 @@ class CPU(Backend):
         return refusal if refusal in apart else f"{refusal}; {apart}"
 
     def later(self, graph: Graph, x: Any, at: int) -> Later | None:
+        from . import compiler, networks
+
         if not graph.gathers or compiler.why_not() is not None:
             return None
         if networks.serves(graph):
@@ -83,6 +87,8 @@ class CPU(Backend):
             from . import function_of_slice
 
             return function_of_slice.OneFunction(graph, found)
+        from . import networks
+
         if networks.serves(graph):
             return networks.NetworkLowered(graph)
         if graph.gathers and _short_why_not(graph, ()) is not None:
@@ -110,6 +116,8 @@ def _short(graph: Graph) -> Unrolled:
 
 def _function_of_slices(graph: Graph) -> Sliced | None:
     """`graph` as a function of slices, if there is a kernel of such."""
+    from ...ir.slices.to_slice_graph import sliced
+
     half = "bfloat16" in (graph.input.dtype, graph.result.dtype)  # NumPy cannot view it
     found = None if half else sliced(graph)
     if found is None:

@@ -264,7 +264,7 @@ def _results(arguments: Arguments, first: Any) -> tuple[ShapeDtype, ...]:
     parts = first if arguments.results else (first,)
     if arguments.results and (type(first) is not tuple or len(first) != arguments.results):
         raise TraceError("its results are not as many as those of the first slice")
-    if arguments.leaves is not None or arguments.on_host:
+    if (arguments.leaves is not None and not arguments.leaves.are_plain) or arguments.on_host:
         raise TraceError("its results are containers")
     found = []
     for k, part in enumerate(parts):

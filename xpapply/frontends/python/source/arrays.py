@@ -176,7 +176,9 @@ _CLASSES: dict[str, Any] = {
     NO_AXES: lambda _: (np.ndarray,),
     EITHER: lambda dtype: (_PYTHONS[numbers.kind_of(dtype)], np.dtype(dtype).type),
 }
-_HOLDERS: dict[type, tuple[type, ...]] = {Arr: (np.ndarray,), Lst: (list,), Rows: (list,)}
+_HOLDERS: dict[type, tuple[type, ...]] = {
+    Arr: (np.ndarray,), Lst: (list,), Rows: (list,), Tup: (tuple, list)
+}  # fmt: skip
 
 
 def method(

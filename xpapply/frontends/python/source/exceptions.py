@@ -39,6 +39,12 @@ def _is_plain(t: Writes, kind: type) -> bool:
     return type(kind) is type
 
 
+def is_own(t: Writes, x: Abstract, f: Any) -> None:
+    """Refuse another function of a name than Python's own."""
+    if not isinstance(x, Known) or x.value is not f:
+        raise t.refuse(f"{f.__name__} is not Python's own")
+
+
 def catches(t: Writes, x: Abstract, kinds: Abstract) -> Num:
     """Whether a handler is for an exception."""
     some = kinds.items if isinstance(kinds, Tup) else (kinds,)

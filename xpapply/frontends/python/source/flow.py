@@ -8,41 +8,46 @@ raise is the Python function's own to raise and to catch: so of ``try`` only its
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 
+from ....errors import TraceError
 from .statements import BINARY, Statements
 from .steps import Const, Flow, Operand, Step, find_live
 
 
-def flow_of(tree: ast.FunctionDef | ast.Lambda) -> Flow:
-    """The parts of a function.
+def flow_of(tree: ast.FunctionDef | ast.Lambda, outer: _Reader | None = None) -> Flow:
+    """The parts of a function; `outer`: what reads the one that defines it.
 
     Raises
     ------
     TraceError
         If it has statements that are not read; with the line.
     """
-    reader = _Reader(tree)
-    flow = Flow(getattr(tree, "name", "<lambda>"), tree.args, reader.parts)
-    find_live(flow.parts)
-    return flow
+    reader = _Reader(tree, outer)
+    find_live(reader.parts)
+    name = getattr(tree, "name", "<lambda>")
+    return Flow(name, tree.args, reader.parts, frozenset(reader.shared))
 
 
 _COMPARE = {
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
     ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
 }  # fmt: skip
+_Comprehension = ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.SetComp
 _UNARY = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~"}
 
 
 class _Reader(Statements):
     """Reads one function."""
 
-    def __init__(self, tree: ast.FunctionDef | ast.Lambda) -> None:
-        super().__init__()
+    def __init__(self, tree: ast.FunctionDef | ast.Lambda, outer: _Reader | None) -> None:
+        super().__init__(tree)
+        self._outer = outer
+        self.shared: set[str] = set()
         self._renamed: list[dict[str, str]] = []
         self._locals = _assigned(tree)
         self._growing = _growing(tree)
-        self._walrus = any(isinstance(n, ast.NamedExpr) for n in ast.walk(tree))
+        self._walrus = any(isinstance(n, (ast.NamedExpr, ast.Nonlocal)) for n in ast.walk(tree))
         if isinstance(tree, ast.Lambda):
             self._end("return", tree.body.lineno, self.expression(tree.body))
         else:
@@ -96,7 +101,46 @@ class _Reader(Statements):
         own = self._renamed_name(name)
         if own != name or name in self._locals:
             return own
+        found = None if self._outer is None else self._outer.found(name)
+        if found is not None:
+            return self._step("outer", line, *found)
         return self._step("global", line, name)
+
+    def found(self, name: str) -> tuple[int, str] | None:
+        """Whose variable a name is, for a function that is defined here: 1 is this one."""
+        own = self._renamed_name(name)
+        if own != name or name in self._locals:
+            self.shared.add(own)
+            return 1, own
+        found = None if self._outer is None else self._outer.found(name)
+        return None if found is None else (found[0] + 1, found[1])
+
+    def set_name(self, name: str, value: Operand, line: int) -> None:
+        """Give a name a value, also one of a function around this one."""
+        own = self._renamed_name(name)
+        if own != name or name in self._locals:
+            self._step("copy", line, value, to=own)
+            return
+        found = None if self._outer is None else self._outer.found(name)
+        if found is None:
+            raise TraceError(f"it writes a global (line {line})")
+        self._do("set outer", line, *found, value)
+
+    def function(self, tree: ast.FunctionDef | ast.Lambda) -> Operand:
+        """A function that is defined here."""
+        a = tree.args
+        defaults = tuple(map(self.expression, a.defaults))
+        named = [
+            (k.arg, self.expression(x))
+            for k, x in zip(a.kwonlyargs, a.kw_defaults, strict=True)
+            if x is not None
+        ]
+        names, values = tuple(n for n, _ in named), tuple(x for _, x in named)
+        inner = Const((flow_of(tree, self), names))
+        return self._step("function", tree.lineno, inner, defaults, values)
+
+    def _Lambda(self, e: ast.Lambda) -> Operand:
+        return self.function(e)
 
     def _Name(self, e: ast.Name) -> Operand:
         found = self._name(e.id, e.lineno)
@@ -184,7 +228,7 @@ class _Reader(Statements):
         return made
 
     def _add(self, made: Operand, x: Operand, line: int) -> None:
-        self._step("call", line, (), self._step("attribute", line, "add", made), x)
+        self._step("call", line, ((), ()), self._step("attribute", line, "add", made), x)
 
     def _List(self, e: ast.List) -> Operand:
         return self._step("list", e.lineno, tuple(map(self.expression, e.elts)))
@@ -207,15 +251,18 @@ class _Reader(Statements):
         return self.expression(e)
 
     def _Call(self, e: ast.Call) -> Operand:
-        if any(isinstance(a, ast.Starred) for a in e.args) or any(
-            k.arg is None for k in e.keywords
-        ):
-            raise self._refuse("a call with * or **", e)
+        if any(k.arg is None for k in e.keywords):
+            raise self._refuse("a call with **", e)
         names = tuple(k.arg for k in e.keywords)
+        spread = tuple(k for k, a in enumerate(e.args) if isinstance(a, ast.Starred))
         called = self.expression(e.func)
-        values = (*e.args, *(k.value for k in e.keywords))
-        given = [self._argument(e.func, a) for a in values]
-        return self._step("call", e.lineno, names, called, *given)
+        if len(e.args) == 1 and isinstance(e.args[0], ast.GeneratorExp) and not names:
+            if isinstance(e.func, ast.Name) and e.func.id in ("any", "all"):
+                return self._until(e.func.id == "any", called, e.args[0])
+        args = [a.value if isinstance(a, ast.Starred) else a for a in e.args]
+        values = (*args, *(k.value for k in e.keywords))
+        given = [self._argument(e.func, a, "key" in names) for a in values]
+        return self._step("call", e.lineno, (names, spread), called, *given)
 
     def _DictComp(self, e: ast.DictComp) -> Operand:
         return self._comprehension(e)
@@ -230,21 +277,55 @@ class _Reader(Statements):
         # what happens until it is gone through would change what it gives
         raise self._refuse("a generator that is kept", e)
 
-    def _argument(self, called: ast.expr, e: ast.expr) -> Operand:
+    def _until(self, is_any: bool, called: Operand, e: ast.GeneratorExp) -> Operand:
+        """``any`` or ``all`` of a generator, which goes no further than it is asked to."""
+        self._do("is", e.lineno, called, Const(any if is_any else all))
+        held, done = self._new_name(), self._part()
+        self._step("copy", e.lineno, Const(not is_any), to=held)
+
+        def each() -> None:
+            ends, further = self._part(), self._part()
+            self.branch(e.elt, *((ends, further) if is_any else (further, ends)))
+            self._here = ends
+            self._step("copy", e.lineno, Const(is_any), to=held)
+            self._jump(done)
+            self._here = further
+
+        self._through(e, each)
+        self._jump(done)
+        self._here = done
+        return held
+
+    def _argument(self, called: ast.expr, e: ast.expr, keyed: bool) -> Operand:
         """An argument of a call; a generator is gone through at once."""
         if isinstance(e, ast.GeneratorExp):
             if isinstance(called, ast.Name) and called.id in _AT_ONCE:
+                if keyed and called.id != "sorted" and not _is_calm(e):  # it goes with the keys
+                    raise self._refuse("a generator beside a key", e)
                 return self._step("iterator", e.lineno, self._comprehension(e))
         return self.expression(e)
 
-    def _comprehension(
-        self, e: ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.SetComp
-    ) -> Operand:
+    def _comprehension(self, e: _Comprehension) -> Operand:
         """A list that grows in loops. (A generator is one: nothing else happens meanwhile.)"""
         if isinstance(e, (ast.DictComp, ast.SetComp)):
             made = self._step("dict" if isinstance(e, ast.DictComp) else "set", e.lineno)
         else:
             made = self._step("list", e.lineno, ())
+        self._through(e, lambda: self._put(e, made))
+        return made
+
+    def _put(self, e: _Comprehension, made: Operand) -> None:
+        """What a comprehension does each time."""
+        if isinstance(e, ast.DictComp):
+            key = self.expression(e.key)
+            self._do("set item", e.lineno, made, key, self.expression(e.value))
+        elif isinstance(e, ast.SetComp):
+            self._add(made, self.expression(e.elt), e.lineno)
+        else:
+            self._do("append", e.lineno, made, self.expression(e.elt))
+
+    def _through(self, e: _Comprehension, each: Callable[[], None]) -> None:
+        """The loops of a comprehension."""
         afters = []
         for g in e.generators:
             if g.is_async:
@@ -263,24 +344,27 @@ class _Reader(Statements):
                 self.branch(test, further, head)
                 self._here = further
             afters.append((head, after))
-        if isinstance(e, ast.DictComp):
-            key = self.expression(e.key)
-            self._do("set item", e.lineno, made, key, self.expression(e.value))
-        elif isinstance(e, ast.SetComp):
-            self._add(made, self.expression(e.elt), e.lineno)
-        else:
-            self._do("append", e.lineno, made, self.expression(e.elt))
+        each()
         for head, after in reversed(afters):
             self._jump(head)
             self._here = after
             self._renamed.pop()
-        return made
 
 
 _AT_ONCE = frozenset("sum any all min max sorted list tuple set Counter deque".split())
+
+
+def _is_calm(e: ast.GeneratorExp) -> bool:
+    """Whether a generator of numbers cannot raise, and does nothing else."""
+    kinds = (
+        ast.GeneratorExp, ast.comprehension, ast.Name, ast.Constant, ast.Compare, ast.BoolOp,
+        ast.expr_context, ast.boolop, ast.cmpop,
+    )  # fmt: skip
+    return all(isinstance(n, kinds) for n in ast.walk(e))
+
+
 _EXPRESSIONS = {
-    "Lambda": "it defines a function", "Yield": "a generator",
-    "JoinedStr": "a formatted text", "Await": "await",
+    "Yield": "a generator", "JoinedStr": "a formatted text", "Await": "await",
     "YieldFrom": "a generator", "Starred": "a starred value",
 }  # fmt: skip
 
@@ -290,6 +374,7 @@ def _assigned(tree: ast.FunctionDef | ast.Lambda) -> frozenset[str]:
     a = tree.args
     found = {x.arg for x in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
     found |= {x.arg for x in (a.vararg, a.kwarg) if x is not None}
+    others: set[str] = set()
     if isinstance(tree, ast.FunctionDef):
         stack: list[ast.AST] = list(tree.body)
         while stack:
@@ -300,14 +385,18 @@ def _assigned(tree: ast.FunctionDef | ast.Lambda) -> frozenset[str]:
             if isinstance(n, (ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)):
                 stack += [x for x in ast.walk(n) if isinstance(x, ast.NamedExpr)]
                 continue
-            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store):
+            if isinstance(n, ast.Nonlocal):
+                others |= {*n.names}
+            elif isinstance(n, (ast.MatchAs, ast.MatchStar)) and n.name is not None:
+                found.add(n.name)
+            elif isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store):
                 found.add(n.id)
             elif isinstance(n, ast.ExceptHandler) and n.name is not None:
                 found.add(n.name)
             elif isinstance(n, (ast.Import, ast.ImportFrom)):
                 found |= {x.asname or x.name.partition(".")[0] for x in n.names}
             stack += ast.iter_child_nodes(n)
-    return frozenset(found)
+    return frozenset(found - others)
 
 
 def _growing(tree: ast.AST) -> frozenset[str]:

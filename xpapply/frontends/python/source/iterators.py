@@ -45,6 +45,15 @@ def unpacked(t: Writes, x: Abstract, count: int) -> Tup:
     raise t.refuse(f"it unpacks {described(x)}")
 
 
+def has_parts(t: Writes, x: Abstract, count: int) -> Num:
+    """Whether a value is a sequence of so many, as patterns ask it."""
+    if isinstance(x, Lst):
+        same = t.op("eq", "bool", length(t, x), Literal(count, "int64"))
+        return Num("bool", PYTHON, same)
+    found = isinstance(x, Tup) and len(x.items) == count
+    return Num("bool", PYTHON, Literal(found, "bool"))
+
+
 def iterator(t: Writes, x: Abstract) -> Abstract:
     """``iter(x)``."""
     if isinstance(x, Held):

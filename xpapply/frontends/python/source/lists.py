@@ -11,7 +11,7 @@ from typing import Any
 
 from ....ir.typed import Literal
 from ....ir.typed.function import Value
-from ....library import of_lists
+from ....library import of_lists, of_python
 from . import numbers
 from .places import ZERO, as_index, bounds, described, length, within
 from .values import (
@@ -85,12 +85,8 @@ def method(
     t: Writes, x: Lst | Rows, name: str, args: list[Abstract], kwargs: dict[str, Abstract]
 ) -> Abstract:
     """``x.name(...)``."""
-    if name == "sort":
-        reverse = kwargs.pop("reverse", Known(False))
-        if args or kwargs:
-            raise t.refuse("a list is sorted by a key")
-        is_reverse = isinstance(reverse, Num) and reverse.value == Literal(True, "bool")
-        return Inlined(of_lists.sort_back if is_reverse else of_lists.sort, [x], {})
+    if name == "sort" and not args:
+        return Inlined(of_python.sort_in_place, [x], kwargs)
     if kwargs:
         raise t.refuse(f"the method {name} of a list")
     if name == "append" and len(args) == 1:

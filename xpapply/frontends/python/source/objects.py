@@ -12,13 +12,15 @@ import numpy as np
 
 from ....functions.guards import MISSING
 from ....ir.typed import Literal
-from ....library import of_lists
+from ....library import of_lists, of_python
 from . import arrays, calls, held, lists, numbers, places, whole
 from .values import (
+    EITHER,
     NO_AXES,
     PYTHON,
     Abstract,
     Arr,
+    Function,
     Held,
     Inlined,
     Known,
@@ -117,6 +119,8 @@ def callee(
         if row is not None:
             return row(t, [called.owner, *args], kwargs)
         return arrays.method(t, called.owner, called.name, args, kwargs)
+    if isinstance(called, Function):
+        return Inlined(called, args, kwargs)
     if not isinstance(called, Known):
         raise t.refuse(f"a {type(called).__name__.lower()} is called")
     f = called.value
@@ -228,13 +232,25 @@ def _is(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     """Of objects that are known, and of None, which nothing else is."""
     if isinstance(a, Known) and isinstance(b, Known):
         same = a.value is b.value
-    elif any(isinstance(x, Known) and x.value is None for x in (a, b)):
+    elif any(isinstance(x, Known) and any(x.value is y for y in _ALONE) for x in (a, b)):
         same = False
-    elif all(isinstance(x, Num) and x.dtype == "bool" and x.kind == PYTHON for x in (a, b)):
+    elif all(map(_is_truth, (a, b))):
         return numbers.compare(t, "==" if op == "is" else "!=", a, b)
+    elif any(map(_is_truth, (a, b))) and not any(
+        isinstance(x, Num) and x.kind == EITHER for x in (a, b)
+    ):
+        same = False
     else:
         raise t.refuse("it compares identities by is")
     return _answer(same is (op == "is"))
+
+
+def _is_truth(x: Abstract) -> bool:
+    return isinstance(x, Num) and x.dtype == "bool" and x.kind == PYTHON
+
+
+_ALONE = (None, of_python.NOTHING)
+"""What nothing else is."""
 
 
 def _answer(x: bool) -> Num:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -34,8 +35,9 @@ class _Around(NamedTuple):
 class Statements(Writer):
     """Writes statements; a class that extends it has what writes expressions."""
 
-    def __init__(self) -> None:
+    def __init__(self, tree: ast.FunctionDef | ast.Lambda) -> None:
         super().__init__()
+        self._tree = tree
         self._loops: list[_Loop] = []
         self._around: list[_Around] = []
         self._exceptions: list[str] = []
@@ -53,6 +55,14 @@ class Statements(Writer):
         """An index: with slices."""
         raise NotImplementedError
 
+    def set_name(self, name: str, value: Operand, line: int) -> None:
+        """Give a name a value."""
+        raise NotImplementedError
+
+    def function(self, tree: ast.FunctionDef | ast.Lambda) -> Operand:
+        """A function that is defined here."""
+        raise NotImplementedError
+
     def _name(self, name: str, line: int) -> Operand:
         raise NotImplementedError
 
@@ -60,13 +70,39 @@ class Statements(Writer):
         raise NotImplementedError
 
     def body(self, statements: Sequence[ast.stmt]) -> None:
-        for s in statements:
+        some = list(statements)
+        for k, s in enumerate(some):
             if not self._open:  # what is never reached
                 return
+            if k + 1 < len(some) and (joined := self._used_at_once(s, some[k + 1])) is not None:
+                some[k + 1] = joined
+                continue
             method = getattr(self, f"_{type(s).__name__}", None)
             if method is None:
                 raise self._refuse(_STATEMENTS.get(type(s).__name__, type(s).__name__), s)
             method(s)
+
+    def _used_at_once(self, s: ast.stmt, after: ast.stmt) -> ast.stmt | None:
+        """The statement after one that names a generator, with that in it, if it uses it up."""
+        if not isinstance(s, ast.Assign) or not isinstance(s.value, ast.GeneratorExp):
+            return None
+        (target, *others), inside = s.targets, {id(n) for n in ast.walk(s)}
+        if others or not isinstance(target, ast.Name):
+            return None
+        uses = [n for n in ast.walk(self._tree) if isinstance(n, ast.Name) and n.id == target.id]
+        uses = [n for n in uses if id(n) not in inside]
+        plain = isinstance(after, (ast.Assign, ast.AugAssign, ast.Return, ast.Expr))
+        calls = [n for n in ast.walk(after) if isinstance(n, ast.Call)]
+        if len(uses) != 1 or not plain or len(calls) != 1:
+            return None
+        (call,) = calls
+        if not any(a is uses[0] for a in call.args):
+            return None
+        joined = copy.deepcopy(after)
+        for call in (n for n in ast.walk(joined) if isinstance(n, ast.Call)):
+            is_use = [isinstance(a, ast.Name) and a.id == target.id for a in call.args]
+            call.args = [s.value if u else a for u, a in zip(is_use, call.args, strict=True)]
+        return joined
 
     def _Pass(self, s: ast.Pass) -> None:
         pass
@@ -109,7 +145,7 @@ class Statements(Writer):
         """Give a value to a name, to several, or to an element."""
         line = target.lineno
         if isinstance(target, ast.Name):
-            self._step("copy", line, value, to=self._renamed_name(target.id))
+            self.set_name(target.id, value, line)
         elif isinstance(target, (ast.Tuple, ast.List)):
             if any(isinstance(t, ast.Starred) for t in target.elts):
                 raise self._refuse("it unpacks into a starred name", target)
@@ -228,6 +264,88 @@ class Statements(Writer):
         else:
             self._end("leave", s.lineno, "an assertion fails")
         self._here = good
+
+    def _Nonlocal(self, s: ast.Nonlocal) -> None:
+        pass
+
+    def _FunctionDef(self, s: ast.FunctionDef) -> None:
+        if s.decorator_list:
+            raise self._refuse("it defines a function with a decorator", s)
+        self.set_name(s.name, self.function(s), s.lineno)
+
+    # --- match ----------------------------------------------------------------------------
+
+    def _Match(self, s: ast.Match) -> None:
+        subject = self._step("copy", s.lineno, self.expression(s.subject))
+        after = self._part()
+        for case in s.cases:
+            other = self._part()
+            named: dict[str, str] = {}
+            self._pattern(case.pattern, subject, other, named)
+            for name, value in named.items():
+                self.set_name(name, value, case.pattern.lineno)
+            if case.guard is not None:
+                inside = self._part()
+                self.branch(case.guard, inside, other)
+                self._here = inside
+            self.body(case.body)
+            self._jump(after)
+            self._here = other
+        self._jump(after)
+        self._here = after
+
+    def _pattern(self, p: ast.pattern, x: str, other: int, named: dict[str, str]) -> None:
+        """Go on where a value is like a pattern, and elsewhere where it is not.
+
+        `named`: gets names, and where their values are.
+        """
+        if isinstance(p, ast.MatchValue):
+            self._tested(
+                self._step("compare", p.lineno, "==", x, self.expression(p.value)), p, other
+            )
+        elif isinstance(p, ast.MatchSingleton):
+            self._tested(self._step("compare", p.lineno, "is", x, Const(p.value)), p, other)
+        elif isinstance(p, ast.MatchAs):
+            if p.pattern is not None:
+                self._pattern(p.pattern, x, other, named)
+            if p.name is not None:
+                named[p.name] = x
+        elif isinstance(p, ast.MatchOr):
+            self._one_of(p, x, other, named)
+        elif isinstance(p, ast.MatchClass) and not (p.patterns or p.kwd_attrs):
+            given = (), Const(isinstance), x, self.expression(p.cls)
+            self._tested(self._step("call", p.lineno, ((), given[0]), *given[1:]), p, other)
+        elif isinstance(p, ast.MatchSequence):
+            if any(isinstance(q, ast.MatchStar) for q in p.patterns):
+                raise self._refuse("a pattern with *", p)
+            count = Const(len(p.patterns))
+            self._tested(self._step("has parts", p.lineno, x, count), p, other)
+            held = self._step("unpack", p.lineno, x, count)
+            for k, q in enumerate(p.patterns):
+                self._pattern(q, self._step("part", p.lineno, held, Const(k)), other, named)
+        else:
+            raise self._refuse("a pattern of a mapping or an object", p)
+
+    def _tested(self, answer: str, p: ast.pattern, other: int) -> None:
+        further = self._part()
+        self._end("branch", p.lineno, answer, to=(further, other))
+        self._here = further
+
+    def _one_of(self, p: ast.MatchOr, x: str, other: int, named: dict[str, str]) -> None:
+        after = self._part()
+        held: dict[str, str] = {}
+        for q in p.patterns:
+            last = q is p.patterns[-1]
+            none = other if last else self._part()
+            own: dict[str, str] = {}
+            self._pattern(q, x, none, own)
+            for name, value in own.items():
+                at = held.setdefault(name, self._new_name())
+                self._step("copy", q.lineno, value, to=at)
+            self._jump(after)
+            self._here = none
+        named |= held
+        self._here = after
 
     # --- exceptions -----------------------------------------------------------------------
 
@@ -350,8 +468,6 @@ def _is_plain(e: ast.expr) -> bool:
 
 
 _STATEMENTS = {
-    "Global": "it writes a global",
-    "Nonlocal": "it writes a variable of an enclosing function", "Match": "a match statement",
-    "FunctionDef": "it defines a function", "ClassDef": "it defines a class",
+    "Global": "it writes a global", "ClassDef": "it defines a class",
     "AsyncFor": "an asynchronous loop", "TryStar": "except*",
 }  # fmt: skip

@@ -60,17 +60,18 @@ class Flow:
 
     The last step of a part is of kind ``jump``, ``branch`` (to the first target if its operand is
     true), ``more`` (to the first if an iterator has a further element), ``return``, ``raise`` or
-    ``leave``.
+    ``leave``. `shared` are its names that functions read which it defines.
     """
 
     name: str
     parameters: ast.arguments
     parts: list[Part]
+    shared: frozenset[str] = frozenset()
 
     def live_after(self, part: int, step: int) -> frozenset[str]:
         """Names that are read before they are written, from a step of a part on."""
         p = self.parts[part]
-        return _live_before(self.parts, p, p.steps[step:])
+        return self.shared | _live_before(self.parts, p, p.steps[step:])
 
 
 def _reads(step: Step) -> list[str]:
@@ -85,7 +86,7 @@ def _names(x: Any) -> list[str]:
 
 
 _PLAIN = {"global": 9, "attribute": 1, "binary": 1, "inplace": 1, "unary": 1, "compare": 1}
-_PLAIN |= {"call": 1, "leave": 9, "jump": 9, "method": 1}
+_PLAIN |= {"outer": 2, "set outer": 2, "call": 1, "leave": 9, "jump": 9, "method": 1}
 """How many of the first arguments of a step are no operands."""
 
 

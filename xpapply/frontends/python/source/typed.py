@@ -32,6 +32,7 @@ from .values import (
     Arr,
     Errors,
     Expected,
+    Function,
     Inlined,
     Known,
     Leaves,
@@ -49,10 +50,26 @@ _flows: weakref.WeakKeyDictionary[types.CodeType, Flow] = weakref.WeakKeyDiction
 
 
 class Code(NamedTuple):
-    """A function whose parts are written, as deep in others as it is called."""
+    """A function whose parts are written, as deep in others as it is called.
+
+    Attributes
+    ----------
+    flow : Flow
+        Its parts.
+    function : function
+        It; of one that another one defines that one, which has its globals.
+    outer : int
+        The depth of the one that has defined it.
+    """
 
     flow: Flow
     function: Any
+    outer: int = -1
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """It, without objects that cannot be compared."""
+        return id(self.flow), id(self.function), self.outer
 
 
 class Caller(NamedTuple):
@@ -75,8 +92,8 @@ class Place(NamedTuple):
     @property
     def key(self) -> Any:
         """It, without objects that cannot be compared."""
-        frames = [(id(c.code.function), c.part, c.step) for c in self.callers]
-        return (*frames, id(self.code.function), self.part, self.step)
+        frames = [(*c.code.key, c.part, c.step) for c in self.callers]
+        return (*frames, *self.code.key, self.part, self.step)
 
 
 _ERRORS = 0, ".errors"
@@ -154,6 +171,7 @@ class Typer:
         self._block = Block()
         self._registers = 0
         self._kept: list[Any] = []
+        self._defined: list[tuple[Flow, tuple[str, ...], Any]] = []
         self._sites: dict[Any, int] = {}
         self.state: State = {}
         self.place: Place = None  # type: ignore[assignment]
@@ -301,6 +319,53 @@ class Typer:
             found = _flows[f.__code__] = flow_of(tree_of(f))
         self._kept.append(f)
         return Code(found, f)
+
+    def _code_of(self, f: Any) -> Code:
+        """The code of a function, also of one that is defined here."""
+        if not isinstance(f, Function):
+            return self._code(f)
+        flow, _, function = self._defined[f.number]
+        return Code(flow, function, f.depth)
+
+    def function(self, inner: Const, defaults: Any, named: Any) -> Function:
+        """A function that is defined here."""
+        flow, names = inner.value
+        known = flow, names, self.place.code.function
+        at = [k for k, x in enumerate(self._defined) if x[0] is flow and x[2] is known[2]]
+        if not at:
+            self._defined.append(known)
+        number = at[0] if at else len(self._defined) - 1
+        return Function(number, len(self.place.callers), self.value(defaults), self.value(named))
+
+    def _outer(self, level: int) -> int:
+        """The depth of the function that has defined this one, or the one around that."""
+        code = self.place.code
+        for _ in range(level - 1):
+            code = self.place.callers[code.outer].code
+        return code.outer
+
+    def outer(self, level: int, name: str) -> Abstract:
+        """The value of a name of a function around this one."""
+        found = self.state.get((self._outer(level), name))
+        if found is None:
+            raise Leaves(f"the name {name} has no value", NameError)
+        return found
+
+    def set_outer(self, level: int, name: str, value: Abstract) -> None:
+        """Give a name of a function around this one a value."""
+        depth = self._outer(level)
+        self._stays(value, depth)
+        self.state[depth, name] = iterators.kept(self, value)
+
+    def _stays(self, value: Abstract, depth: int) -> None:
+        """Refuse a function that is defined deeper: its names are gone where it goes."""
+        if isinstance(value, Function) and value.depth > depth:
+            raise self.refuse("a function that outlives the one that defines it")
+        if isinstance(value, (Tup, Function)):
+            for x in value:
+                if type(x) is tuple:
+                    for y in x:
+                        self._stays(y, depth)
 
     def _live(self, place: Place) -> list[tuple[int, str]]:
         """The names that are still read, of all functions."""
@@ -489,18 +554,26 @@ class Typer:
             return
         *callers, last = self.place.callers
         depth = len(callers)
+        self._stays(value, depth)
         if last.result is not None:
             self.state[depth, last.result] = value
         self._go(Place(tuple(callers), last.code, last.part, last.step))
 
     def _call(self, step: Step) -> bool:
-        names, called, *given = step.args
+        (names, spread), called, *given = step.args
         called = self.value(called)
         values = [self.value(x) for x in given]
         count = len(values) - len(names)
-        return self.call(
-            step.result, called, values[:count], dict(zip(names, values[count:], strict=True))
-        )
+        args: list[Abstract] = []
+        for k, x in enumerate(values[:count]):
+            if k not in spread:
+                args.append(x)
+            elif isinstance(x, Tup):
+                args += x.items
+            else:
+                raise self.refuse(f"* of {places.described(x)}")
+        by_name = dict(zip(names, values[count:], strict=True))
+        return self.call(step.result, called, args, by_name)
 
     def call(
         self,
@@ -521,10 +594,11 @@ class Typer:
         callers = self.place.callers
         if len(callers) >= LIMITS.typed_depth:
             raise self.refuse("functions call each other too deeply")
-        code = self._code(found.function)
+        code = self._code_of(found.function)
         inside: list[Any] = [*callers, self.place]
-        if any(c.code.flow is code.flow for c in inside):
-            raise self.refuse(f"{found.function.__name__} calls itself")
+        is_ours = code.function.__module__.startswith(calls.LIBRARY)  # which may call each other
+        if not is_ours and any(c.code.key == code.key for c in inside):
+            raise self.refuse(f"{code.flow.name} calls itself")
         here = Caller(self.place.code, self.place.part, self.place.step + 1, result)
         inner = Place((*callers, here), code, 0, 0)
         depth = len(callers) + 1
@@ -536,42 +610,48 @@ class Typer:
 
     def _bind(self, code: Code, depth: int, call: Inlined) -> None:
         """Give the parameters of a function their values."""
-        if not call.function.__module__.startswith(calls.LIBRARY):
+        if not (code.function.__module__ or "").startswith(calls.LIBRARY):
             iterators.kept(self, (*call.args, *call.kwargs.values()))
         parameters = _parameters(code, self)
-        if len(call.args) > len(code.flow.parameters.posonlyargs + code.flow.parameters.args):
-            raise Leaves("a call with too many arguments")
-        for name, value in zip(parameters, call.args, strict=False):
+        rest = code.flow.parameters.vararg
+        count = len(code.flow.parameters.posonlyargs + code.flow.parameters.args)
+        if len(call.args) > count and rest is None:
+            raise Leaves("a call with too many arguments", TypeError)
+        if rest is not None:
+            self.state[depth, rest.arg] = Tup(tuple(call.args[count:]))
+        for name, value in zip(parameters, call.args[:count], strict=False):
             self.state[depth, name] = value
+        by_position = {x.arg for x in code.flow.parameters.posonlyargs}
         for name, value in call.kwargs.items():
-            if name not in parameters or (depth, name) in self.state:
-                raise Leaves("a call with wrong arguments")
+            if name not in parameters or name in by_position or (depth, name) in self.state:
+                raise Leaves("a call with wrong arguments", TypeError)
             self.state[depth, name] = value
-        self._fill_defaults(code, depth)
+        for name, value in self._defaults(code, call.function).items():
+            if (depth, name) not in self.state:
+                self.state[depth, name] = value
+        for name in parameters:
+            if (depth, name) not in self.state:
+                raise Leaves(f"{code.flow.name} is called without {name}", TypeError)
 
-    def _fill_defaults(self, code: Code, depth: int) -> None:
-        f = code.function
-        self.watch.function(f)
+    def _defaults(self, code: Code, f: Any) -> dict[str, Abstract]:
+        """The values of parameters that are not given."""
         a = code.flow.parameters
         positional = [x.arg for x in (*a.posonlyargs, *a.args)]
+        if isinstance(f, Function):
+            last = positional[len(positional) - len(f.defaults) :]
+            names = self._defined[f.number][1]
+            return dict(zip(last, f.defaults, strict=True)) | dict(zip(names, f.named, strict=True))
+        self.watch.function(f)
         defaults = f.__defaults__ or ()
-        for name, value in zip(
-            positional[len(positional) - len(defaults) :], defaults, strict=True
-        ):
-            if (depth, name) not in self.state:
-                self.state[depth, name] = objects.known(self, value)
-        for name, value in (f.__kwdefaults__ or {}).items():
-            if (depth, name) not in self.state:
-                self.state[depth, name] = objects.known(self, value)
-        for name in _parameters(code, self):
-            if (depth, name) not in self.state:
-                raise Leaves(f"{f.__name__} is called without {name}")
+        found = dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
+        found |= f.__kwdefaults__ or {}
+        return {name: objects.known(self, x) for name, x in found.items()}
 
 
 def _parameters(code: Code, typer: Typer) -> list[str]:
     a = code.flow.parameters
-    if a.vararg is not None or a.kwarg is not None:
-        raise typer.refuse("a function with * or **")
+    if a.kwarg is not None:
+        raise typer.refuse("a function with **")
     return [x.arg for x in (*a.posonlyargs, *a.args, *a.kwonlyargs)]
 
 
@@ -634,6 +714,11 @@ _STEPS: dict[str, Callable[..., Abstract]] = {
     "part": lambda t, x, k: t.value(x).items[k.value],
     "iterator": lambda t, x: iterators.iterator(t, t.value(x)),
     "next": lambda t, it: iterators.advanced(t, it),
+    "is": lambda t, x, of: exceptions.is_own(t, t.value(x), of.value),
+    "function": lambda t, inner, defaults, named: t.function(inner, defaults, named),
+    "outer": lambda t, level, name: t.outer(level, name),
+    "set outer": lambda t, level, name, x: t.set_outer(level, name, t.value(x)),
+    "has parts": lambda t, x, n: iterators.has_parts(t, t.value(x), n.value),
     "catches": lambda t, x, kinds: exceptions.catches(t, t.value(x), t.value(kinds)),
     "forget": lambda t, name: t.state.pop((len(t.place.callers), name.value), None),
     "enter": lambda t, x: exceptions.entered(t, t.value(x)),

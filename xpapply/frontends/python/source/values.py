@@ -126,6 +126,25 @@ class Method(NamedTuple):
     name: str
 
 
+class Function(NamedTuple):
+    """A function that is defined while the slice is computed.
+
+    Attributes
+    ----------
+    number : int
+        Which of those that are defined.
+    depth : int
+        Of the function that has defined it, whose names it reads.
+    defaults, named : tuple
+        Of its last arguments, and of those by name that have one.
+    """
+
+    number: int
+    depth: int
+    defaults: tuple[Any, ...]
+    named: tuple[Any, ...]
+
+
 class Span(NamedTuple):
     """A slice: the bounds of an index."""
 
@@ -231,7 +250,9 @@ def taken_apart(x: Abstract, registers: list[Value]) -> Any:
     return (None, x)
 
 
-_COMPOUND = (Rows, Held, Watched, Tup, Method, Span, Range, Along, Through, Counted, Zipped, Once)
+_COMPOUND = (
+    Rows, Held, Watched, Tup, Method, Function, Span, Range, Along, Through, Counted, Zipped, Once
+)  # fmt: skip
 
 
 def built(key: Any, registers: Iterator[Value]) -> Abstract:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import bisect
 import builtins
 import collections
@@ -21,8 +22,10 @@ from ..values import (
     Along,
     Arr,
     Counted,
+    Held,
     Inlined,
     Known,
+    Leaves,
     Lst,
     Num,
     Once,
@@ -136,12 +139,19 @@ def _extreme(op: str, of_many: Any) -> Call:
     """Python's ``max`` or ``min``: the first one that no other is beyond."""
 
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if kwargs or not args:
+        if not {*kwargs} <= {"key", "default"} or not args:
             raise t.refuse("min or max with further arguments")
         if len(args) == 1:
+            if isinstance(args[0], (Arr, Lst)) and "default" not in kwargs:
+                none = t.op("eq", "bool", places.length(t, args[0]), places.ZERO)
+                t.mark(none, "min or max of nothing", ValueError)
             if not isinstance(args[0], Tup) or not args[0].items:
-                return Inlined(of_many, args, {})
+                return Inlined(of_many, args, kwargs)
             args = list(args[0].items)
+        elif "default" in kwargs:
+            raise Leaves("min or max of several with a default", TypeError)
+        if "key" in kwargs:
+            return Inlined(of_many, [Tup(tuple(args))], {"key": kwargs["key"]})
         if any(isinstance(x, Num) and x.kind == NO_AXES for x in args):
             raise t.refuse("min or max of arrays without axes")
         found, *others = (number(t, x) for x in args)
@@ -184,11 +194,29 @@ def _tuple(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     raise t.refuse(f"a tuple of {places.described(args[0])}")
 
 
-def _sorted(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    reverse = kwargs.pop("reverse", Known(False))
-    exactly(t, args, kwargs, 1)
-    is_reverse = isinstance(reverse, Num) and reverse.value == Literal(True, "bool")
-    return Inlined(of_lists.in_order_back if is_reverse else of_lists.in_order, args, {})
+def _isinstance(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    exactly(t, args, kwargs, 2)
+    x, kinds = args
+    some = _flat(kinds)
+    if not all(isinstance(k, Known) and type(k.value) in (type, abc.ABCMeta) for k in some):
+        raise t.refuse("isinstance of classes that are not known")
+    wanted = tuple(k.value for k in some)
+    for k in wanted:
+        t.watch.bases(k)
+    if isinstance(x, Known):
+        t.watch.kind(x.value)
+        answers = {isinstance(x.value, wanted)}
+    elif isinstance(x, (Num, Arr, Lst, Rows, Held, Tup)):
+        answers = {issubclass(c, wanted) for c in arrays.classes(x)}
+    else:
+        raise t.refuse(f"the class of {places.described(x)}")
+    if len(answers) > 1:
+        raise t.refuse(f"isinstance of {places.described(x)} of several classes, as it comes")
+    return Num("bool", PYTHON, Literal(answers.pop(), "bool"))
+
+
+def _flat(x: Abstract) -> list[Abstract]:
+    return [y for z in x.items for y in _flat(z)] if isinstance(x, Tup) else [x]
 
 
 def _class(cls: Any) -> Call:
@@ -207,7 +235,7 @@ ROWS: dict[Any, Call] = {
     builtins.sum: of_python.compensated_total if of_python.COMPENSATES else of_python.total,
     of_python.is_float: _is_python("f"), of_python.is_int: _is_python("ib"),
     builtins.any: of_python.any_of, builtins.all: of_python.all_of,
-    builtins.sorted: _sorted,
+    builtins.sorted: of_python.in_order, isinstance: _isinstance,
     dict: _class(dict), set: _class(set), collections.deque: _class(collections.deque),
     collections.Counter: _class(collections.Counter),
     collections.defaultdict: _class(collections.defaultdict),
