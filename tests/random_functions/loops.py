@@ -47,6 +47,7 @@ _CAUGHT = (
     "ArithmeticError", "LookupError", "IndexError", "(ZeroDivisionError, ValueError)",
     "AssertionError",
 )  # fmt: skip
+_CLASSES = "float", "int", "(int, np.integer)", "np.floating", "bool", "(np.ndarray, np.float32)"
 _SAID = 'all="ignore"', 'divide="ignore", invalid="ignore"', 'over="ignore"', 'divide="warn"'
 
 
@@ -339,6 +340,7 @@ class Program:
             f"math.isnan({a})",
             f"np.isfinite({a})",
             f"bool({a})",
+            f"isinstance({a}, {self.r.choice(_CLASSES)})",
             f"{a}",
         )
 
@@ -487,6 +489,7 @@ class Program:
                 f"{x}[{self.slice()}] = {self.number(1)}", f"{x}[1:] = {x}[:-1]",
                 f"{x}[{x} {self.r.choice('<>')} {self.literal()}] = {self.number(1)}",
                 f"{x}[:] = {x}[::-1]", f"{x} {self.r.choice('+-*')}= {self.literal()}",
+                f"{x}.fill({self.literal()})",
                 f"{x}[{self.slice()}] = {self.pick(*self.vectors)}",
             ))  # fmt: skip
             return None
@@ -734,6 +737,16 @@ class Program:
 
 
 _IDIOMS = [
+    """
+{n} = "none"
+for {y} in {x}:
+    {n} = "up" if {y} > {t} else "down" if {y} < 0 else {n}
+    if {n} == "up":
+        {a} += {y}
+    elif {n} in ("none", "flat"):
+        {b} += 1
+{b} += {x}.dtype == np.float64 or {x}.dtype.kind == "i"
+""",
     """
 {a} = {b} = 0
 for {y} in {x}:

@@ -1,7 +1,7 @@
 """Dicts, sets and deques of Python, for the compiler.
 
-Keys lie in a list, in the order in which they came. ``places`` says where: it has room for twice as
-many, and the place of a key is at its hash or after it; -1 where none is. ``state`` counts changes.
+Keys lie in a list, in the order in which they came. ``places`` says where: it has room for more than
+twice as many, and the place of a key is at its hash or after it; -1 where none is. ``state`` counts changes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _new(keys: Any, places: Any, key: Any, number: int, state: Any) -> None:
     keys.append(key)
     state[0] = state[0] + 1
     if 2 * len(keys) > len(places):
-        for _ in range(len(places)):
+        for _ in range(3 * len(places)):
             places.append(-1)
         _settle_all(keys, places)
     else:

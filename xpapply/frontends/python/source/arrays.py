@@ -17,6 +17,7 @@ from .values import (
     NUMPY,
     PYTHON,
     Abstract,
+    Along,
     Arr,
     Held,
     Inlined,
@@ -25,6 +26,7 @@ from .values import (
     Lst,
     Method,
     Num,
+    Once,
     Rows,
     Span,
     Tup,
@@ -166,6 +168,14 @@ def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
             return Known(np.dtype(x.type.dtype))
         if name == "T" and x.type.ndim == 1:
             return x
+        if name == "flat" and x.type.ndim == 1:
+            return Once(Along(x, integer(0)))
+    if isinstance(x, Num) and x.kind in (NUMPY, NO_AXES):
+        found_ = {"ndim": integer(0), "size": integer(1), "shape": Tup(())}.get(name)
+        if name == "dtype":
+            return Known(np.dtype(x.dtype))
+        if found_ is not None:
+            return found_
     if not all(hasattr(c, name) for c in classes(x)):
         raise Leaves(f"{described(x)} has no attribute {name}", AttributeError)
     if isinstance(x, Num) and name == "real":
@@ -218,6 +228,10 @@ def method(
     if isinstance(x, Arr):
         if name == "copy" and not args and not kwargs:
             return copied(t, x)
+        if name == "fill" and len(args) == 1 and isinstance(args[0], Num) and not kwargs:
+            t.writes(x)
+            t.do("fill", x.value, numbers.stored(t, args[0], x.type.dtype))
+            return Known(None)
     raise t.refuse(f"the method {name} of {described(x)}")
 
 

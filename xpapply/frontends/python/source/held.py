@@ -37,6 +37,8 @@ CLASSES: dict[str, type] = {
 }  # fmt: skip
 DICTS = ("dict", "counter")
 NOTHING = Known(None)
+_PLACES = 32
+"""Places for keys that there are at first: a power of two."""
 _FEW = 64
 """Keys up to which a dict of the user's is compared key by key."""
 
@@ -48,7 +50,8 @@ def new(t: Writes, what: str, most: Abstract = NOTHING) -> Held:
     state = lists.new_list(t, (integer(0),), part=13)
     places = NOTHING
     if what != "deque":
-        places = lists.new_list(t, (integer(-1),) * 8, part=14)
+        one = lists.new_list(t, (integer(-1),), part=14)
+        places = lists.repeated(t, one, integer(_PLACES))._replace(site=t.site(15))
     return Held(what, items, values, places, state, most)
 
 

@@ -24,6 +24,7 @@ from .values import (
     Held,
     Inlined,
     Known,
+    Leaves,
     Lst,
     Method,
     Num,
@@ -83,6 +84,8 @@ def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
         return Method(x, name)
     if isinstance(holder, np.ufunc) and name in ("reduce", "accumulate"):
         return Known(getattr(holder, name))
+    if isinstance(holder, np.dtype) and name in ("kind", "char", "name", "itemsize", "str", "type"):
+        return known(t, getattr(holder, name))
     if isinstance(holder, types.ModuleType):
         found = t.watch.look(holder, "attribute", name)
         if found is MISSING:
@@ -212,6 +215,8 @@ def compare(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
             return held.contains(t, op, a, b)
         if isinstance(b, Known) and type(b.value) is dict:
             return held.known_has(t, op, b.value, a)
+        if _is_text(a) and isinstance(b, Tup) and all(map(_is_text, b.items)):
+            return _answer((a.value in [x.value for x in b.items]) is (op == "in"))
         return lists.contains(t, op, a, b)
     if isinstance(a, Tup) and isinstance(b, Tup):
         return lists.compared(t, op, a, b)
@@ -222,9 +227,24 @@ def compare(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     if whole.is_array(a, b):
         return whole.binary(t, op, a, b)
     if isinstance(a, Known) and isinstance(b, Known) and op in ("==", "!="):
-        if isinstance(a.value, str) and isinstance(b.value, str):
-            return _answer((a.value == b.value) is (op == "=="))
+        kinds = {type(a.value), type(b.value)}
+        if kinds <= {str, type(None)} or _are_dtypes(a.value, b.value):
+            try:
+                return _answer(bool(a.value == b.value) is (op == "=="))
+            except TypeError:
+                raise Leaves("a dtype that there is not", TypeError) from None
     raise t.refuse(f"{places.described(a)} {op} {places.described(b)}")
+
+
+def _is_text(x: Abstract) -> bool:
+    return isinstance(x, Known) and type(x.value) is str
+
+
+def _are_dtypes(a: Any, b: Any) -> bool:
+    """Whether NumPy compares dtypes, one of which may be said by a class or a text."""
+    return any(isinstance(x, np.dtype) for x in (a, b)) and all(
+        isinstance(x, np.dtype) or type(x) in (type, str) for x in (a, b)
+    )
 
 
 def _is(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
