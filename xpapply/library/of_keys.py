@@ -1,7 +1,8 @@
 """Dicts, sets and deques of Python, for the compiler.
 
-Keys lie in a list, in the order in which they came. ``places`` says where: it has room for more than
-twice as many, and the place of a key is at its hash or after it; -1 where none is. ``state`` counts changes.
+Keys lie in a list, in the order in which they came. ``places`` says where, and has room for more
+than twice as many: the place of a key is at its hash or after it; -1 where none is. ``state``
+counts changes.
 """
 
 from __future__ import annotations
