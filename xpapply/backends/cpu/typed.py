@@ -26,8 +26,13 @@ from .host import loading
 
 _ALLOCATE = frozenset("new,map,as type,copy,new list,append,repeat".split(","))
 """Instructions that make arrays and lists."""
-_WARN = frozenset("call,ufunc,map,reduce,as type,put array,put list".split(","))
-"""Instructions of which NumPy may warn, besides those that say so."""
+_SILENT = frozenset(
+    "add,sub,mul,div,rem,and,or,xor,shl,shr,copysign,lt,le,gt,ge,eq,ne,sqrt,abs,floor,ceil,trunc,"
+    "rint,neg,not,select,cast,overflows,mark,catch,round,input,constant,load,store,length,element,"
+    "set element,row,view,new axis,new,fill,copy,expected,put,new list,append,repeat,list length,"
+    "list item,set list item,pop,clear,copy list,jump,branch,return,leave".split(",")
+)
+"""Instructions of which NumPy never warns, but for those that say so (`NOTED`)."""
 _COMPARE = frozenset("lt le gt ge eq ne".split())
 
 
@@ -107,7 +112,7 @@ class Compiled:
         self._lanes = Lanes()
         instructions = [x for b in made.blocks for x in b.instructions]
         self._waited = 0.0  # seconds that the quiet one might have saved
-        self._may_warn = any(x.op in _WARN or x.what == NOTED for x in instructions)
+        self._may_warn = any(x.op not in _SILENT or x.what == NOTED for x in instructions)
         self._compares = any(
             x.op in _COMPARE and np.dtype(str(x.args[0].type)).kind == "f" for x in instructions
         )
