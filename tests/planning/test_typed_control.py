@@ -57,3 +57,15 @@ def test_values_that_are_asked_what_they_are(f):
     assert marked(f, PLAIN.astype(np.float32)) == 0
     assert marked(f, (PLAIN * 2).astype(np.int64)) == 0
     marked(f, HUGE)
+
+
+@pytest.mark.parametrize("f", control_functions.RECURSIVE, ids=lambda f: f.__name__)
+def test_functions_that_call_themselves(f):
+    assert marked(f, PLAIN) == (f is control_functions.changes_type) * 0
+    marked(f, HUGE)
+    marked(f, PLAIN.astype(np.float32))
+    marked(f, (PLAIN * 2).astype(np.int64))
+
+
+def test_deep_recursion_is_left():
+    assert marked(control_functions.too_deep, PLAIN) == (PLAIN[:, 0] <= 0).sum()

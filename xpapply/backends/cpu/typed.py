@@ -22,7 +22,7 @@ from . import compiler, externals
 from .addresses import of_array
 from .host import loading
 
-_ALLOCATE = frozenset("new,map,as type,copy,new list,append,repeat".split(","))
+_ALLOCATE = frozenset("push,new,map,as type,copy,new list,append,repeat".split(","))
 """Instructions that make arrays and lists."""
 _WARN = frozenset("call,ufunc,map,reduce,as type,put array,put list".split(","))
 """Instructions of which NumPy may warn, besides those that say so."""
