@@ -287,6 +287,7 @@ _OPS: dict[str, Callable[..., Any]] = {
     "set list item": _set_list_item,
     "push": _append,
     "pull": lambda run, x, stack: stack.pop(),
+    "pop first": lambda run, x, made: made.pop(0),
     "pop": lambda run, x, made: made.pop(),
     "clear": _clear,
     "copy list": _copy,
