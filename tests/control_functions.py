@@ -503,5 +503,27 @@ def too_deep(v):
     return down(150 if v[0] > 0 else 300)
 
 
+def grows_a_list(v):
+    def walk(k, out):
+        if k == len(v):
+            return 0
+        out.append(v[k])
+        if v[k] > 0:
+            walk(k + 1, out)
+        return len(out)
+
+    def late(k, out):
+        s = 0
+        if k == 0:
+            out.append(2.5)
+        else:
+            late(k - 1, out)
+        for x in out:
+            s += x
+        return s
+
+    return walk(0, [0.5]) + late(3, [])
+
+
 RECURSIVE = [divisors, integral, sorts_by_parts, counts_deep, changes_type]
 """Those that call functions that call themselves."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from ....ir.typed import Array, Literal, Slot
 from .steps import Flow
+from .values import Lst
 
 STACK = Slot(".stack", "list")
 RESULT = ".result"
@@ -67,6 +68,16 @@ def calls_itself(flow: Flow) -> bool:
         for p in flow.parts
         for s in p.steps
     )
+
+
+def lists(key: Any) -> Iterator[tuple[Any, str, int]]:
+    """The lists in a key: what they are of, whose numbers, and where they were made."""
+    if type(key) is tuple:
+        if key[:1] == (Lst,):
+            yield key[1:4]
+        else:
+            for k in key:
+                yield from lists(k)
 
 
 def words(kinds: list[Any]) -> int:

@@ -184,6 +184,7 @@ class Typer:
         self._block = Block()
         self._registers = 0
         self._kept: list[Any] = []
+        self._retyped: set[Any] = set()
         self._groups: dict[Any, recursion.Group] = {}
         self._defined: list[tuple[Flow, tuple[str, ...], Any]] = []
         self._sites: dict[Any, int] = {}
@@ -247,6 +248,10 @@ class Typer:
         found = self._to(handler)
         del self.state[at]
         return found
+
+    def retyped(self, x: Lst) -> None:
+        """Say that a list, and what may be the same one, has another type from now on."""
+        self._retyped.add((x.site, x.dtype, x.kind))
 
     def writes(self, x: Arr) -> None:
         """Say that the function writes to an array; refuse it for one that is not its own."""
@@ -353,6 +358,8 @@ class Typer:
         for at in self._live(after):
             if at[0] == depth and at[1] != result and at in self.state:
                 keys.append((at, taken_apart(self.state[at], registers)))
+        if any(not isinstance(dtype, str) for dtype, *_ in recursion.lists(tuple(keys))):
+            raise self.refuse("a list of lists in a function that calls itself")
         group = self._group(self.place)
         wanted = recursion.Site(0, after, result, tuple(keys))
         same = [
@@ -403,6 +410,14 @@ class Typer:
         if not self._groups:
             return
         self.line = 0
+        kept = {
+            (site, dtype, kind)
+            for g in self._groups.values()
+            for s in g.sites
+            for dtype, kind, site in recursion.lists(s.keys)
+        }
+        if kept & self._retyped:  # of what is on the stack nobody would know
+            raise self.refuse("a list gets its type while a function calls itself")
         memory = self.mark_number("its recursion needs much memory")
         self._block = Block()
         self.do("store", self.op("new list", "list", what=memory), what=recursion.STACK)
