@@ -412,3 +412,118 @@ def kinds(v, extra=None, scale=2):
 
 VALUES = [modes, methods, kinds]
 """Those that ask values what they are."""
+
+
+def divisor(a, b):
+    return a if b == 0 else divisor(b, a % b)
+
+
+def divisors(v):
+    n = 0
+    for k in range(len(v) - 1):
+        a, b = abs(v[k]), abs(v[k + 1])
+        n += divisor(int(a * 4) if a < 1e6 else 3, int(b * 2) % 97 if b < 1e6 else 5)
+    return n
+
+
+def simpson(f, a, b, fa, fm, fb, whole, eps, depth):
+    m = (a + b) / 2
+    left, right = (a + m) / 2, (m + b) / 2
+    fl, fr = f(left), f(right)
+    first, second = (m - a) / 6 * (fa + 4 * fl + fm), (b - m) / 6 * (fm + 4 * fr + fb)
+    delta = first + second - whole
+    if depth <= 0 or abs(delta) <= 15 * eps:
+        return first + second + delta / 15
+    one = simpson(f, a, m, fa, fl, fm, first, eps / 2, depth - 1)
+    return one + simpson(f, m, b, fm, fr, fb, second, eps / 2, depth - 1)
+
+
+def integral(v):
+    c = float(v[0]) if abs(v[0]) < 100 else 1.0
+    f = lambda x: 1.0 / (1.0 + c * c * x * x)  # noqa: E731
+    a, b = 0.0, 1.0
+    fa, fm, fb = f(a), f((a + b) / 2), f(b)
+    return simpson(f, a, b, fa, fm, fb, (b - a) / 6 * (fa + 4 * fm + fb), 1e-8, 12)
+
+
+def quicksort(w, low, high):
+    if low >= high:
+        return 0
+    pivot, i = w[high], low
+    for j in range(low, high):
+        if w[j] < pivot:
+            w[i], w[j] = w[j], w[i]
+            i += 1
+    w[i], w[high] = w[high], w[i]
+    return quicksort(w, low, i - 1) + quicksort(w, i + 1, high) + 1
+
+
+def sorts_by_parts(v):
+    w = v.copy()
+    n = quicksort(w, 0, len(w) - 1)
+    return w[0] + w[-1] * 2 + n
+
+
+def counts_deep(v):
+    seen = 0
+
+    def walk(k, s):
+        nonlocal seen
+        seen += 1
+        if k >= len(v):
+            return s
+        if v[k] > 0:
+            return walk(k + 1, s + v[k])
+        s = walk(k + 1, s)
+        walk(k + 2, 0)
+        return s - 1
+
+    return walk(0, 0) + 1000 * seen
+
+
+def changes_type(v):
+    def total(k):
+        if k == len(v):
+            return 0
+        if v[k] > 1:
+            return total(k + 1)
+        return total(k + 1) + float(v[k])
+
+    try:
+        s = total(0) / total(len(v))
+    except ZeroDivisionError:
+        s = -1.0
+    return s + total(1)
+
+
+def too_deep(v):
+    def down(n):
+        return 0 if n <= 0 else 1 + down(n - 1)
+
+    return down(150 if v[0] > 0 else 300)
+
+
+def grows_a_list(v):
+    def walk(k, out):
+        if k == len(v):
+            return 0
+        out.append(v[k])
+        if v[k] > 0:
+            walk(k + 1, out)
+        return len(out)
+
+    def late(k, out):
+        s = 0
+        if k == 0:
+            out.append(2.5)
+        else:
+            late(k - 1, out)
+        for x in out:
+            s += x
+        return s
+
+    return walk(0, [0.5]) + late(3, [])
+
+
+RECURSIVE = [divisors, integral, sorts_by_parts, counts_deep, changes_type]
+"""Those that call functions that call themselves."""

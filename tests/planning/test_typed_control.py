@@ -6,6 +6,7 @@ import pytest
 from typed_parity import marked
 
 from xpapply.backends.cpu import typed as backend
+from xpapply.errors import TraceError
 
 RNG = np.random.default_rng(1)
 PLAIN = np.round(RNG.standard_normal((40, 7)) * 2) / 2
@@ -57,3 +58,20 @@ def test_values_that_are_asked_what_they_are(f):
     assert marked(f, PLAIN.astype(np.float32)) == 0
     assert marked(f, (PLAIN * 2).astype(np.int64)) == 0
     marked(f, HUGE)
+
+
+@pytest.mark.parametrize("f", control_functions.RECURSIVE, ids=lambda f: f.__name__)
+def test_functions_that_call_themselves(f):
+    assert marked(f, PLAIN) == (f is control_functions.changes_type) * 0
+    marked(f, HUGE)
+    marked(f, PLAIN.astype(np.float32))
+    marked(f, (PLAIN * 2).astype(np.int64))
+
+
+def test_a_list_that_gets_its_type_meanwhile_is_refused():
+    with pytest.raises(TraceError, match="a list gets its type"):
+        marked(control_functions.grows_a_list, PLAIN)
+
+
+def test_deep_recursion_is_left():
+    assert marked(control_functions.too_deep, PLAIN) == (PLAIN[:, 0] <= 0).sum()

@@ -77,6 +77,7 @@ class Program:
         self.tables: list[str] = [] if ndim == 1 else ["v"]
         self.lists: list[str] = []
         self.helpers: list[tuple[str, int]] = []
+        self.again: list[str] = []
         self.length = "len(v)"
 
     # --- writing --------------------------------------------------------------------------
@@ -103,6 +104,8 @@ class Program:
         helpers: list[str] = []
         for _ in range(r.choice([0, 0, 1, 1, 2])):
             helpers += self.helper()
+        for _ in range(r.choice([0, 0, 0, 1])):
+            helpers += self.recursive()
         self.lines, self.level = [], 1
         given = ["v"]
         if self.ndim == 1 and self.chance(0.2):
@@ -138,6 +141,33 @@ class Program:
         used = self.count
         self.__dict__.update(kept)
         self.helpers, self.count = helpers, used
+        return found
+
+    def recursive(self) -> list[str]:
+        """A function that calls itself, up to a few times."""
+        name = f"rec{len(self.again)}"
+        kept = self.__dict__.copy()
+        self.lines, self.level, self.loops, self.length = [], 1, [], "3"
+        self.numbers, self.ints, self.vectors, self.own = ["a", "b"], ["n"], [], []
+        self.tables, self.lists, self.helpers = [], [], []
+        self.line(f"if n <= 0 {self.pick('', f'or {self.condition(1)}')}:")
+        self.line(f"    return {self.number(1)}")
+        if self.chance(0.4):
+            self.statement(1)
+        one = f"{name}({self.number(1)}, n - 1{self.pick('', f', {self.number(0)}')})"
+        two = f"{name}({self.number(0)}, n - 2)"
+        if self.chance(0.3):
+            self.line(f"if {self.condition(1)}:")
+            self.line(f"    return {two}")
+        self.line(f"b = {one}" if self.chance(0.3) else f"a = {one} + a")
+        self.line("return " + self.pick(
+            "a", "b - a", self.number(1), one, f"{one} + {two}", f"{self.number(0)} - {one}",
+            f"max({two}, a)",
+        ))  # fmt: skip
+        found = [f"def {name}(a, n, b={self.literal()}):", *self.lines, ""]
+        again, used = [*self.again, name], self.count
+        self.__dict__.update(kept)
+        self.again, self.count = again, used
         return found
 
     def new_number(self) -> str:
@@ -260,6 +290,10 @@ class Program:
         return self.r.choice(makers)()
 
     def call(self, depth: int) -> str:
+        if self.again and self.chance(0.5):
+            name = self.r.choice(self.again)
+            n = self.pick(f"{self.small()} % 5", "3", "4")
+            return f"{name}({self.number(depth)}, {n}{self.pick('', f', {self.literal()}')})"
         if not self.helpers:
             return f"(1 - {self.number(depth)})"
         name, _ = self.r.choice(self.helpers)

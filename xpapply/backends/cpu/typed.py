@@ -24,7 +24,7 @@ from . import compiler, externals
 from .addresses import of_array
 from .host import loading
 
-_ALLOCATE = frozenset("new,map,as type,copy,new list,append,repeat".split(","))
+_ALLOCATE = frozenset("push,new,map,as type,copy,new list,append,repeat".split(","))
 """Instructions that make arrays and lists."""
 _SILENT = frozenset(
     "add,sub,mul,div,rem,and,or,xor,shl,shr,copysign,lt,le,gt,ge,eq,ne,sqrt,abs,floor,ceil,trunc,"

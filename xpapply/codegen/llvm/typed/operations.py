@@ -365,7 +365,49 @@ def _new_list(w: FunctionWriter, x: Instruction) -> None:
 
 def _append(w: FunctionWriter, x: Instruction) -> None:
     made, value = x.args
-    at = w._values[made]  # type: ignore[index]
+    word = _as_word(w, w.value(value), str(value.type))
+    _append_word(w, w._values[made], word, x.what)  # type: ignore[index]
+
+
+def _push(w: FunctionWriter, x: Instruction) -> None:
+    """Put a value of any type on a stack, which is a list."""
+    stack, value = x.args
+    at = w._values[stack]  # type: ignore[index]
+    if isinstance(value.type, Array):
+        array = w.array(value)
+        words = [w.emit(f"ptrtoint ptr {array.base} to i64"), *array.dims, *array.strides]
+    elif value.type == "list":
+        words = [w.emit(f"ptrtoint ptr {w._values[value]} to i64")]  # type: ignore[index]
+    else:
+        words = [_as_word(w, w.value(value), value.type)]
+    for word in words:
+        _append_word(w, at, word, x.what)
+
+
+def _pull(w: FunctionWriter, x: Instruction) -> None:
+    """Take one off it."""
+    at = w._values[x.args[0]]  # type: ignore[index]
+    assert x.result is not None
+    kind = x.result.type
+    n = 1 + 2 * kind.ndim if isinstance(kind, Array) else 1
+    first = w.emit(f"sub i64 {_field(w, at, LENGTH)}, {n}")
+    words = []
+    for k in range(n):
+        here = _cell(w, at, w.emit(f"add i64 {first}, {k}"))
+        words.append(w.emit(f"load i64, ptr {here}, align 8"))
+    _set_field(w, at, LENGTH, f"i64 {first}")
+    if isinstance(kind, Array) or kind == "list":
+        base = w.emit(f"inttoptr i64 {words[0]} to ptr")
+        if isinstance(kind, Array):
+            dims, strides = words[1 : 1 + kind.ndim], words[1 + kind.ndim :]
+            w.set(x, InRegisters(base, tuple(dims), tuple(strides)))
+        else:
+            w.set(x, base)
+    else:
+        w.set(x, _of_word(w, words[0], kind))
+
+
+def _append_word(w: FunctionWriter, at: str, word: str, mark: int) -> None:
     count, room = _field(w, at, LENGTH), _field(w, at, ROOM)
     full = w.emit(f"icmp sge i64 {count}, {room}")
     grow, on = w.label(), w.label()
@@ -374,7 +416,7 @@ def _append(w: FunctionWriter, x: Instruction) -> None:
     twice = w.emit(f"shl i64 {room}, 1")
     wide = w.emit(f"add i64 {twice}, {_ROOM}")  # room may be none, of what was taken out first
     bytes_ = w.emit(f"shl i64 {wide}, 3")
-    data, old = w.allocated(bytes_, x.what), _field(w, at, DATA, "ptr")
+    data, old = w.allocated(bytes_, mark), _field(w, at, DATA, "ptr")
 
     def body(k: str) -> None:
         word = w.emit(f"load i64, ptr {w.emit(f'getelementptr i64, ptr {old}, i64 {k}')}")
@@ -385,7 +427,6 @@ def _append(w: FunctionWriter, x: Instruction) -> None:
     _set_field(w, at, DATA, f"ptr {data}")
     w.line(f"br label %{on}")
     w.begin(on)
-    word = _as_word(w, w.value(value), str(value.type))
     w.line(f"store i64 {word}, ptr {_cell(w, at, count)}, align 8")
     _set_field(w, at, LENGTH, f"i64 {w.emit(f'add i64 {count}, 1')}")
 
@@ -498,6 +539,6 @@ OPERATIONS: dict[str, Callable[[FunctionWriter, Instruction], None]] = {
     "put array": _put_array, "new list": _new_list, "append": _append, "repeat": _repeat,
     "list length": _list_length, "list item": _list_item, "set list item": _set_list_item,
     "map": map_, "as type": as_type, "reduce": reduce_, "new axis": new_axis,
-    "pop": _pop, "pop first": _pop_first, "clear": _clear,
+    "push": _push, "pull": _pull, "pop": _pop, "pop first": _pop_first, "clear": _clear,
     "put list": _put_list, "copy list": _copy_list,
 }  # fmt: skip

@@ -79,6 +79,8 @@ def _code_of(tree: Tree, code: types.CodeType) -> types.CodeType | None:
     """What a tree compiles to, among the free variables of some code."""
     inner: ast.stmt = ast.Expr(tree) if isinstance(tree, ast.Lambda) else tree
     assigned = "; ".join(f"{name} = None" for name in code.co_freevars if name.isidentifier())
+    if code.co_name.isidentifier() and code.co_name not in code.co_freevars:
+        assigned = f"global {code.co_name}; {assigned}"  # so it reads itself, if it does
     outer = ast.parse(f"def outer():\n    {assigned or 'pass'}")
     outer.body[0].body.append(inner)  # type: ignore[attr-defined]
     try:

@@ -186,6 +186,8 @@ def _typed(t: Writes, x: Lst, dtype: Any, kind: str) -> Lst:
 
     Lists of one site that had another type before are others.
     """
+    if (x.dtype, x.kind) != (dtype, _either(x.kind, kind)):
+        t.retyped(x)
     new = Inner(dtype, kind, x.site)
     _renew(t, lambda y: _retyped(y, {x.site}, {x.dtype}, new))
     return x._replace(dtype=dtype, kind=_either(x.kind, kind))

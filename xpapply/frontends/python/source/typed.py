@@ -20,7 +20,19 @@ from ....functions.guards import Guards
 from ....ir.typed import Array, Block, Instruction, Literal, Mark, Register, Slot, TypedFunction
 from ....ir.typed.function import Type, Value
 from ....limits import LIMITS
-from . import arrays, calls, exceptions, held, iterators, lists, numbers, objects, places, results
+from . import (
+    arrays,
+    calls,
+    exceptions,
+    held,
+    iterators,
+    lists,
+    numbers,
+    objects,
+    places,
+    recursion,
+    results,
+)
 from .find import tree_of
 from .flow import Const, Flow, Step, flow_of
 from .steps import RAISED
@@ -172,6 +184,8 @@ class Typer:
         self._block = Block()
         self._registers = 0
         self._kept: list[Any] = []
+        self._retyped: set[Any] = set()
+        self._groups: dict[Any, recursion.Group] = {}
         self._defined: list[tuple[Flow, tuple[str, ...], Any]] = []
         self._sites: dict[Any, int] = {}
         self.state: State = {}
@@ -223,6 +237,8 @@ class Typer:
             handler = code.flow.parts[part].handler
             if handler is not None:
                 return Place(callers, code, handler, 0)
+            if recursion.calls_itself(code.flow):  # which may have called itself
+                return None
         return None
 
     def _raised(self, handler: Place, raises: Any) -> int:
@@ -232,6 +248,10 @@ class Typer:
         found = self._to(handler)
         del self.state[at]
         return found
+
+    def retyped(self, x: Lst) -> None:
+        """Say that a list, and what may be the same one, has another type from now on."""
+        self._retyped.add((x.site, x.dtype, x.kind))
 
     def writes(self, x: Arr) -> None:
         """Say that the function writes to an array; refuse it for one that is not its own."""
@@ -304,9 +324,120 @@ class Typer:
         self._go(self.place)
         while self._waiting:
             self._write(self._waiting.pop())
+            while not self._waiting and self._resumed():
+                pass
             if len(self.made.blocks) > LIMITS.typed_blocks:
                 raise self.refuse("its names have too many types on too many ways")
+        self._end_recursion()
         return self.made
+
+    # --- functions that call themselves ---------------------------------------------------
+
+    def _group(self, place: Place) -> recursion.Group:
+        key = place._replace(part=0, step=0).key
+        return self._groups.setdefault(key, recursion.Group())
+
+    def _stack(self) -> Register:
+        return self.op("load", "list", what=recursion.STACK)
+
+    def _push(self, *values: Value) -> None:
+        stack, memory = self._stack(), self.mark_number("its recursion needs much memory")
+        for v in values:
+            self.do("push", stack, v, what=memory)
+
+    def _recurse(self, result: str | None, call: Inlined) -> None:
+        """Begin the function again that is written now."""
+        callers, code, _, step = self.place
+        depth = len(callers)
+        if not callers or not recursion.calls_itself(code.flow):
+            raise self.refuse(f"{code.flow.name} calls itself")
+        self.made.walks = True
+        after = self.place._replace(step=step + 1)
+        registers: list[Value] = []
+        keys: list[tuple[Any, Any]] = []
+        for at in self._live(after):
+            if at[0] == depth and at[1] != result and at in self.state:
+                keys.append((at, taken_apart(self.state[at], registers)))
+        if any(not isinstance(dtype, str) for dtype, *_ in recursion.lists(tuple(keys))):
+            raise self.refuse("a list of lists in a function that calls itself")
+        group = self._group(self.place)
+        wanted = recursion.Site(0, after, result, tuple(keys))
+        same = [
+            s
+            for s in group.sites[1:]
+            if (s.place.key, s.result, s.keys) == (after.key, result, wanted.keys)
+        ]
+        if not same:
+            same = [wanted._replace(number=len(group.sites))]
+            group.sites += same
+        if len(group.sites) > LIMITS.typed_versions:
+            raise self.refuse(f"{code.flow.name} calls itself in too many ways")
+        most = recursion.DEPTH * (1 + recursion.words([r.type for r in registers]))
+        far = self.op("list length", "int64", self._stack())
+        self.do("round", what=self.mark_number("a loop of very many rounds"))
+        self.mark(self.op("ge", "bool", far, Literal(most, "int64")), "a deep recursion")
+        for at in [at for at in self.state if at[0] >= depth and at != _ERRORS]:
+            del self.state[at]
+        self._bind(code, depth, call)
+        self._push(*registers, recursion.number(same[0].number))
+        self._go(Place(callers, code, 0, 0))
+
+    def _resumed(self) -> bool:
+        """Write a block where a function goes on after a call of itself; whether there was one."""
+        found = [(g, *p) for g in self._groups.values() for p in g.pairs()][:1]
+        for group, hub, site in found:
+            self.made.blocks.append(Block())
+            index = group.blocks[hub.index, site.number] = len(self.made.blocks) - 1
+            self._begin(index, hub.keys)
+            callers = hub.place.callers
+            value = self.state.pop((len(callers), recursion.RESULT))
+            if site.number == 0:
+                self._returned(callers, value)
+                continue
+            stack = self._stack()
+            kinds = [k for _, key in site.keys for k in _types_of(key)]
+            pulled = [self.op("pull", k, stack) for k in reversed(kinds)][::-1]
+            values = iter(pulled)
+            for at, key in site.keys:
+                self.state[at] = built(key, values)
+            if site.result is not None:
+                self.state[len(callers), site.result] = value
+            self._go(site.place)
+        return bool(found)
+
+    def _end_recursion(self) -> None:
+        """Write where returns of functions go on that call themselves."""
+        if not self._groups:
+            return
+        self.line = 0
+        kept = {
+            (site, dtype, kind)
+            for g in self._groups.values()
+            for s in g.sites
+            for dtype, kind, site in recursion.lists(s.keys)
+        }
+        if kept & self._retyped:  # of what is on the stack nobody would know
+            raise self.refuse("a list gets its type while a function calls itself")
+        memory = self.mark_number("its recursion needs much memory")
+        self._block = Block()
+        self.do("store", self.op("new list", "list", what=memory), what=recursion.STACK)
+        self.made.blocks[0].instructions[:0] = self._block.instructions
+        for group in self._groups.values():
+            for hub in group.hubs:
+                self._block = self.made.blocks[hub.index]
+                number = self.op("pull", "int64", self._stack())
+                ends = [(s.number, group.blocks[hub.index, s.number]) for s in group.sites]
+                for n, target in ends[:-1]:
+                    slot = Slot(".site", "int64")
+                    self.do("store", number, what=slot)
+                    same = self.op("eq", "bool", number, recursion.number(n))
+                    self.do("branch", same)
+                    self.made.blocks.append(Block())
+                    self._block.targets = (target, len(self.made.blocks) - 1)
+                    self._block = self.made.blocks[-1]
+                    number = self.op("load", "int64", what=slot)
+                self.do("jump")
+                self._block.targets = (ends[-1][1],)
 
     def _argument(self, x: Abstract) -> Abstract:
         if not isinstance(x, Input):
@@ -381,6 +512,8 @@ class Typer:
             live = c.code.flow.live_after(c.part, c.step)
             found += [(depth, n) for n in live if n != c.result]
         depth = len(place.callers)
+        if place.part == recursion.HUB:
+            return [_ERRORS, *found, (depth, recursion.RESULT)]
         live = place.code.flow.live_after(place.part, place.step)
         return [_ERRORS, *found, *((depth, n) for n in live)]
 
@@ -427,12 +560,19 @@ class Typer:
         self._waiting.append(found)
         return found
 
-    def _write(self, version: _Version) -> None:
-        self._block = self.made.blocks[version.index]
+    def _begin(self, index: int, keys: dict[tuple[int, str], Any]) -> None:
+        """Begin a block with the values that others have left."""
+        self._block = self.made.blocks[index]
         self._held = {}
         self.state = {}
-        for at, key in version.keys.items():
+        for at, key in keys.items():
             self.state[at] = built(key, self._loads(at, key))
+
+    def _write(self, version: _Version) -> None:
+        if version.place.part == recursion.HUB:
+            self._group(version.place).hubs.append(version)
+            return
+        self._begin(version.index, version.keys)
         self._go_on(version.place)
         read = {a for x in self._block.instructions for a in x.args}
         self._block.instructions = [
@@ -559,9 +699,17 @@ class Typer:
             results.returned(self, value)
             self.do("return")
             return
-        *callers, last = self.place.callers
+        self._stays(value, len(self.place.callers) - 1)
+        if recursion.calls_itself(self.place.code.flow):
+            self.state[len(self.place.callers), recursion.RESULT] = value
+            self._go(self.place._replace(part=recursion.HUB, step=0))
+            return
+        self._returned(self.place.callers, value)
+
+    def _returned(self, all_callers: tuple[Caller, ...], value: Abstract) -> None:
+        """Go on in the caller, with a result."""
+        *callers, last = all_callers
         depth = len(callers)
-        self._stays(value, depth)
         if last.result is not None:
             self.state[depth, last.result] = value
         self._go(Place(tuple(callers), last.code, last.part, last.step))
@@ -602,6 +750,9 @@ class Typer:
         if len(callers) >= LIMITS.typed_depth:
             raise self.refuse("functions call each other too deeply")
         code = self._code_of(found.function)
+        if code.key == self.place.code.key:
+            self._recurse(result, found)
+            return False
         inside: list[Any] = [*callers, self.place]
         is_ours = code.function.__module__.startswith(calls.LIBRARY)  # which may call each other
         if not is_ours and any(c.code.key == code.key for c in inside):
@@ -612,6 +763,8 @@ class Typer:
         for at in [at for at in self.state if at[0] >= depth]:
             del self.state[at]
         self._bind(code, depth, found)
+        if recursion.calls_itself(code.flow):
+            self._push(recursion.number(0))
         self._go(inner)
         return False
 

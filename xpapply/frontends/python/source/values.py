@@ -374,6 +374,9 @@ class Writes(Protocol):
     def set_errors(self, errors: Errors) -> None:
         """Say what becomes of NumPy's warnings from now on."""
 
+    def retyped(self, x: Lst) -> None:
+        """Say that a list, and what may be the same one, has another type from now on."""
+
     def writes(self, x: Arr) -> None:
         """Say that the function writes to an array; refuse it for one that is not its own."""
 
