@@ -88,8 +88,8 @@ def _four(kind: str, lanes: int) -> list[str]:
             lines += [
                 f"  %fr{g}.{j} = {_turned(vector, pairs[a_name], pairs[b_name], order)}",
                 f"  %fi{g}.{j} = add i64 %f, {j}",
-                f"  %fo{g}.{j} = mul i64 %fi{g}.{j}, {8 * lanes}",
-                f"  %fs{g}.{j} = add i64 %fo{g}.{j}, {8 * g}",
+                f"  %fm{g}.{j} = mul i64 %fi{g}.{j}, {8 * lanes}",
+                f"  %fs{g}.{j} = add i64 %fm{g}.{j}, {8 * g}",
                 f"  %ft{g}.{j} = getelementptr i8, ptr %to, i64 %fs{g}.{j}",
                 f"  store {vector} %fr{g}.{j}, ptr %ft{g}.{j}, align 8",
             ]
