@@ -62,10 +62,10 @@ class _Call(NamedTuple):
         Where marks, slices and results are.
     numbers, tile : int
         How many numbers a slice has, and bytes of as many slices as there are lanes.
-    first : tuple of arrays
-        Where the first slices are, in the order in which they are gone through ...
-    outs : list of arrays
-        ... along the first axes of the results.
+    sizes : array
+        The axes that slices are gone through along.
+    outs : list of (array, array, int)
+        The results, their strides along these axes, and how many axes of theirs these are.
     """
 
     words: np.ndarray
@@ -73,8 +73,16 @@ class _Call(NamedTuple):
     arguments: list[int]
     numbers: int
     tile: int
-    first: tuple[np.ndarray, ...]
-    outs: list[np.ndarray]
+    sizes: np.ndarray
+    outs: list[tuple[np.ndarray, np.ndarray, int]]
+
+    def firsts(self, count: int) -> list[np.ndarray]:
+        """Copies of the results of the first slices."""
+        at = np.unravel_index(np.arange(count), tuple(self.sizes))
+        return [
+            as_strided(x, (*self.sizes, *x.shape[batch:]), (*steps, *x.strides[batch:]))[at]
+            for x, steps, batch in self.outs
+        ]
 
 
 @dataclass(slots=True)
@@ -85,14 +93,11 @@ class Lanes:
     ----------
     is_good : bool or None
         Whether that is quicker; None: nobody knows yet.
-    why : str
-        Why they cannot.
     took, each : float
         Seconds that one after the other has taken, and a slice.
     """
 
     is_good: bool | None = None
-    why: str = ""
     took: float = 0.0
     each: float = math.inf
 
@@ -208,12 +213,8 @@ class Compiled:
         own = [x.shape[batch:] for x in arrays]
         tile = text_of.tile_bytes(self.made, own, LIMITS.typed_lanes)
         words, numbers = self._words(arrays, outs, batch), sum(map(math.prod, own))
-        here = np.unravel_index(np.arange(min(count, LIMITS.typed_lanes_checked)), tuple(sizes))
-        first = [
-            as_strided(x, (*sizes, *x.shape[batch:]), (*s, *x.strides[batch:]))
-            for x, s in zip(outs, steps[len(arrays) :], strict=True)
-        ]
-        call = _Call(words, noted, arguments, numbers, tile, here, first)
+        places = [(x, s, batch) for x, s in zip(outs, steps[len(arrays) :], strict=True)]
+        call = _Call(words, noted, arguments, numbers, tile, sizes, places)
         if form:
             self._go(form, call, 0, count)
             if form == LANES:
@@ -250,12 +251,12 @@ class Compiled:
                 return
         try:
             self.compile(LANES)
-        except (UnsupportedError, CompilerError) as error:
-            lanes.is_good, lanes.why = False, str(error)
+        except (UnsupportedError, CompilerError):
+            lanes.is_good = False
             self._go(ONE, call, done, count)
             return
         if lanes.is_good is None and not self._same(call, marks, done):
-            lanes.is_good, lanes.why = False, "side by side they have other results"
+            lanes.is_good = False
             self._go(ONE, call, 0, count)
             return
         took = self._timed(LANES, call, done, count)
@@ -267,16 +268,13 @@ class Compiled:
 
     def _same(self, call: _Call, marks: np.ndarray, done: int) -> bool:
         """Whether the first slices have the same results side by side as they have now."""
-        n = min(done, len(call.first[0]))
-        first = tuple(i[:n] for i in call.first)
-        before, left = [out[first] for out in call.outs], marks[:n] != 0
+        n = min(done, LIMITS.typed_lanes_checked)
+        before, good = call.firsts(n), marks[:n] == 0
         self._go(LANES, call, 0, n)
         self._go(ONE, call, 0, n, again=True)
-        if (marks[:n][~left] != 0).any():
+        if marks[:n][good].any():
             return False
-        return all(
-            _alike(a[~left], out[first][~left]) for a, out in zip(before, call.outs, strict=True)
-        )
+        return all(_alike(a[good], b[good]) for a, b in zip(before, call.firsts(n), strict=True))
 
     def _timed(self, *given: Any, **named: Any) -> float:
         began = time.perf_counter()
@@ -331,9 +329,8 @@ class Compiled:
         # the first slices tell how many are done before an interruption is looked for
         width = LIMITS.typed_lanes if form == LANES else 1
         began = time.perf_counter()
-        first = min(
-            end, begin + -(-max(1, 512 * width // max(1, call.tile // 64)) // width) * width
-        )
+        some_first = max(1, 4096 // max(1, call.numbers))
+        first = min(end, begin + -(-some_first // width) * width)  # no lane stays empty
         some(begin, first)
         each = (time.perf_counter() - began) / max(1, first - begin)
         if first == end:
