@@ -287,3 +287,21 @@ def test_lanes_with_other_results_are_not_used(monkeypatch):
             assert not compiled.run([arr], [out], 1).any()
             assert compiled.width == 1
             np.testing.assert_array_equal(out, np.apply_along_axis(f, 1, arr))
+
+
+@needs_cpu
+def test_a_float_as_a_double_keeps_the_sign_of_zero():
+    def f(v):
+        y = 0.0
+        for x in v:
+            y = float(x)
+            y = 0.0 if y < 0 else y
+        return y
+
+    ends = np.array([-0.0, 0.0, -1.0, 2.0] * 8, np.float32)
+    arr = np.stack([ends, ends], 1)
+    for form in (ONE, LANES):
+        made, (like,) = typed_function(f, arr[0])
+        out = np.zeros(len(arr), like.dtype)
+        assert not backend.Compiled(made).run([arr], [out], 1, form=form).any()
+        np.testing.assert_array_equal(np.signbit(out), [np.signbit(f(v)) for v in arr])

@@ -211,6 +211,13 @@ class FunctionWriter:
         how = 'metadata !"fpexcept.ignore"'
         return self.emit(f"call double @{name}(float {value}, {how}) #2")
 
+    def other_float(self, value: str, to: str) -> str:
+        """A float in the other type of floats."""
+        if to == "float64":
+            return self.widened(value)
+        # as NumPy does alone, which warns of an overflow
+        return self.strict("fptrunc", "double", "float", [value])
+
     def compared(self, how: str, a: Value, b: Value) -> str:
         """A comparison of floats that notes nothing, of NaN either."""
         kind = machine(str(a.type))
@@ -408,20 +415,28 @@ def _leave(w: FunctionWriter, x: Instruction, block: Block) -> None:
 _ENDS = {"jump": _jump, "branch": _branch, "return": _return, "leave": _leave}
 
 
-def converted(w: FunctionWriter, value: str, from_: str, to: str) -> str:
-    """A number in another type, as C does it."""
+def converted(
+    w: FunctionWriter,
+    value: str,
+    from_: str,
+    to: str,
+    kind: Callable[[str], str] = machine,
+    floats: Callable[[str, str], str] | None = None,
+) -> str:
+    """A number in another type, as C does it.
+
+    `kind`: LLVM's type of a dtype; `floats`: what converts between floats, to a dtype.
+    """
     if from_ == to:
         return value
     a, b = np.dtype(from_), np.dtype(to)
-    old, new = machine(from_), machine(to)
+    old, new = kind(from_), kind(to)
     if to == "bool":
-        zero = "0.0" if a.kind == "f" else "0"
-        return w.emit(f"{'fcmp une' if a.kind == 'f' else 'icmp ne'} {old} {value}, {zero}")
+        how = "fcmp une" if a.kind == "f" else "icmp ne"
+        return w.emit(f"{how} {old} {value}, zeroinitializer")
     if a.kind == "f":
         if b.kind == "f":
-            if b.itemsize < a.itemsize:  # as NumPy does alone, which warns of an overflow
-                return w.strict("fptrunc", old, new, [value])
-            return w.emit(f"fpext {old} {value} to {new}")
+            return (floats or w.other_float)(value, to)
         return w.emit(f"{'fptoui' if b.kind == 'u' else 'fptosi'} {old} {value} to {new}")
     if b.kind == "f":
         return w.emit(f"{'sitofp' if a.kind == 'i' else 'uitofp'} {old} {value} to {new}")

@@ -10,7 +10,7 @@ import numpy as np
 from ....errors import UnsupportedError
 from ....ir.typed import Array, Instruction
 from ....ir.typed.function import NOTED, Value
-from .function import machine, over, size
+from .function import converted, machine, over, size
 from .lanes import LanesWriter, short
 from .operations import COMPARED, FLOATS, INTEGERS, function_at
 from .whole_arrays import call_loop
@@ -107,26 +107,7 @@ def _cast(w: LanesWriter, x: Instruction) -> None:
 
 def _converted(w: LanesWriter, value: str, from_: str, to: str) -> str:
     """Numbers in another type, as C does it."""
-    if from_ == to:
-        return value
-    a, b = np.dtype(from_), np.dtype(to)
-    old, new = w.wide_type(from_), w.wide_type(to)
-    if to == "bool":
-        how = "fcmp une" if a.kind == "f" else "icmp ne"
-        return w.emit(f"{how} {old} {value}, zeroinitializer")
-    if a.kind == "f":
-        if b.kind == "f":
-            if b.itemsize < a.itemsize:
-                return w.intrinsic("fptrunc", machine(from_), machine(to), [value], True)
-            return w.emit(f"fpext {old} {value} to {new}")
-        return w.emit(f"{'fptoui' if b.kind == 'u' else 'fptosi'} {old} {value} to {new}")
-    if b.kind == "f":
-        return w.emit(f"{'sitofp' if a.kind == 'i' else 'uitofp'} {old} {value} to {new}")
-    if old == new:
-        return value
-    if from_ != "bool" and b.itemsize < a.itemsize:
-        return w.emit(f"trunc {old} {value} to {new}")
-    return w.emit(f"{'sext' if a.kind == 'i' else 'zext'} {old} {value} to {new}")
+    return converted(w, value, from_, to, w.wide_type, w.other_floats)
 
 
 def _mark(w: LanesWriter, x: Instruction) -> None:

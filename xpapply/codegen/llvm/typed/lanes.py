@@ -432,6 +432,16 @@ class LanesWriter(FunctionWriter):
         given = ", ".join([*(f"{vector} {v}" for v in values), *how])
         return self.emit(f"call {out} @{full}({given}){' #2' * noted}")
 
+    def other_floats(self, value: str, to: str) -> str:
+        """Floats in the other type of floats; `FunctionWriter.widened` says why not by fpext."""
+        if to == "float32":
+            return self.intrinsic("fptrunc", "double", "float", [value], True)
+        old, new = self.wide_type("float32"), self.wide_type("float64")
+        name = f"llvm.experimental.constrained.fpext.v{self.lanes}f64.v{self.lanes}f32"
+        self.declared[name] = f"declare {new} @{name}({old}, metadata)"
+        how = 'metadata !"fpexcept.ignore"'
+        return self.emit(f"call {new} @{name}({old} {value}, {how}) #2")
+
     def safe(self, x: Value, instead: float, always: bool = False) -> str:
         """A value, but another one in lanes that are not here, which must not be noted."""
         if self.part is None and not always:

@@ -111,9 +111,6 @@ def _overflows(w: FunctionWriter, x: Instruction) -> None:
 def _cast(w: FunctionWriter, x: Instruction) -> None:
     (a,) = x.args
     assert x.result is not None
-    if (a.type, x.result.type) == ("float32", "float64"):
-        w.set(x, w.widened(w.value(a)))
-        return
     w.set(x, converted(w, w.value(a), str(a.type), str(x.result.type)))
 
 
