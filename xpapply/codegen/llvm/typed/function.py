@@ -4,6 +4,7 @@ passes turn into registers."""
 from __future__ import annotations
 
 import itertools
+import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -44,6 +45,14 @@ def literal(value: Any, dtype: str) -> str:
         exact = float(np.float32(value))
         return f"0x{struct.unpack('<Q', struct.pack('<d', exact))[0]:016X}"
     return str(int(value))
+
+
+def suffix(kind: str) -> str:
+    """How a type is called within the names of LLVM's functions."""
+    found = re.fullmatch(r"<(\d+) x (\w+)>", kind)
+    if found:
+        return f"v{found[1]}{suffix(found[2])}"
+    return {"double": "f64", "float": "f32"}.get(kind, kind)
 
 
 class InRegisters(NamedTuple):
@@ -184,15 +193,32 @@ class FunctionWriter:
             return literal(x.value, x.type)
         return self._values[x]  # type: ignore[no-any-return]
 
+    def kind(self, dtype: str) -> str:
+        """LLVM's type of what instructions on numbers are written for."""
+        return machine(dtype)
+
+    def operand(self, x: Value, instead: float | None = None, always: bool = False) -> str:
+        """What such an instruction works on; `instead`: of that which must not be looked at."""
+        return self.value(x)
+
     def typed(self, x: Value) -> str:
         """The same, with its type before it."""
         assert isinstance(x.type, str)
-        return f"{machine(x.type)} {self.value(x)}"
+        return f"{self.kind(x.type)} {self.operand(x)}"
+
+    def condition(self, x: Value) -> str:
+        """A truth value that chooses, with its type before it."""
+        return self.typed(x)
+
+    def plain(self, name: str, kind: str, values: list[str]) -> str:
+        """What one of LLVM's own functions gives."""
+        full = f"llvm.{name}.{suffix(kind)}"
+        self.declared[full] = f"declare {kind} @{full}({', '.join([kind] * len(values))})"
+        return self.emit(f"call {kind} @{full}({', '.join(f'{kind} {v}' for v in values)})")
 
     def strict(self, name: str, kind: str, result: str, values: list[str]) -> str:
         """An operation whose notes count: LLVM neither drops it, nor moves it, nor adds another."""
-        short = {"double": "f64", "float": "f32"}
-        of = short[kind] if result == kind else f"{short[result]}.{short[kind]}"
+        of = suffix(kind) if result == kind else f"{suffix(result)}.{suffix(kind)}"
         full = f"llvm.experimental.constrained.{name}.{of}"
         kinds = ", ".join([*[kind] * len(values), "metadata", "metadata"])
         self.declared[full] = f"declare {result} @{full}({kinds})"
@@ -200,31 +226,27 @@ class FunctionWriter:
         how = 'metadata !"round.tonearest", metadata !"fpexcept.strict"'
         return self.emit(f"call {result} @{full}({given}, {how}) #2")
 
-    def widened(self, value: str) -> str:
-        """A float as a double.
-
-        Not by ``fpext``: LLVM looks through it and takes ``x < 0 ? 0 : x`` for a maximum, so that
-        minus zero loses its sign.
-        """
-        name = "llvm.experimental.constrained.fpext.f64.f32"
-        self.declared[name] = f"declare double @{name}(float, metadata)"
-        how = 'metadata !"fpexcept.ignore"'
-        return self.emit(f"call double @{name}(float {value}, {how}) #2")
-
     def other_float(self, value: str, to: str) -> str:
-        """A float in the other type of floats."""
-        if to == "float64":
-            return self.widened(value)
-        # as NumPy does alone, which warns of an overflow
-        return self.strict("fptrunc", "double", "float", [value])
+        """A float in the other type of floats.
+
+        A double not by ``fpext``: LLVM looks through it and takes ``x < 0 ? 0 : x`` for a maximum,
+        so that minus zero loses its sign. A float as NumPy does alone, which warns of an overflow.
+        """
+        old, new = self.kind("float32"), self.kind("float64")
+        if to == "float32":
+            return self.strict("fptrunc", new, old, [value])
+        name = f"llvm.experimental.constrained.fpext.{suffix(new)}.{suffix(old)}"
+        self.declared[name] = f"declare {new} @{name}({old}, metadata)"
+        how = 'metadata !"fpexcept.ignore"'
+        return self.emit(f"call {new} @{name}({old} {value}, {how}) #2")
 
     def compared(self, how: str, a: Value, b: Value) -> str:
         """A comparison of floats that notes nothing, of NaN either."""
-        kind = machine(str(a.type))
-        full = f"llvm.experimental.constrained.fcmp.{'f64' if kind == 'double' else 'f32'}"
-        self.declared[full] = f"declare i1 @{full}({kind}, {kind}, metadata, metadata)"
+        kind, truth = self.kind(str(a.type)), self.kind("bool")
+        full = f"llvm.experimental.constrained.fcmp.{suffix(kind)}"
+        self.declared[full] = f"declare {truth} @{full}({kind}, {kind}, metadata, metadata)"
         given = f'metadata !"{how}", metadata !"fpexcept.strict"'
-        return self.emit(f"call i1 @{full}({self.typed(a)}, {self.typed(b)}, {given}) #2")
+        return self.emit(f"call {truth} @{full}({self.typed(a)}, {self.typed(b)}, {given}) #2")
 
     def array(self, x: Value) -> InRegisters:
         """Where an array is."""
@@ -314,9 +336,13 @@ class FunctionWriter:
         self.line(f"store i64 {after}, ptr {self._scratch}")
         return self.emit(f"inttoptr i64 {at} to ptr")
 
+    def element_bytes(self, dtype: str) -> int:
+        """Bytes from one element of an array that is made to the next."""
+        return size(dtype)
+
     def fresh(self, dtype: str, dims: Sequence[str], mark: int) -> InRegisters:
         """Memory for an array, its elements side by side."""
-        bytes_, strides = str(size(dtype)), [""] * len(dims)
+        bytes_, strides = str(self.element_bytes(dtype)), [""] * len(dims)
         for k in reversed(range(len(dims))):
             strides[k] = bytes_
             bytes_ = self.emit(f"mul i64 {dims[k]}, {bytes_}")
@@ -415,28 +441,18 @@ def _leave(w: FunctionWriter, x: Instruction, block: Block) -> None:
 _ENDS = {"jump": _jump, "branch": _branch, "return": _return, "leave": _leave}
 
 
-def converted(
-    w: FunctionWriter,
-    value: str,
-    from_: str,
-    to: str,
-    kind: Callable[[str], str] = machine,
-    floats: Callable[[str, str], str] | None = None,
-) -> str:
-    """A number in another type, as C does it.
-
-    `kind`: LLVM's type of a dtype; `floats`: what converts between floats, to a dtype.
-    """
+def converted(w: FunctionWriter, value: str, from_: str, to: str) -> str:
+    """A number in another type, as C does it."""
     if from_ == to:
         return value
     a, b = np.dtype(from_), np.dtype(to)
-    old, new = kind(from_), kind(to)
+    old, new = w.kind(from_), w.kind(to)
     if to == "bool":
         how = "fcmp une" if a.kind == "f" else "icmp ne"
         return w.emit(f"{how} {old} {value}, zeroinitializer")
     if a.kind == "f":
         if b.kind == "f":
-            return (floats or w.other_float)(value, to)
+            return w.other_float(value, to)
         return w.emit(f"{'fptoui' if b.kind == 'u' else 'fptosi'} {old} {value} to {new}")
     if b.kind == "f":
         return w.emit(f"{'sitofp' if a.kind == 'i' else 'uitofp'} {old} {value} to {new}")

@@ -1,113 +1,16 @@
-"""What each instruction is for LLVM where slices go side by side: one of vectors."""
+"""What instructions other than on numbers are for LLVM where slices go side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from ....errors import UnsupportedError
 from ....ir.typed import Array, Instruction
-from ....ir.typed.function import NOTED, Value
 from .function import converted, machine, over, size
-from .lanes import LanesWriter, short
-from .operations import COMPARED, FLOATS, INTEGERS, function_at
+from .lanes import LanesWriter
+from .operations import function_at
 from .whole_arrays import call_loop
-
-
-def _kind(x: Value) -> str:
-    return np.dtype(str(x.type)).kind
-
-
-def _two(op: str) -> Callable[[LanesWriter, Instruction], None]:
-    def write(w: LanesWriter, x: Instruction) -> None:
-        a, b = x.args
-        kind = _kind(a)
-        of = w.wide_type(str(a.type))
-        if kind == "f":
-            second = w.safe(b, 1.0) if op == "div" else w.wide(b)
-            if x.what == NOTED:
-                short = machine(str(a.type))
-                values = [w.wide(a), second]
-                w.set(x, w.intrinsic(FLOATS[op], short, short, values, True))
-                return
-            w.set(x, w.emit(f"{FLOATS[op]} {of} {w.wide(a)}, {second}"))
-            return
-        second = w.safe(b, 1, always=True) if op in ("div", "rem") else w.wide(b)
-        if op in ("div", "rem"):
-            name = f"{'u' if kind == 'u' else 's'}{op}"
-        elif op == "shr":
-            name = "lshr" if kind == "u" else "ashr"
-        else:
-            name = INTEGERS.get(op, op)
-        w.set(x, w.emit(f"{name} {of} {w.wide(a)}, {second}"))
-
-    return write
-
-
-def _compared(op: str) -> Callable[[LanesWriter, Instruction], None]:
-    def write(w: LanesWriter, x: Instruction) -> None:
-        a, b = x.args
-        floats, signed, unsigned = COMPARED[op]
-        kind = _kind(a)
-        if kind != "f":
-            how = signed if kind == "i" else unsigned
-            w.set(x, w.emit(f"icmp {how} {w.wide_typed(a)}, {w.wide(b)}"))
-        elif not w.warns:
-            w.set(x, w.emit(f"fcmp {floats} {w.wide_typed(a)}, {w.wide(b)}"))
-        else:
-            of = w.wide_type(str(a.type))
-            full = f"llvm.experimental.constrained.fcmp.{short(machine(str(a.type)), w.lanes)}"
-            w.declared[full] = f"declare {w.bools} @{full}({of}, {of}, metadata, metadata)"
-            how = f'metadata !"{floats}", metadata !"fpexcept.strict"'
-            given = f"{of} {w.wide(a)}, {of} {w.wide(b)}, {how}"
-            w.set(x, w.emit(f"call {w.bools} @{full}({given}) #2"))
-
-    return write
-
-
-def _intrinsic(name: str) -> Callable[[LanesWriter, Instruction], None]:
-    def write(w: LanesWriter, x: Instruction) -> None:
-        kind = machine(str(x.args[0].type))
-        values = [w.safe(a, 1.0) if name == "sqrt" else w.wide(a) for a in x.args]
-        w.set(x, w.intrinsic(name, kind, kind, values, x.what == NOTED))
-
-    return write
-
-
-def _neg(w: LanesWriter, x: Instruction) -> None:
-    w.set(x, w.emit(f"fneg {w.wide_typed(x.args[0])}"))
-
-
-def _not(w: LanesWriter, x: Instruction) -> None:
-    w.set(x, w.turned(w.wide(x.args[0])))
-
-
-def _select(w: LanesWriter, x: Instruction) -> None:
-    asked, a, b = x.args
-    condition = w.wide_typed(asked) if asked in w.differs else w.typed(asked)
-    w.set(x, w.emit(f"select {condition}, {w.wide_typed(a)}, {w.wide_typed(b)}"))
-
-
-def _overflows(w: LanesWriter, x: Instruction) -> None:
-    a, b = x.args
-    of, letter = w.wide_type(str(a.type)), "u" if _kind(a) == "u" else "s"
-    name = f"llvm.{letter}{x.what}.with.overflow.{short(machine(str(a.type)), w.lanes)}"
-    w.declared[name] = f"declare {{{of}, {w.bools}}} @{name}({of}, {of})"
-    both = w.emit(f"call {{{of}, {w.bools}}} @{name}({of} {w.wide(a)}, {of} {w.wide(b)})")
-    w.set(x, w.emit(f"extractvalue {{{of}, {w.bools}}} {both}, 1"))
-
-
-def _cast(w: LanesWriter, x: Instruction) -> None:
-    (a,) = x.args
-    assert x.result is not None
-    w.set(x, _converted(w, w.safe(a, 0, always=_kind(a) == "f"), str(a.type), str(x.result.type)))
-
-
-def _converted(w: LanesWriter, value: str, from_: str, to: str) -> str:
-    """Numbers in another type, as C does it."""
-    return converted(w, value, from_, to, w.wide_type, w.other_floats)
 
 
 def _mark(w: LanesWriter, x: Instruction) -> None:
@@ -271,20 +174,15 @@ def _put_array(w: LanesWriter, x: Instruction) -> None:
             far = w.emit(f"add i64 {far}, {one}")
         spread = w.spread("i64", far)
         places = w.emit(f"getelementptr i8, <{w.lanes} x ptr> {begin}, {w.words} {spread}")
-        w.scatter(_converted(w, value, dtype, to), places, to)
+        w.scatter(converted(w, value, dtype, to), places, to)
 
     over(w, array.dims, body)
 
 
 LANE_OPERATIONS: dict[str, Callable[[LanesWriter, Instruction], None]] = {
-    **{op: _two(op) for op in "add sub mul div rem and or xor shl shr".split()},
-    **{op: _compared(op) for op in COMPARED},
-    "sqrt": _intrinsic("sqrt"), "abs": _intrinsic("fabs"), "floor": _intrinsic("floor"),
-    "ceil": _intrinsic("ceil"), "trunc": _intrinsic("trunc"), "rint": _intrinsic("rint"),
-    "copysign": _intrinsic("copysign"), "neg": _neg, "not": _not, "select": _select,
-    "overflows": _overflows, "cast": _cast, "mark": _mark, "call": _call, "ufunc": _ufunc,
+    "mark": _mark, "call": _call, "ufunc": _ufunc,
     "load": _load, "store": _store, "input": _input, "element": _element,
     "set element": _set_element, "fill": _fill, "copy": _copy, "put": _put,
     "put array": _put_array,
 }  # fmt: skip
-"""What instructions are on values that differ between slices."""
+"""What they are on values that differ between slices; `ON_NUMBERS` has the others."""

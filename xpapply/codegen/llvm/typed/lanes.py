@@ -8,16 +8,17 @@ one: these lanes are the result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ....errors import UnsupportedError
 from ....ir.typed import Array, Instruction, Literal, Register, Slot, TypedFunction
 from ....ir.typed.divergence import Divergence, Loop
 from ....ir.typed.function import Type, Value
-from .function import FunctionWriter, InRegisters, in_memory, literal, machine, size
+from .function import FunctionWriter, InRegisters, in_memory, literal, machine, size, suffix
 from .notes import Notes
-from .operations import OPERATIONS
+from .operations import ON_NUMBERS, OPERATIONS
 
 _ALONE = frozenset("length,row,view,new,expected,constant,round".split(","))
 """Instructions on what all slices share, whatever they are part of."""
@@ -70,6 +71,7 @@ class LanesWriter(FunctionWriter):
         self.shared = self.ways.shared_arrays
         self.differs: set[Register] = set()
         self.part: str | None = None
+        self._on_vectors = False
         self._masks: dict[int, str] = {}
         self._left = self._vector_slot("int64")
         self._groups = self.ways.groups()
@@ -132,6 +134,36 @@ class LanesWriter(FunctionWriter):
             return self.value(x)
         return self.spread(kind, self.value(x))
 
+    @contextlib.contextmanager
+    def vectors(self) -> Iterator[None]:
+        """What is written meanwhile on numbers is written on vectors of them."""
+        before, self._on_vectors = self._on_vectors, True
+        try:
+            yield
+        finally:
+            self._on_vectors = before
+
+    def kind(self, dtype: str) -> str:
+        """LLVM's type of what instructions on numbers are written for."""
+        return self.wide_type(dtype) if self._on_vectors else super().kind(dtype)
+
+    def operand(self, x: Value, instead: float | None = None, always: bool = False) -> str:
+        """What such an instruction works on; `instead`: in lanes that are not here.
+
+        What is done there must not be noted, nor end the process. `always`: also where only lanes
+        are missing that are done again.
+        """
+        if not self._on_vectors:
+            return super().operand(x)
+        if instead is None or (self.part is None and not always):
+            return self.wide(x)
+        kind = machine(str(x.type))
+        return self.chosen(kind, self.wide(x), self.all_lanes(kind, literal(instead, str(x.type))))
+
+    def condition(self, x: Value) -> str:
+        """A truth value that chooses: one for all lanes, where they share it."""
+        return self.typed(x) if x in self.differs else f"i1 {self.value(x)}"
+
     def wide_typed(self, x: Value) -> str:
         """The same, with its type before it."""
         return f"{self.wide_type(str(x.type))} {self.wide(x)}"
@@ -169,7 +201,7 @@ class LanesWriter(FunctionWriter):
         """The lanes that are here."""
         if self.part is not None:
             return self.part
-        return self.emit(f"xor {self.bools} {self._gone()}, {self.all_lanes('i1', 'true')}")
+        return self.turned(self._gone())
 
     def _both(self, mask: str, condition: str) -> str:
         """Lanes of a mask for which a condition holds; of the others it may be anything."""
@@ -326,9 +358,11 @@ class LanesWriter(FunctionWriter):
 
     def _instruction(self, x: Instruction) -> None:
         writes = self._wide.get(x.op)
-        if writes is not None and self._is_wide(x):
-            writes(self, x)
-        elif x.op in OPERATIONS and (writes is not None or x.op in _ALONE):
+        is_known = writes is not None or x.op in ON_NUMBERS
+        if is_known and self._is_wide(x):
+            with self.vectors():
+                (writes or ON_NUMBERS[x.op])(self, x)
+        elif is_known or x.op in _ALONE:
             if any(a in self.differs for a in x.args):
                 raise UnsupportedError(f"{x.op} of what differs between slices")
             OPERATIONS[x.op](self, x)
@@ -349,15 +383,11 @@ class LanesWriter(FunctionWriter):
         """Slices, each element of one beside that of the others."""
         assert isinstance(kind, Array)
         dims, _ = self.frame.inputs[k]
-        return InRegisters(f"%in{k}", (self.word(dims[0]),), (str(self.lanes * size(kind.dtype)),))
+        return InRegisters(f"%in{k}", (self.word(dims[0]),), (str(self.element_bytes(kind.dtype)),))
 
-    def fresh(self, dtype: str, dims: Sequence[str], mark: int) -> InRegisters:
-        """Memory for an array of each slice."""
-        bytes_, strides = str(self.lanes * size(dtype)), [""] * len(dims)
-        for k in reversed(range(len(dims))):
-            strides[k] = bytes_
-            bytes_ = self.emit(f"mul i64 {dims[k]}, {bytes_}")
-        return InRegisters(self.allocated(bytes_, mark), tuple(dims), tuple(strides))
+    def element_bytes(self, dtype: str) -> int:
+        """Bytes from one element of an array to the next: the lanes' elements lie between."""
+        return self.lanes * size(dtype)
 
     def load_wide(self, at: str, dtype: str) -> str:
         """A number of each lane in memory."""
@@ -388,8 +418,8 @@ class LanesWriter(FunctionWriter):
 
     def gather(self, places: str, dtype: str) -> str:
         """Numbers at addresses of the lanes that are here."""
-        kind, name = f"<{self.lanes} x {in_memory(dtype)}>", short(in_memory(dtype), self.lanes)
-        full = f"llvm.masked.gather.{name}.v{self.lanes}p0"
+        kind = f"<{self.lanes} x {in_memory(dtype)}>"
+        full = f"llvm.masked.gather.{suffix(kind)}.v{self.lanes}p0"
         self.declared[full] = (
             f"declare {kind} @{full}(<{self.lanes} x ptr>, i32, {self.bools}, {kind})"
         )
@@ -401,10 +431,10 @@ class LanesWriter(FunctionWriter):
 
     def scatter(self, value: str, places: str, dtype: str) -> None:
         """Write numbers of the lanes that are here."""
-        kind, name = f"<{self.lanes} x {in_memory(dtype)}>", short(in_memory(dtype), self.lanes)
+        kind = f"<{self.lanes} x {in_memory(dtype)}>"
         if dtype == "bool":
             value = self.emit(f"zext {self.bools} {value} to {kind}")
-        full = f"llvm.masked.scatter.{name}.v{self.lanes}p0"
+        full = f"llvm.masked.scatter.{suffix(kind)}.v{self.lanes}p0"
         self.declared[full] = (
             f"declare void @{full}({kind}, <{self.lanes} x ptr>, i32, {self.bools})"
         )
@@ -417,39 +447,3 @@ class LanesWriter(FunctionWriter):
         """Where results of the slices begin."""
         words = self.emit(f"load {self.words}, ptr %out{k}, align 8")
         return self.emit(f"inttoptr {self.words} {words} to <{self.lanes} x ptr>")
-
-    def intrinsic(self, name: str, kind: str, result: str, values: list[str], noted: bool) -> str:
-        """A function of LLVM's on vectors."""
-        vector, out = f"<{self.lanes} x {kind}>", f"<{self.lanes} x {result}>"
-        of = short(kind, self.lanes)
-        of = of if result == kind else f"{short(result, self.lanes)}.{of}"
-        full = f"llvm.experimental.constrained.{name}.{of}" if noted else f"llvm.{name}.{of}"
-        further = ["metadata", "metadata"] if noted else []
-        how = ['metadata !"round.tonearest"', 'metadata !"fpexcept.strict"'] if noted else []
-        self.declared[full] = (
-            f"declare {out} @{full}({', '.join([*[vector] * len(values), *further])})"
-        )
-        given = ", ".join([*(f"{vector} {v}" for v in values), *how])
-        return self.emit(f"call {out} @{full}({given}){' #2' * noted}")
-
-    def other_floats(self, value: str, to: str) -> str:
-        """Floats in the other type of floats; `FunctionWriter.widened` says why not by fpext."""
-        if to == "float32":
-            return self.intrinsic("fptrunc", "double", "float", [value], True)
-        old, new = self.wide_type("float32"), self.wide_type("float64")
-        name = f"llvm.experimental.constrained.fpext.v{self.lanes}f64.v{self.lanes}f32"
-        self.declared[name] = f"declare {new} @{name}({old}, metadata)"
-        how = 'metadata !"fpexcept.ignore"'
-        return self.emit(f"call {new} @{name}({old} {value}, {how}) #2")
-
-    def safe(self, x: Value, instead: float, always: bool = False) -> str:
-        """A value, but another one in lanes that are not here, which must not be noted."""
-        if self.part is None and not always:
-            return self.wide(x)
-        kind = machine(str(x.type))
-        return self.chosen(kind, self.wide(x), self.all_lanes(kind, literal(instead, str(x.type))))
-
-
-def short(kind: str, lanes: int) -> str:
-    """LLVM's name of a vector within those of its functions."""
-    return f"v{lanes}" + {"double": "f64", "float": "f32"}.get(kind, kind)

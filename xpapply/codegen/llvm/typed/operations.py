@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ....ir.typed import Array, Instruction
+from ....ir.typed import Array, Instruction, Literal
 from ....ir.typed.function import Value
 from ....limits import LIMITS
 from .function import (
@@ -18,6 +18,7 @@ from .function import (
     machine,
     over,
     size,
+    suffix,
 )
 from .whole_arrays import as_type, call_loop, dot, map_, new_axis, reduce_
 
@@ -33,28 +34,24 @@ def _kind(x: Value) -> str:
     return np.dtype(str(x.type)).kind
 
 
-def _noted(w: FunctionWriter, name: str, x: Instruction) -> str:
-    """An operation whose flags count: LLVM neither drops it nor moves or computes it beforehand."""
-    kind = machine(str(x.args[0].type))
-    return w.strict(name, kind, kind, [w.value(a) for a in x.args])
-
-
 def _two(op: str) -> Callable[[FunctionWriter, Instruction], None]:
     def write(w: FunctionWriter, x: Instruction) -> None:
         a, b = x.args
-        kind = _kind(a)
+        kind, of = _kind(a), w.kind(str(a.type))
+        divides = op in ("div", "rem")
+        second = w.operand(b, 1, always=kind != "f") if divides else w.operand(b)
         if kind == "f" and x.what is not None:
-            w.set(x, _noted(w, FLOATS[op], x))
+            w.set(x, w.strict(FLOATS[op], of, of, [w.operand(a), second]))
             return
         if kind == "f":
             name = FLOATS[op]
-        elif op in ("div", "rem"):
+        elif divides:
             name = f"{'u' if kind == 'u' else 's'}{op}"
         elif op == "shr":
             name = "lshr" if kind == "u" else "ashr"
         else:
             name = INTEGERS.get(op, op)
-        w.set(x, w.emit(f"{name} {w.typed(a)}, {w.value(b)}"))
+        w.set(x, w.emit(f"{name} {w.typed(a)}, {second}"))
 
     return write
 
@@ -68,21 +65,17 @@ def _compared(op: str) -> Callable[[FunctionWriter, Instruction], None]:
             w.set(x, w.compared(floats, a, b))
             return
         how = f"fcmp {floats}" if kind == "f" else f"icmp {signed if kind == 'i' else unsigned}"
-        w.set(x, w.emit(f"{how} {w.typed(a)}, {w.value(b)}"))
+        w.set(x, w.emit(f"{how} {w.typed(a)}, {w.operand(b)}"))
 
     return write
 
 
 def _intrinsic(name: str) -> Callable[[FunctionWriter, Instruction], None]:
     def write(w: FunctionWriter, x: Instruction) -> None:
-        if x.what is not None:
-            w.set(x, _noted(w, name, x))
-            return
-        kind = machine(str(x.args[0].type))
-        full = f"llvm.{name}.{'f64' if kind == 'double' else 'f32'}"
-        kinds = ", ".join([kind] * len(x.args))
-        w.declared[full] = f"declare {kind} @{full}({kinds})"
-        w.set(x, w.emit(f"call {kind} @{full}({', '.join(map(w.typed, x.args))})"))
+        kind = w.kind(str(x.args[0].type))
+        values = [w.operand(a, 1.0 if name == "sqrt" else None) for a in x.args]
+        noted = x.what is not None
+        w.set(x, w.strict(name, kind, kind, values) if noted else w.plain(name, kind, values))
 
     return write
 
@@ -92,26 +85,39 @@ def _neg(w: FunctionWriter, x: Instruction) -> None:
 
 
 def _not(w: FunctionWriter, x: Instruction) -> None:
-    w.set(x, w.emit(f"xor {w.typed(x.args[0])}, true"))
+    w.set(x, w.emit(f"xor {w.typed(x.args[0])}, {w.operand(Literal(True, 'bool'))}"))
 
 
 def _select(w: FunctionWriter, x: Instruction) -> None:
-    w.set(x, w.emit(f"select {', '.join(map(w.typed, x.args))}"))
+    asked, *values = x.args
+    w.set(x, w.emit(f"select {', '.join([w.condition(asked), *map(w.typed, values)])}"))
 
 
 def _overflows(w: FunctionWriter, x: Instruction) -> None:
     a, b = x.args
-    kind, letter = machine(str(a.type)), "u" if _kind(a) == "u" else "s"
-    name = f"llvm.{letter}{x.what}.with.overflow.{kind}"
-    w.declared[name] = f"declare {{{kind}, i1}} @{name}({kind}, {kind})"
-    both = w.emit(f"call {{{kind}, i1}} @{name}({w.typed(a)}, {w.typed(b)})")
-    w.set(x, w.emit(f"extractvalue {{{kind}, i1}} {both}, 1"))
+    kind, truth = w.kind(str(a.type)), w.kind("bool")
+    name = f"llvm.{'u' if _kind(a) == 'u' else 's'}{x.what}.with.overflow.{suffix(kind)}"
+    w.declared[name] = f"declare {{{kind}, {truth}}} @{name}({kind}, {kind})"
+    both = w.emit(f"call {{{kind}, {truth}}} @{name}({w.typed(a)}, {w.typed(b)})")
+    w.set(x, w.emit(f"extractvalue {{{kind}, {truth}}} {both}, 1"))
 
 
 def _cast(w: FunctionWriter, x: Instruction) -> None:
     (a,) = x.args
     assert x.result is not None
-    w.set(x, converted(w, w.value(a), str(a.type), str(x.result.type)))
+    value = w.operand(a, 0, always=True) if _kind(a) == "f" else w.operand(a)
+    w.set(x, converted(w, value, str(a.type), str(x.result.type)))
+
+
+ON_NUMBERS: dict[str, Callable[[FunctionWriter, Instruction], None]] = {
+    **{op: _two(op) for op in "add sub mul div rem and or xor shl shr".split()},
+    **{op: _compared(op) for op in COMPARED},
+    "sqrt": _intrinsic("sqrt"), "abs": _intrinsic("fabs"), "floor": _intrinsic("floor"),
+    "ceil": _intrinsic("ceil"), "trunc": _intrinsic("trunc"), "rint": _intrinsic("rint"),
+    "copysign": _intrinsic("copysign"), "neg": _neg, "not": _not, "select": _select,
+    "overflows": _overflows, "cast": _cast,
+}  # fmt: skip
+"""Those on numbers alone: of one slice, or of several side by side."""
 
 
 def _mark(w: FunctionWriter, x: Instruction) -> None:
@@ -522,12 +528,8 @@ def _copy_list(w: FunctionWriter, x: Instruction) -> None:
 
 
 OPERATIONS: dict[str, Callable[[FunctionWriter, Instruction], None]] = {
-    **{op: _two(op) for op in "add sub mul div rem and or xor shl shr".split()},
-    **{op: _compared(op) for op in COMPARED},
-    "sqrt": _intrinsic("sqrt"), "abs": _intrinsic("fabs"), "floor": _intrinsic("floor"),
-    "ceil": _intrinsic("ceil"), "trunc": _intrinsic("trunc"), "rint": _intrinsic("rint"),
-    "copysign": _intrinsic("copysign"), "neg": _neg, "not": _not, "select": _select,
-    "overflows": _overflows, "cast": _cast, "mark": _mark, "catch": _catch, "errors": _errors,
+    **ON_NUMBERS,
+    "mark": _mark, "catch": _catch, "errors": _errors,
     "round": _round, "call": _call,
     "ufunc": _ufunc, "input": _input, "constant": _constant, "load": _load, "store": _store,
     "length": _length, "stride": _stride, "dot": dot,
