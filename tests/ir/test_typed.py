@@ -1,6 +1,10 @@
 """Typed functions: their evaluator, which is their definition, and what is well formed."""
 
 import copy
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import loop_functions
 import numpy as np
@@ -85,3 +89,29 @@ def test_what_is_wrong_is_said():
     broken.blocks[0].targets = (99,)
     with pytest.raises(InputError, match="goes on at"):
         verify(broken)
+
+
+def test_texts_are_the_same_in_each_process():
+    """Machine code is kept on disk by them."""
+    code = (
+        "import hashlib, numpy as np, loop_functions as lf\n"
+        "from xpapply.codegen.llvm.target import TARGETS\n"
+        "from xpapply.codegen.llvm.typed import kernel, kernel_of_lanes\n"
+        "found = hashlib.sha256()\n"
+        "for f in (lf.longest_run, lf.kalman, lf.edits, lf.path, lf.spikes):\n"
+        "    made, _ = lf.typed_function(f, np.arange(12.0) - 5)\n"
+        "    found.update(kernel(made, TARGETS['AVX2']).encode())\n"
+        "    if f in (lf.longest_run, lf.kalman, lf.spikes):\n"
+        "        found.update(kernel_of_lanes(made, TARGETS['AVX2'], 8, True).encode())\n"
+        "print(found.hexdigest())\n"
+    )
+    tests = str(Path(__file__).parents[1])
+    found = set()
+    for seed in ("1", "2", "3"):
+        paths = os.pathsep.join(filter(None, [tests, *sys.path]))
+        env = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": paths}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+        )
+        found.add(done.stdout)
+    assert len(found) == 1

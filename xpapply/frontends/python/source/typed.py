@@ -510,12 +510,12 @@ class Typer:
         found: list[tuple[int, str]] = []
         for depth, c in enumerate(place.callers):
             live = c.code.flow.live_after(c.part, c.step)
-            found += [(depth, n) for n in live if n != c.result]
+            found += [(depth, n) for n in sorted(live) if n != c.result]
         depth = len(place.callers)
         if place.part == recursion.HUB:
             return [_ERRORS, *found, (depth, recursion.RESULT)]
         live = place.code.flow.live_after(place.part, place.step)
-        return [_ERRORS, *found, *((depth, n) for n in live)]
+        return [_ERRORS, *found, *((depth, n) for n in sorted(live))]
 
     def _to(self, place: Place) -> int:
         """The block for a place and the types of now, whose values are left in slots."""
