@@ -244,6 +244,13 @@ def by_trace(monkeypatch):
 
 
 @pytest.fixture
+def by_source(plan_always):
+    """Functions with loops are compiled from their source, however quick the loop is."""
+    with LIMITS.set(typed_worth=0.0, vectorize_unknown=0):
+        yield
+
+
+@pytest.fixture
 def always(plan_always, monkeypatch):
     """The same of calls that `xpapply.patch` sees."""
     monkeypatch.setattr(LIMITS, "few_patched", 0)

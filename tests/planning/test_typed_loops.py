@@ -15,17 +15,10 @@ from xpapply.limits import LIMITS
 
 RNG = np.random.default_rng(0)
 
-pytestmark = pytest.mark.skipif(backend.why_not() is not None, reason=str(backend.why_not()))
-
-
-@pytest.fixture(autouse=True)
-def _at_once():
-    """However quick the loop is, functions are compiled."""
-    with (
-        LIMITS.set(few_slices=0, plan_worth=0.0, typed_worth=0.0, vectorize_unknown=0),
-        xpapply.options(fallback="silent"),
-    ):
-        yield
+pytestmark = [
+    pytest.mark.skipif(backend.why_not() is not None, reason=str(backend.why_not())),
+    pytest.mark.usefixtures("by_source"),
+]
 
 
 def numbers(*shape, dtype="float64"):

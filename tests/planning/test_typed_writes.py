@@ -7,21 +7,13 @@ import pytest
 
 import xpapply
 from xpapply.backends.cpu import typed as backend
-from xpapply.limits import LIMITS
 
 RNG = np.random.default_rng(2)
 
-pytestmark = pytest.mark.skipif(backend.why_not() is not None, reason=str(backend.why_not()))
-
-
-@pytest.fixture(autouse=True)
-def _at_once():
-    """However quick the loop is, functions are compiled."""
-    with (
-        LIMITS.set(few_slices=0, plan_worth=0.0, typed_worth=0.0, vectorize_unknown=0),
-        xpapply.options(fallback="silent"),
-    ):
-        yield
+pytestmark = [
+    pytest.mark.skipif(backend.why_not() is not None, reason=str(backend.why_not())),
+    pytest.mark.usefixtures("by_source"),
+]
 
 
 def outcome(apply, f, axis, arr):

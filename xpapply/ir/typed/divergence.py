@@ -8,11 +8,11 @@ meet again: in between each block runs for some of them.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from ...errors import UnsupportedError
-from .function import Array, Block, Instruction, Register, Slot, TypedFunction
+from .function import Array, Block, Instruction, Register, Slot, TypedFunction, Value
 
 _SHARED = frozenset("length,expected,constant,round,new".split(","))
 """Instructions whose result is the same for all slices."""
@@ -39,6 +39,8 @@ class Divergence:
     ----------
     blocks : list of Block
         Its blocks, those that follow each other as one.
+    shared_arrays : set of Register
+        Arrays that all slices share.
     varying : set of Slot
         Those whose value differs between slices.
     parts : set of int
@@ -59,6 +61,7 @@ class Divergence:
         self._loops: list[set[int]] = []
         self._back: set[tuple[int, int]] = set()
         self.ends = self._meet()
+        self.shared_arrays = self._find_shared()
         self.varying: set[Slot] = set()
         self.parts: set[int] = set()
         self._stored = [{x.what for x in b.instructions if x.op == "store"} for b in self.blocks]
@@ -88,18 +91,10 @@ class Divergence:
             return True
         return any(a in found for a in x.args)
 
-    @property
-    def shared_arrays(self) -> set[object]:
-        """Registers of arrays that all slices share."""
-        found = getattr(self, "_shared_arrays", None)
-        if found is None:
-            found = self._shared_arrays = self._find_shared()
-        return found
-
-    def _find_shared(self) -> set[object]:
+    def _find_shared(self) -> set[Value]:
         """Constants, and parts of them; a slot of both kinds is refused."""
         slots: dict[Slot, set[bool]] = {}
-        shared: set[object] = set()
+        shared: set[Value] = set()
         for _ in range(len(self.blocks) + 1):
             before = len(shared), sum(map(len, slots.values()))
             for b in self.blocks:
@@ -304,7 +299,7 @@ def _bits(x: int) -> Iterable[int]:
         x ^= low
 
 
-def _components(nodes: set[int], after: object) -> list[list[int]]:
+def _components(nodes: set[int], after: Callable[[int], Iterable[int]]) -> list[list[int]]:
     """Nodes that lead to each other, a component after those that it leads to (Tarjan, 1972)."""
     index: dict[int, int] = {}
     low: dict[int, int] = {}
@@ -313,7 +308,7 @@ def _components(nodes: set[int], after: object) -> list[list[int]]:
     for root in sorted(nodes):
         if root in index:
             continue
-        work = [(root, iter(after(root)))]  # type: ignore[operator]
+        work = [(root, iter(after(root)))]
         index[root] = low[root] = len(index)
         stack.append(root)
         while work:
@@ -322,7 +317,7 @@ def _components(nodes: set[int], after: object) -> list[list[int]]:
                 if t not in index:
                     index[t] = low[t] = len(index)
                     stack.append(t)
-                    work.append((t, iter(after(t))))  # type: ignore[operator]
+                    work.append((t, iter(after(t))))
                     break
                 if t in stack:
                     low[k] = min(low[k], index[t])

@@ -120,7 +120,7 @@ def why_not(what: Applied, known: FunctionCache, key: Hashable) -> str:
             tried = Refused(str(error), error.unchanged or running.always)
             known.traced[SOURCE, key] = tried
         else:
-            return running.awaited(known, key).replace(", if it can be,", "")
+            return running.awaited(known, key, surely=True)
     if isinstance(tried, Refused) and tried.unchanged(what.f):
         return f"not compiled: {tried.why}"
     return ""

@@ -152,13 +152,17 @@ SOURCE = "source"
 """With a key: why a function is not compiled from its source, or what loops may take before."""
 
 
-def awaited(known: FunctionCache, key: Any) -> str:
-    """What compiling a function from its source waits for; "": nothing."""
+def awaited(known: FunctionCache, key: Any, surely: bool = False) -> str:
+    """What compiling a function from its source waits for; "": nothing.
+
+    `surely`: its source has been read, and can be compiled.
+    """
     tried = None if key is None else known.traced.get((SOURCE, key))
     if not isinstance(tried, Budget):
         return ""
     left = max(0.0, tried.limit - tried.spent)
-    return f"compiled from its source, if it can be, once loops have taken {left:.2g} s more"
+    can = "" if surely else ", if it can be,"
+    return f"compiled from its source{can} once loops have taken {left:.2g} s more"
 
 
 def why_not_compiled() -> str:
