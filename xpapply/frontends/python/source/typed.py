@@ -10,15 +10,12 @@ from __future__ import annotations
 import types
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from ....errors import TraceError
 from ....functions.guards import Guards
-from ....ir.typed import Array, Block, Instruction, Literal, Mark, Register, Slot, TypedFunction
-from ....ir.typed.function import Type, Value
+from ....ir.typed import Array, Literal, TypedFunction
+from ....ir.typed.function import Type
 from ....limits import LIMITS
 from . import (
     arrays,
@@ -35,93 +32,25 @@ from . import (
 )
 from .find import tree_of
 from .flow import Const, Flow, Step, flow_of
-from .steps import RAISED
+from .frames import Caller, Code, Place, Version
+from .recursive_calls import RecursiveCalls
 from .values import (
-    NOTHING_SAID,
     NUMPY,
     OF_SLICE,
     PYTHON,
     Abstract,
     Arr,
-    Errors,
     Expected,
     Function,
     Inlined,
     Known,
     Leaves,
-    Lst,
     Num,
-    Raised,
     Span,
     Tup,
-    built,
-    joined,
-    taken_apart,
 )
 
 _flows: weakref.WeakKeyDictionary[types.CodeType, Flow] = weakref.WeakKeyDictionary()
-
-
-class Code(NamedTuple):
-    """A function whose parts are written, as deep in others as it is called.
-
-    Attributes
-    ----------
-    flow : Flow
-        Its parts.
-    function : function
-        It; of one that another one defines that one, which has its globals.
-    outer : int
-        The depth of the one that has defined it.
-    """
-
-    flow: Flow
-    function: Any
-    outer: int = -1
-
-    @property
-    def key(self) -> tuple[int, int, int]:
-        """It, without objects that cannot be compared."""
-        return id(self.flow), id(self.function), self.outer
-
-
-class Caller(NamedTuple):
-    """Where a function goes on that has called another one."""
-
-    code: Code
-    part: int
-    step: int
-    result: str | None
-
-
-class Place(NamedTuple):
-    """Where steps are read: in a function, and those that have called it."""
-
-    callers: tuple[Caller, ...]
-    code: Code
-    part: int
-    step: int
-
-    @property
-    def key(self) -> Any:
-        """It, without objects that cannot be compared."""
-        frames = [(*c.code.key, c.part, c.step) for c in self.callers]
-        return (*frames, *self.code.key, self.part, self.step)
-
-
-_ERRORS = 0, ".errors"
-"""Where `Errors` are among the values."""
-State = dict[tuple[int, str], Abstract]
-"""Values by the depth of a function and a name."""
-
-
-@dataclass(slots=True)
-class _Version:
-    """Steps for one set of types."""
-
-    index: int
-    place: Place
-    keys: dict[tuple[int, str], Any]
 
 
 class Input(NamedTuple):
@@ -163,7 +92,7 @@ def typed(
     return Typer(f, inputs, expected, watch).run(arguments, named)
 
 
-class Typer:
+class Typer(RecursiveCalls):
     """Writes one typed function."""
 
     def __init__(
@@ -173,140 +102,11 @@ class Typer:
         expected: Sequence[Expected] | None,
         watch: Guards,
     ) -> None:
-        results = tuple(Array(e.dtype, len(e.shape)) for e in expected or ())
         name = getattr(f, "__name__", None) or type(f).__name__
-        self.made = TypedFunction(name, tuple(inputs), results)
-        self.expected, self.watch = expected, watch
-        self.line = 0
+        super().__init__(name, inputs, expected, watch)
         self._f = f
-        self._versions: dict[Any, list[_Version]] = {}
-        self._waiting: list[_Version] = []
-        self._block = Block()
-        self._registers = 0
         self._kept: list[Any] = []
-        self._retyped: set[Any] = set()
-        self._groups: dict[Any, recursion.Group] = {}
         self._defined: list[tuple[Flow, tuple[str, ...], Any]] = []
-        self._sites: dict[Any, int] = {}
-        self.state: State = {}
-        self.place: Place = None  # type: ignore[assignment]
-        self._step = 0
-        self._held: dict[Slot, Value] = {}
-
-    # --- writing --------------------------------------------------------------------------
-
-    def op(self, op: str, dtype: Type, *args: Value, what: Any = None) -> Register:
-        """The register that an instruction writes."""
-        self._registers += 1
-        found = Register(self._registers, dtype)
-        self._block.instructions.append(Instruction(op, found, args, what, self.line))
-        return found
-
-    def do(self, op: str, *args: Value, what: Any = None) -> None:
-        """An instruction without a result."""
-        self._block.instructions.append(Instruction(op, None, args, what, self.line))
-
-    def mark(self, condition: Value, why: str, raises: type | None = None) -> None:
-        """Leave the slice to the Python function where a condition holds.
-
-        `raises`: what that would raise; where it is handled, compiled code goes on there.
-        """
-        if isinstance(condition, Literal):
-            if condition.value:
-                raise Leaves(why, raises)
-            return
-        handler = None if raises is None else self._handler()
-        if handler is None:
-            self.do("mark", condition, what=self.mark_number(why))
-        else:
-            self.do("catch", condition, what=self._raised(handler, raises))
-
-    @property
-    def handles(self) -> bool:
-        """Whether some exceptions are handled here."""
-        return self._handler() is not None
-
-    def _handler(self) -> Place | None:
-        """Where it goes on if an exception is raised here; None: that is not compiled."""
-        p = self.place
-        if (p.code.function.__module__ or "").startswith(calls.LIBRARY):
-            return None  # which raises for what it leaves to others
-        frames = [(p.callers, p.code, p.part)]
-        frames += [(p.callers[:k], c.code, c.part) for k, c in enumerate(p.callers)][::-1]
-        for callers, code, part in frames:
-            handler = code.flow.parts[part].handler
-            if handler is not None:
-                return Place(callers, code, handler, 0)
-            if recursion.calls_itself(code.flow):  # which may have called itself
-                return None
-        return None
-
-    def _raised(self, handler: Place, raises: Any) -> int:
-        """The block where an exception is handled; the names of now are left for it."""
-        at = len(handler.callers), RAISED
-        self.state[at] = Raised(raises)
-        found = self._to(handler)
-        del self.state[at]
-        return found
-
-    def retyped(self, x: Lst) -> None:
-        """Say that a list, and what may be the same one, has another type from now on."""
-        self._retyped.add((x.site, x.dtype, x.kind))
-
-    def writes(self, x: Arr) -> None:
-        """Say that the function writes to an array; refuse it for one that is not its own."""
-        if not x.own:
-            raise self.refuse("it writes into an array that it has not made")
-        self.made.writes |= x.own == OF_SLICE
-
-    def ignores(self, kind: str) -> bool:
-        """Whether what NumPy would warn of is ignored here, whatever was said before the call."""
-        return self.errors.of(kind) == "ignore"
-
-    @property
-    def errors(self) -> Errors:
-        """What the function has said of NumPy's warnings."""
-        found: Errors = self.state.get(_ERRORS, NOTHING_SAID)
-        return found
-
-    def set_errors(self, errors: Errors) -> None:
-        """Say what becomes of NumPy's warnings from now on."""
-        self.state[_ERRORS] = errors
-        self.do("errors", what=(errors.all("ignore"), errors.all("mark")))
-
-    def mark_number(self, why: str) -> int:
-        """The number of a mark on this line."""
-        known = Mark(self.line, why)
-        if known not in self.made.marks:
-            self.made.marks.append(known)
-        return self.made.marks.index(known) + 1
-
-    def external(self, *name: str) -> int:
-        """The number of a library's function."""
-        if name not in self.made.externals:
-            self.made.externals.append(name)
-        return self.made.externals.index(name)
-
-    def constant(self, x: np.ndarray) -> Arr:
-        """An array of the user's, which the function reads."""
-        if x.dtype.name not in numbers.DTYPES or not x.dtype.isnative or x.ndim > 2 or not x.ndim:
-            raise TraceError(f"it reads an array {x.shape} of {x.dtype}")
-        if type(x) is not np.ndarray:
-            raise TraceError(f"it reads a {type(x).__name__}")
-        if not any(x is c for c in self.made.constants):
-            self.made.constants.append(x)
-        k = next(k for k, c in enumerate(self.made.constants) if c is x)
-        kind = Array(x.dtype.name, x.ndim)
-        return Arr(kind, False, self.op("constant", kind, what=k))
-
-    def site(self, part: int = 0) -> int:
-        """The number of this place in the source, where a list is made, or one of several."""
-        here = self.place.key, self.line, self._step, part
-        return self._sites.setdefault(here, len(self._sites))
-
-    def refuse(self, why: str) -> TraceError:
-        """An error for something that is not compiled, with the line."""
-        return TraceError(f"{why} (line {self.line})")
 
     # --- blocks ---------------------------------------------------------------------------
 
@@ -330,114 +130,6 @@ class Typer:
                 raise self.refuse("its names have too many types on too many ways")
         self._end_recursion()
         return self.made
-
-    # --- functions that call themselves ---------------------------------------------------
-
-    def _group(self, place: Place) -> recursion.Group:
-        key = place._replace(part=0, step=0).key
-        return self._groups.setdefault(key, recursion.Group())
-
-    def _stack(self) -> Register:
-        return self.op("load", "list", what=recursion.STACK)
-
-    def _push(self, *values: Value) -> None:
-        stack, memory = self._stack(), self.mark_number("its recursion needs much memory")
-        for v in values:
-            self.do("push", stack, v, what=memory)
-
-    def _recurse(self, result: str | None, call: Inlined) -> None:
-        """Begin the function again that is written now."""
-        callers, code, _, step = self.place
-        depth = len(callers)
-        if not callers or not recursion.calls_itself(code.flow):
-            raise self.refuse(f"{code.flow.name} calls itself")
-        self.made.walks = True
-        after = self.place._replace(step=step + 1)
-        registers: list[Value] = []
-        keys: list[tuple[Any, Any]] = []
-        for at in self._live(after):
-            if at[0] == depth and at[1] != result and at in self.state:
-                keys.append((at, taken_apart(self.state[at], registers)))
-        if any(not isinstance(dtype, str) for dtype, *_ in recursion.lists(tuple(keys))):
-            raise self.refuse("a list of lists in a function that calls itself")
-        group = self._group(self.place)
-        wanted = recursion.Site(0, after, result, tuple(keys))
-        same = [
-            s
-            for s in group.sites[1:]
-            if (s.place.key, s.result, s.keys) == (after.key, result, wanted.keys)
-        ]
-        if not same:
-            same = [wanted._replace(number=len(group.sites))]
-            group.sites += same
-        if len(group.sites) > LIMITS.typed_versions:
-            raise self.refuse(f"{code.flow.name} calls itself in too many ways")
-        most = recursion.DEPTH * (1 + recursion.words([r.type for r in registers]))
-        far = self.op("list length", "int64", self._stack())
-        self.do("round", what=self.mark_number("a loop of very many rounds"))
-        self.mark(self.op("ge", "bool", far, Literal(most, "int64")), "a deep recursion")
-        for at in [at for at in self.state if at[0] >= depth and at != _ERRORS]:
-            del self.state[at]
-        self._bind(code, depth, call)
-        self._push(*registers, recursion.number(same[0].number))
-        self._go(Place(callers, code, 0, 0))
-
-    def _resumed(self) -> bool:
-        """Write a block where a function goes on after a call of itself; whether there was one."""
-        found = [(g, *p) for g in self._groups.values() for p in g.pairs()][:1]
-        for group, hub, site in found:
-            self.made.blocks.append(Block())
-            index = group.blocks[hub.index, site.number] = len(self.made.blocks) - 1
-            self._begin(index, hub.keys)
-            callers = hub.place.callers
-            value = self.state.pop((len(callers), recursion.RESULT))
-            if site.number == 0:
-                self._returned(callers, value)
-                continue
-            stack = self._stack()
-            kinds = [k for _, key in site.keys for k in _types_of(key)]
-            pulled = [self.op("pull", k, stack) for k in reversed(kinds)][::-1]
-            values = iter(pulled)
-            for at, key in site.keys:
-                self.state[at] = built(key, values)
-            if site.result is not None:
-                self.state[len(callers), site.result] = value
-            self._go(site.place)
-        return bool(found)
-
-    def _end_recursion(self) -> None:
-        """Write where returns of functions go on that call themselves."""
-        if not self._groups:
-            return
-        self.line = 0
-        kept = {
-            (site, dtype, kind)
-            for g in self._groups.values()
-            for s in g.sites
-            for dtype, kind, site in recursion.lists(s.keys)
-        }
-        if kept & self._retyped:  # of what is on the stack nobody would know
-            raise self.refuse("a list gets its type while a function calls itself")
-        memory = self.mark_number("its recursion needs much memory")
-        self._block = Block()
-        self.do("store", self.op("new list", "list", what=memory), what=recursion.STACK)
-        self.made.blocks[0].instructions[:0] = self._block.instructions
-        for group in self._groups.values():
-            for hub in group.hubs:
-                self._block = self.made.blocks[hub.index]
-                number = self.op("pull", "int64", self._stack())
-                ends = [(s.number, group.blocks[hub.index, s.number]) for s in group.sites]
-                for n, target in ends[:-1]:
-                    slot = Slot(".site", "int64")
-                    self.do("store", number, what=slot)
-                    same = self.op("eq", "bool", number, recursion.number(n))
-                    self.do("branch", same)
-                    self.made.blocks.append(Block())
-                    self._block.targets = (target, len(self.made.blocks) - 1)
-                    self._block = self.made.blocks[-1]
-                    number = self.op("load", "int64", what=slot)
-                self.do("jump")
-                self._block.targets = (ends[-1][1],)
 
     def _argument(self, x: Abstract) -> Abstract:
         if not isinstance(x, Input):
@@ -505,70 +197,7 @@ class Typer:
                     for y in x:
                         self._stays(y, depth)
 
-    def _live(self, place: Place) -> list[tuple[int, str]]:
-        """The names that are still read, of all functions."""
-        found: list[tuple[int, str]] = []
-        for depth, c in enumerate(place.callers):
-            live = c.code.flow.live_after(c.part, c.step)
-            found += [(depth, n) for n in sorted(live) if n != c.result]
-        depth = len(place.callers)
-        if place.part == recursion.HUB:
-            return [_ERRORS, *found, (depth, recursion.RESULT)]
-        live = place.code.flow.live_after(place.part, place.step)
-        return [_ERRORS, *found, *((depth, n) for n in sorted(live))]
-
-    def _to(self, place: Place) -> int:
-        """The block for a place and the types of now, whose values are left in slots."""
-        registers: dict[tuple[int, str], list[Value]] = {}
-        keys: dict[tuple[int, str], Any] = {}
-        for at in self._live(place):
-            value = self.state.get(at)
-            if value is not None:
-                keys[at] = taken_apart(value, registers.setdefault(at, []))
-        version = self._version(place, keys)
-        for at, values in registers.items():
-            for k, v in enumerate(values):
-                slot = Slot(f"{at[1]}.{at[0]}.{k}", v.type)
-                if self._held.get(slot) != v:
-                    self.do("store", v, what=slot)
-                    self._held[slot] = v
-        return version.index
-
-    def _version(self, place: Place, keys: dict[tuple[int, str], Any]) -> _Version:
-        versions = self._versions.setdefault(place.key, [])
-        for v in versions:
-            if v.keys == keys:
-                return v
-        for v in versions:
-            if v.keys.keys() == keys.keys():
-                wider = {at: joined(v.keys[at], key) for at, key in keys.items()}
-                if None in wider.values():
-                    continue
-                if wider == v.keys:  # it takes these too
-                    return v
-                keys = wider
-        for v in versions:
-            if v.keys == keys:
-                return v
-        if len(versions) >= LIMITS.typed_versions:
-            changing = [at[1] for at in keys if len({repr(v.keys.get(at)) for v in versions}) > 1]
-            names = ", ".join(n for n in changing if not n.startswith("."))
-            raise self.refuse(f"names change their types too often: {names or 'of its values'}")
-        self.made.blocks.append(Block())
-        found = _Version(len(self.made.blocks) - 1, place, keys)
-        versions.append(found)
-        self._waiting.append(found)
-        return found
-
-    def _begin(self, index: int, keys: dict[tuple[int, str], Any]) -> None:
-        """Begin a block with the values that others have left."""
-        self._block = self.made.blocks[index]
-        self._held = {}
-        self.state = {}
-        for at, key in keys.items():
-            self.state[at] = built(key, self._loads(at, key))
-
-    def _write(self, version: _Version) -> None:
+    def _write(self, version: Version) -> None:
         if version.place.part == recursion.HUB:
             self._group(version.place).hubs.append(version)
             return
@@ -578,19 +207,6 @@ class Typer:
         self._block.instructions = [
             x for x in self._block.instructions if x.op != "load" or x.result in read
         ]
-
-    def _loads(self, at: tuple[int, str], key: Any) -> Any:
-        for k, kind in enumerate(_types_of(key)):
-            slot = Slot(f"{at[1]}.{at[0]}.{k}", kind)
-            register = self.op("load", kind, what=slot)
-            self._held[slot] = register
-            yield register
-
-    def _go(self, place: Place) -> None:
-        """End this block: it goes on there."""
-        index = self._to(place)
-        self.do("jump")
-        self._block.targets = (index,)
 
     def _go_on(self, place: Place) -> None:
         """Write the steps from a place to the end of its part."""
@@ -609,16 +225,6 @@ class Typer:
                 if "(line " in str(error):
                     raise
                 raise self.refuse(str(error)) from None
-
-    def _leaves(self, why: str, raises: type | None) -> None:
-        """End this block: an exception is raised, or the slice is left to the function."""
-        handler = None if raises is None else self._handler()
-        if handler is None:
-            self.do("leave", what=self.mark_number(why))
-            return
-        index = self._raised(handler, raises)
-        self.do("jump")
-        self._block.targets = (index,)
 
     # --- steps ----------------------------------------------------------------------------
 
@@ -813,20 +419,6 @@ def _parameters(code: Code, typer: Typer) -> list[str]:
     if a.kwarg is not None:
         raise typer.refuse("a function with **")
     return [x.arg for x in (*a.posonlyargs, *a.args, *a.kwonlyargs)]
-
-
-def _types_of(key: Any) -> list[Type]:
-    """The types of the registers that a key stands for, in their order."""
-    kind, *parts = key
-    if kind is Num:
-        return [parts[0]]
-    if kind is Arr:
-        return [parts[0]]
-    if kind is Lst:
-        return ["list"]
-    if kind is Known or kind is None:
-        return []
-    return [t for p in parts for t in _types_of(p)]
 
 
 def _binary(t: Typer, op: str, a: Any, b: Any) -> Abstract:

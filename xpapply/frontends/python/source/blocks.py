@@ -1,0 +1,278 @@
+"""Blocks of a typed function: their instructions and marks, one for each set of types.
+
+What one block leaves for others lies in slots; where a set of types has a block, others go there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ....errors import TraceError
+from ....functions.guards import Guards
+from ....ir.typed import Array, Block, Instruction, Literal, Mark, Register, Slot, TypedFunction
+from ....ir.typed.function import Type, Value
+from ....limits import LIMITS
+from . import calls, numbers, recursion
+from .frames import ERRORS, Place, State, Version
+from .steps import RAISED
+from .values import (
+    NOTHING_SAID,
+    OF_SLICE,
+    Arr,
+    Errors,
+    Expected,
+    Known,
+    Leaves,
+    Lst,
+    Num,
+    Raised,
+    built,
+    joined,
+    taken_apart,
+)
+
+
+class Blocks:
+    """Writes blocks: instructions into the one of now, and others for further types."""
+
+    def __init__(
+        self,
+        name: str,
+        inputs: Sequence[Type],
+        expected: Sequence[Expected] | None,
+        watch: Guards,
+    ) -> None:
+        results = tuple(Array(e.dtype, len(e.shape)) for e in expected or ())
+        self.made = TypedFunction(name, tuple(inputs), results)
+        self.expected, self.watch = expected, watch
+        self.line = 0
+        self.state: State = {}
+        self.place: Place = None  # type: ignore[assignment]
+        self._step = 0
+        self._versions: dict[Any, list[Version]] = {}
+        self._waiting: list[Version] = []
+        self._block = Block()
+        self._registers = 0
+        self._retyped: set[Any] = set()
+        self._sites: dict[Any, int] = {}
+        self._held: dict[Slot, Value] = {}
+
+    # --- writing --------------------------------------------------------------------------
+
+    def op(self, op: str, dtype: Type, *args: Value, what: Any = None) -> Register:
+        """The register that an instruction writes."""
+        self._registers += 1
+        found = Register(self._registers, dtype)
+        self._block.instructions.append(Instruction(op, found, args, what, self.line))
+        return found
+
+    def do(self, op: str, *args: Value, what: Any = None) -> None:
+        """An instruction without a result."""
+        self._block.instructions.append(Instruction(op, None, args, what, self.line))
+
+    def mark(self, condition: Value, why: str, raises: type | None = None) -> None:
+        """Leave the slice to the Python function where a condition holds.
+
+        `raises`: what that would raise; where it is handled, compiled code goes on there.
+        """
+        if isinstance(condition, Literal):
+            if condition.value:
+                raise Leaves(why, raises)
+            return
+        handler = None if raises is None else self._handler()
+        if handler is None:
+            self.do("mark", condition, what=self.mark_number(why))
+        else:
+            self.do("catch", condition, what=self._raised(handler, raises))
+
+    @property
+    def handles(self) -> bool:
+        """Whether some exceptions are handled here."""
+        return self._handler() is not None
+
+    def _handler(self) -> Place | None:
+        """Where it goes on if an exception is raised here; None: that is not compiled."""
+        p = self.place
+        if (p.code.function.__module__ or "").startswith(calls.LIBRARY):
+            return None  # which raises for what it leaves to others
+        frames = [(p.callers, p.code, p.part)]
+        frames += [(p.callers[:k], c.code, c.part) for k, c in enumerate(p.callers)][::-1]
+        for callers, code, part in frames:
+            handler = code.flow.parts[part].handler
+            if handler is not None:
+                return Place(callers, code, handler, 0)
+            if recursion.calls_itself(code.flow):  # which may have called itself
+                return None
+        return None
+
+    def _raised(self, handler: Place, raises: Any) -> int:
+        """The block where an exception is handled; the names of now are left for it."""
+        at = len(handler.callers), RAISED
+        self.state[at] = Raised(raises)
+        found = self._to(handler)
+        del self.state[at]
+        return found
+
+    def retyped(self, x: Lst) -> None:
+        """Say that a list, and what may be the same one, has another type from now on."""
+        self._retyped.add((x.site, x.dtype, x.kind))
+
+    def writes(self, x: Arr) -> None:
+        """Say that the function writes to an array; refuse it for one that is not its own."""
+        if not x.own:
+            raise self.refuse("it writes into an array that it has not made")
+        self.made.writes |= x.own == OF_SLICE
+
+    def ignores(self, kind: str) -> bool:
+        """Whether what NumPy would warn of is ignored here, whatever was said before the call."""
+        return self.errors.of(kind) == "ignore"
+
+    @property
+    def errors(self) -> Errors:
+        """What the function has said of NumPy's warnings."""
+        found: Errors = self.state.get(ERRORS, NOTHING_SAID)
+        return found
+
+    def set_errors(self, errors: Errors) -> None:
+        """Say what becomes of NumPy's warnings from now on."""
+        self.state[ERRORS] = errors
+        self.do("errors", what=(errors.all("ignore"), errors.all("mark")))
+
+    def mark_number(self, why: str) -> int:
+        """The number of a mark on this line."""
+        known = Mark(self.line, why)
+        if known not in self.made.marks:
+            self.made.marks.append(known)
+        return self.made.marks.index(known) + 1
+
+    def external(self, *name: str) -> int:
+        """The number of a library's function."""
+        if name not in self.made.externals:
+            self.made.externals.append(name)
+        return self.made.externals.index(name)
+
+    def constant(self, x: np.ndarray) -> Arr:
+        """An array of the user's, which the function reads."""
+        if x.dtype.name not in numbers.DTYPES or not x.dtype.isnative or x.ndim > 2 or not x.ndim:
+            raise TraceError(f"it reads an array {x.shape} of {x.dtype}")
+        if type(x) is not np.ndarray:
+            raise TraceError(f"it reads a {type(x).__name__}")
+        if not any(x is c for c in self.made.constants):
+            self.made.constants.append(x)
+        k = next(k for k, c in enumerate(self.made.constants) if c is x)
+        kind = Array(x.dtype.name, x.ndim)
+        return Arr(kind, False, self.op("constant", kind, what=k))
+
+    def site(self, part: int = 0) -> int:
+        """The number of this place in the source, where a list is made, or one of several."""
+        here = self.place.key, self.line, self._step, part
+        return self._sites.setdefault(here, len(self._sites))
+
+    def refuse(self, why: str) -> TraceError:
+        """An error for something that is not compiled, with the line."""
+        return TraceError(f"{why} (line {self.line})")
+
+    # --- from block to block --------------------------------------------------------------
+
+    def _live(self, place: Place) -> list[tuple[int, str]]:
+        """The names that are still read, of all functions."""
+        found: list[tuple[int, str]] = []
+        for depth, c in enumerate(place.callers):
+            live = c.code.flow.live_after(c.part, c.step)
+            found += [(depth, n) for n in sorted(live) if n != c.result]
+        depth = len(place.callers)
+        if place.part == recursion.HUB:
+            return [ERRORS, *found, (depth, recursion.RESULT)]
+        live = place.code.flow.live_after(place.part, place.step)
+        return [ERRORS, *found, *((depth, n) for n in sorted(live))]
+
+    def _to(self, place: Place) -> int:
+        """The block for a place and the types of now, whose values are left in slots."""
+        registers: dict[tuple[int, str], list[Value]] = {}
+        keys: dict[tuple[int, str], Any] = {}
+        for at in self._live(place):
+            value = self.state.get(at)
+            if value is not None:
+                keys[at] = taken_apart(value, registers.setdefault(at, []))
+        version = self._version(place, keys)
+        for at, values in registers.items():
+            for k, v in enumerate(values):
+                slot = Slot(f"{at[1]}.{at[0]}.{k}", v.type)
+                if self._held.get(slot) != v:
+                    self.do("store", v, what=slot)
+                    self._held[slot] = v
+        return version.index
+
+    def _version(self, place: Place, keys: dict[tuple[int, str], Any]) -> Version:
+        versions = self._versions.setdefault(place.key, [])
+        for v in versions:
+            if v.keys == keys:
+                return v
+        for v in versions:
+            if v.keys.keys() == keys.keys():
+                wider = {at: joined(v.keys[at], key) for at, key in keys.items()}
+                if None in wider.values():
+                    continue
+                if wider == v.keys:  # it takes these too
+                    return v
+                keys = wider
+        for v in versions:
+            if v.keys == keys:
+                return v
+        if len(versions) >= LIMITS.typed_versions:
+            changing = [at[1] for at in keys if len({repr(v.keys.get(at)) for v in versions}) > 1]
+            names = ", ".join(n for n in changing if not n.startswith("."))
+            raise self.refuse(f"names change their types too often: {names or 'of its values'}")
+        self.made.blocks.append(Block())
+        found = Version(len(self.made.blocks) - 1, place, keys)
+        versions.append(found)
+        self._waiting.append(found)
+        return found
+
+    def _begin(self, index: int, keys: dict[tuple[int, str], Any]) -> None:
+        """Begin a block with the values that others have left."""
+        self._block = self.made.blocks[index]
+        self._held = {}
+        self.state = {}
+        for at, key in keys.items():
+            self.state[at] = built(key, self._loads(at, key))
+
+    def _loads(self, at: tuple[int, str], key: Any) -> Any:
+        for k, kind in enumerate(types_of(key)):
+            slot = Slot(f"{at[1]}.{at[0]}.{k}", kind)
+            register = self.op("load", kind, what=slot)
+            self._held[slot] = register
+            yield register
+
+    def _go(self, place: Place) -> None:
+        """End this block: it goes on there."""
+        index = self._to(place)
+        self.do("jump")
+        self._block.targets = (index,)
+
+    def _leaves(self, why: str, raises: type | None) -> None:
+        """End this block: an exception is raised, or the slice is left to the function."""
+        handler = None if raises is None else self._handler()
+        if handler is None:
+            self.do("leave", what=self.mark_number(why))
+            return
+        index = self._raised(handler, raises)
+        self.do("jump")
+        self._block.targets = (index,)
+
+
+def types_of(key: Any) -> list[Type]:
+    """The types of the registers that a key stands for, in their order."""
+    kind, *parts = key
+    if kind is Num:
+        return [parts[0]]
+    if kind is Arr:
+        return [parts[0]]
+    if kind is Lst:
+        return ["list"]
+    if kind is Known or kind is None:
+        return []
+    return [t for p in parts for t in types_of(p)]

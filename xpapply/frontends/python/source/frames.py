@@ -1,0 +1,71 @@
+"""Where a function is read: in which functions, and at which step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from .steps import Flow
+from .values import Abstract
+
+
+class Code(NamedTuple):
+    """A function whose parts are written, as deep in others as it is called.
+
+    Attributes
+    ----------
+    flow : Flow
+        Its parts.
+    function : function
+        It; of one that another one defines that one, which has its globals.
+    outer : int
+        The depth of the one that has defined it.
+    """
+
+    flow: Flow
+    function: Any
+    outer: int = -1
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """It, without objects that cannot be compared."""
+        return id(self.flow), id(self.function), self.outer
+
+
+class Caller(NamedTuple):
+    """Where a function goes on that has called another one."""
+
+    code: Code
+    part: int
+    step: int
+    result: str | None
+
+
+class Place(NamedTuple):
+    """Where steps are read: in a function, and those that have called it."""
+
+    callers: tuple[Caller, ...]
+    code: Code
+    part: int
+    step: int
+
+    @property
+    def key(self) -> Any:
+        """It, without objects that cannot be compared."""
+        frames = [(*c.code.key, c.part, c.step) for c in self.callers]
+        return (*frames, *self.code.key, self.part, self.step)
+
+
+ERRORS = 0, ".errors"
+"""Where `Errors` are among the values."""
+State = dict[tuple[int, str], Abstract]
+"""Values by the depth of a function and a name."""
+
+
+@dataclass(slots=True)
+class Version:
+    """Steps for one set of types."""
+
+    index: int
+    place: Place
+    keys: dict[tuple[int, str], Any]
