@@ -15,8 +15,8 @@ from ....functions.guards import Guards
 from ....ir.typed import Array, Block, Instruction, Literal, Mark, Register, Slot, TypedFunction
 from ....ir.typed.function import Type, Value
 from ....limits import LIMITS
-from . import calls, numbers, recursion
-from .frames import ERRORS, Place, State, Version
+from . import calls, numbers
+from .frames import ERRORS, HUB, RESULT, Place, State, Version, calls_itself
 from .steps import RAISED
 from .values import (
     NOTHING_SAID,
@@ -104,7 +104,7 @@ class Blocks:
             handler = code.flow.parts[part].handler
             if handler is not None:
                 return Place(callers, code, handler, 0)
-            if recursion.calls_itself(code.flow):  # which may have called itself
+            if calls_itself(code.flow):  # which may have called itself
                 return None
         return None
 
@@ -184,8 +184,8 @@ class Blocks:
             live = c.code.flow.live_after(c.part, c.step)
             found += [(depth, n) for n in sorted(live) if n != c.result]
         depth = len(place.callers)
-        if place.part == recursion.HUB:
-            return [ERRORS, *found, (depth, recursion.RESULT)]
+        if place.part == HUB:
+            return [ERRORS, *found, (depth, RESULT)]
         live = place.code.flow.live_after(place.part, place.step)
         return [ERRORS, *found, *((depth, n) for n in sorted(live))]
 

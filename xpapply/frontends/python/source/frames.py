@@ -69,3 +69,19 @@ class Version:
     index: int
     place: Place
     keys: dict[tuple[int, str], Any]
+
+
+RESULT = ".result"
+"""The name of what a function gives that calls itself, until its caller has it."""
+HUB = -1
+"""In the place of a part: where such a function goes on from a return."""
+
+
+def calls_itself(flow: Flow) -> bool:
+    """Whether a function reads its own name."""
+    return any(
+        (s.kind == "global" and s.args[0] == flow.name)
+        or (s.kind == "outer" and s.args[1] == flow.name)
+        for p in flow.parts
+        for s in p.steps
+    )

@@ -32,8 +32,8 @@ from . import (
 )
 from .find import tree_of
 from .flow import Const, Flow, Step, flow_of
-from .frames import Caller, Code, Place, Version
-from .recursive_calls import RecursiveCalls
+from .frames import HUB, RESULT, Caller, Code, Place, Version, calls_itself
+from .recursion import RecursiveCalls
 from .values import (
     NUMPY,
     OF_SLICE,
@@ -198,7 +198,7 @@ class Typer(RecursiveCalls):
                         self._stays(y, depth)
 
     def _write(self, version: Version) -> None:
-        if version.place.part == recursion.HUB:
+        if version.place.part == HUB:
             self._group(version.place).hubs.append(version)
             return
         self._begin(version.index, version.keys)
@@ -306,9 +306,9 @@ class Typer(RecursiveCalls):
             self.do("return")
             return
         self._stays(value, len(self.place.callers) - 1)
-        if recursion.calls_itself(self.place.code.flow):
-            self.state[len(self.place.callers), recursion.RESULT] = value
-            self._go(self.place._replace(part=recursion.HUB, step=0))
+        if calls_itself(self.place.code.flow):
+            self.state[len(self.place.callers), RESULT] = value
+            self._go(self.place._replace(part=HUB, step=0))
             return
         self._returned(self.place.callers, value)
 
@@ -369,8 +369,8 @@ class Typer(RecursiveCalls):
         for at in [at for at in self.state if at[0] >= depth]:
             del self.state[at]
         self._bind(code, depth, found)
-        if recursion.calls_itself(code.flow):
-            self._push(recursion.number(0))
+        if calls_itself(code.flow):
+            self._push(recursion.of_site(0))
         self._go(inner)
         return False
 
