@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
@@ -122,5 +123,6 @@ def why_not(what: Applied, known: FunctionCache, key: Hashable) -> str:
         else:
             return running.awaited(known, key, surely=True)
     if isinstance(tried, Refused) and tried.unchanged(what.f):
-        return f"not compiled: {tried.why}"
+        where = re.sub(r" \((line \d+)\)$", r", \1", tried.why)
+        return f"not compiled: {where}"
     return ""

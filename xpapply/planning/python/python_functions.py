@@ -144,9 +144,9 @@ def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Deci
         why = found.record.refused or _sooner_in_loop(found, what.slices, key is not None)
         return Decision(what, found, why, not found.record.refused, begun)
     if calls and (until := running.awaited(known, key)):
-        why = f"{found.why}; {until}"
+        why = running.also(found.why, until)
     else:
-        why = "; ".join(_and_compiled(what, found.why))
+        why = _and_compiled(what, found.why)
     if begun is not None:  # it takes a slice
         return Decision(what, why=why, begun=begun)
     return _refusal(what, why, calls)
@@ -291,7 +291,7 @@ def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
         return _otherwise(app, found.what, found.why, says)
     seen: dict[str, Any] = {"results": traced.results[:1], "graph": traced.graph}
     if found.why is not None:
-        return app.in_loop(_and_compiled(found.what, found.why), one, **seen), None
+        return app.in_loop((_and_compiled(found.what, found.why),), one, **seen), None
     alive = _alive(one)
 
     def run(x: Any, a: int) -> Any:
@@ -302,11 +302,11 @@ def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
         reasons.append(f"the last call ran in the loop: {traced.record.why}")
     if why := why_given_up(traced, found.what.rows(), one):
         because = _and_compiled(found.what, *(reasons or [why]))
-        told: dict[str, Any] = {"reasons": because, "kernels": says}
+        told: dict[str, Any] = {"reasons": (because,), "kernels": says}
         return app.plan("loop", _call=run, _plans=traced.plans, **told, **seen), None
     # slices that were tried may have told that the loop takes less time
     if (quick := decide(what).why) is not None:
-        return app.in_loop(_and_compiled(found.what, quick), one, **seen), None
+        return app.in_loop((_and_compiled(found.what, quick),), one, **seen), None
     ran = traced.run_for(Rows(arr, axis), reasons).says
     p = app.plan(
         ran.engine,
@@ -323,14 +323,14 @@ def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
     return p, _still(traced, f, axis, arr)
 
 
-def _and_compiled(what: Applied, *reasons: str) -> tuple[str, ...]:
-    """Why the loop runs, and what there is to say of compiling."""
+def _and_compiled(what: Applied, why: str) -> str:
+    """Why the loop runs, with what there is to say of compiling."""
     if not has_loop(what.f):
-        return reasons
+        return why
     from . import from_source
 
     said = from_source.why_not(what, cache_of(what.f)[0], what.key)
-    return (*reasons, said) if said else reasons
+    return running.also(why, said) if said else why
 
 
 def why_given_up(traced: TracedFunction | TypedLoop, rows: Rows, f: Any) -> str:

@@ -185,7 +185,13 @@ def _is_monitored() -> bool:
 def _announce(what: Applied, why: str) -> None:
     """Say that the loop runs, and for how long."""
     until = awaited(cache_of(what.f)[0], what.key)
-    what.announce(f"{why}; {until}" if until else why)
+    what.announce(also(why, until) if until else why)
+
+
+def also(why: str, said: str) -> str:
+    """A reason with something else to know, before what to write instead."""
+    known, _, instead = why.rpartition("; ")
+    return "; ".join([known, said, instead] if known else [why, said])
 
 
 def _timed(record: Record, what: Applied, known: Sequence[Any]) -> Any:
