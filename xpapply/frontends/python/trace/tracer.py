@@ -545,7 +545,10 @@ class Tracer(Traced):
         """A view of a part: `key` has integers, slices, or arrays of places."""
         found = Tracer(self.recorder, self.value[key], None)
         found.is_view_of(self, key)
-        found._seen = -1
+        if found._memory is None:  # nothing is ever written there
+            found._read(self, key)
+        else:
+            found._seen = -1
         return found
 
     def is_part_of(self, x: Tracer, key: tuple[Any, ...]) -> bool:
@@ -563,7 +566,10 @@ class Tracer(Traced):
         self._seen = self._memory.version
         if self._part is None:
             return
-        whole, key = self._part.whole, self._part.key
+        self._read(self._part.whole, self._part.key)
+
+    def _read(self, whole: Tracer, key: tuple[Any, ...]) -> None:
+        """Be what a part of another one is now."""
         real = whole.value[key]
         new = self.recorder.structural(
             syntax.INDEX, lambda *_: real, (whole,), batch=((whole, key), {}), is_part=True
