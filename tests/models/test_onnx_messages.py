@@ -103,6 +103,7 @@ def test_kinds_that_are_looked_at_one_by_one(kind, monkeypatch):
         "AttributeProto": node.attribute.add,
         "TensorProto": graph.initializer.add,
         "SparseTensorProto": graph.sparse_initializer.add,
+        "ValueInfoProto": graph.value_info.add,
     }[kind]
     for _ in range(9):
         add()

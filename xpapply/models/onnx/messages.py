@@ -16,6 +16,7 @@ from ...limits import LIMITS
 
 MOST_OF = {"FunctionProto": 10_000, "GraphProto": 10_000, "NodeProto": 100_000}
 MOST_OF |= {"AttributeProto": 100_000, "TensorProto": 100_000, "SparseTensorProto": 10_000}
+MOST_OF |= {"ValueInfoProto": 250_000}
 """Of kinds whose parts are looked at one by one afterwards."""
 _SHORT = 16
 """Bytes of texts that are passed over in runs as well."""
@@ -65,19 +66,23 @@ def check(data: bytes, kind: Any) -> None:
     """
     messages = texts = series = 0
     of_kind = dict.fromkeys(MOST_OF, 0)
+    known: dict[Any, dict[int, Any]] = {}  # by kind: a file has some hundred thousand messages
     left = [(0, len(data), kind, 0)]
     while left:
         at, end, kind, depth = left.pop()
-        fields = _known(kind.full_name, kind.file.pool)
+        fields = known.get(kind)
+        if fields is None:
+            fields = known[kind] = _known(kind.full_name, kind.file.pool)
         while at < end:
-            head, after = data[at : at + 1], at + 1
-            if head >= b"\x80":
+            head, after, number = data[at : at + 1], at + 1, data[at]
+            if number >= 128:
                 tag = _varint.match(data, at, end)
                 if tag is None:
                     raise InputError(_DAMAGED)
                 head, after = tag.group(), tag.end()
+                number = _number(head)
             written = head[0] & 7
-            inner = fields.get(_number(head) >> 3, _ABSENT)
+            inner = fields.get(number >> 3, _ABSENT)
             if written in _NUMBERS:
                 if inner is not _ABSENT:
                     numbers = _run(head).match(data, at, end)
@@ -93,9 +98,8 @@ def check(data: bytes, kind: Any) -> None:
                 raise InputError(_DAMAGED)
             is_text = inner is _ABSENT or inner is None
             size, start, count = data[after], after + 1, 1
-            if (size == 0 or (is_text and size < _SHORT)) and data.startswith(
-                head, start + size, end
-            ):
+            again = size == 0 or (is_text and size < _SHORT)
+            if again and data.startswith(head, start + size, end):
                 one, run = _texts(head, not is_text)
                 found = run.match(data, at, min(end, at + _WINDOW))
                 if found is None:
