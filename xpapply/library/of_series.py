@@ -268,7 +268,7 @@ def nan_max(v: Any) -> Any:
         raise ValueError
     best = np.maximum.reduce(found)
     if best == 0:
-        _one_zero(found)
+        one_zero(found)
     return best
 
 
@@ -279,11 +279,11 @@ def nan_min(v: Any) -> Any:
         raise ValueError
     best = np.minimum.reduce(found)
     if best == 0:
-        _one_zero(found)
+        one_zero(found)
     return best
 
 
-def _one_zero(v: Any) -> Any:
+def one_zero(v: Any) -> Any:
     """Raise if there are zeros of both signs: which one is taken NumPy does not say."""
     plus = False
     minus = False
@@ -299,7 +299,7 @@ def _one_zero(v: Any) -> Any:
 
 def accumulated_max(v: Any) -> Any:
     """``np.maximum.accumulate(v)``."""
-    _one_zero(v)
+    one_zero(v)
     out = np.empty_like(v)
     best = v[0]
     out[0] = best
@@ -311,7 +311,7 @@ def accumulated_max(v: Any) -> Any:
 
 def accumulated_min(v: Any) -> Any:
     """``np.minimum.accumulate(v)``."""
-    _one_zero(v)
+    one_zero(v)
     out = np.empty_like(v)
     best = v[0]
     out[0] = best

@@ -6,7 +6,8 @@ from fuzz import loops
 
 from xpapply.errors import TraceError
 
-HEAD = "import math\nimport numpy as np\nEDGES = np.array([-2.0, -0.5, 0.0, 1.0, 1.0, 3.0])\n"
+HEAD = "import functools\nimport math\nimport numpy as np\n"
+HEAD += "EDGES = np.array([-2.0, -0.5, 0.0, 1.0, 1.0, 3.0])\n"
 RNG = np.random.default_rng(0)
 
 
@@ -156,6 +157,32 @@ v.nonzero()[0]
 v.ravel()
 np.any(v > 1, axis=0)
 np.prod(v)
+round(float(v[0]), 2)
+round(v[0], 1)
+round(float(v[0]) / 8, 3)
+round(int(len(v)) , 1)
+len(v) ** (len(v) % 5)
+math.fsum(v)
+math.fsum([1e16, 1.0, float(v[0]), -1e16])
+math.prod(v)
+math.prod([2, 3, len(v)])
+math.factorial(len(v))
+math.comb(len(v) + 5, 3)
+math.perm(len(v), 2)
+math.isqrt(len(v) * 1000)
+math.lcm(len(v), 6)
+functools.reduce(lambda a, b: a * 0.5 + b, v, 0.0)
+functools.reduce(max, v)
+np.vstack((v, v, v[::-1])).sum(axis=0)
+np.vstack((v, v, v[::-1])).sum(axis=1)
+np.vstack((v, v, v[::-1])).sum()
+np.mean(np.column_stack((v, v[::-1])), axis=0)
+np.mean(np.column_stack((v, v[::-1])), axis=1)
+np.column_stack((v, v[::-1])).mean()
+np.column_stack((v, v[::-1])).max(axis=0)
+np.column_stack((v, v[::-1])).min(axis=1)
+np.max(np.outer(v, v))
+np.column_stack((v,)).sum(axis=0)
 """.strip().splitlines()
 
 

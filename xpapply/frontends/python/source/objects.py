@@ -12,7 +12,7 @@ import numpy as np
 
 from ....functions.guards import MISSING
 from ....ir.typed import Literal
-from ....library import of_lists, of_python
+from ....library import of_lists, of_math, of_python
 from . import arrays, calls, held, lists, numbers, places, whole
 from .values import (
     EITHER,
@@ -164,6 +164,8 @@ def _is_of_library(f: types.FunctionType) -> bool:
 def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     """An operation of two values."""
     if isinstance(a, Num) and isinstance(b, Num):
+        if op == "**" and _is_computed_power(a, b):
+            return Inlined(of_math.power, [a, b], {})
         return numbers.binary(t, op, a, b)
     if isinstance(a, Tup) and isinstance(b, Tup) and op == "+":
         return Tup((*a.items, *b.items))
@@ -176,6 +178,13 @@ def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     if whole.is_array(a, b):
         return whole.binary(t, op, a, b)
     raise t.refuse(f"{places.described(a)} {op} {places.described(b)}")
+
+
+def _is_computed_power(a: Num, b: Num) -> bool:
+    """Whether an integer of Python's is raised to one that is not written in the source."""
+    if isinstance(b.value, Literal) or (isinstance(a.value, Literal) and a.value.value == 2):
+        return False
+    return all(x.kind == PYTHON and numbers.kind_of(x.dtype) == "i" for x in (a, b))
 
 
 def inplace(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .....ir.typed import Array, Literal
-from .....library import of_making, of_numpy, of_order, of_series
+from .....library import of_making, of_numpy, of_order, of_series, of_tables
 from .. import arrays, numbers, places, whole
 from ..values import (
     NUMPY,
@@ -490,9 +490,46 @@ def _allclose(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return _ALL_CLOSE(t, args, kwargs)
 
 
+def _of_table(row: Call, total: Any, columns: Any, rows: Any, *, floats: bool = False) -> Call:
+    """A reduction that takes arrays of two axes too, along one or both."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if not args or not isinstance(args[0], Arr) or args[0].type.ndim != 2:
+            return row(t, args, kwargs)
+        axis = kwargs.pop("axis", args[1] if len(args) == 2 else Known(None))
+        exactly(t, args, kwargs, 1, 2)
+        own = args[0].type.dtype
+        letter = numbers.kind_of(own)
+        if letter == "b" or (floats and letter != "f"):
+            raise t.refuse(f"a function of {places.described(args[0])}")
+        if places.is_none(axis):
+            return Inlined(total, [args[0]], {})
+        if not isinstance(axis, Num) or not isinstance(axis.value, Literal):
+            raise t.refuse("a function along an axis that is computed")
+        if axis.value.value not in (0, 1, -1, -2):
+            raise t.refuse("a function along such an axis")
+        is_sum = columns is of_tables.column_sums
+        dtype = {"i": "int64", "u": "uint64"}.get(letter, own) if is_sum else own
+        by = columns if axis.value.value in (0, -2) else rows
+        return Inlined(by, [args[0], Known(np.dtype(dtype))], {})
+
+    return call
+
+
+_T = of_tables
 METHODS: dict[str, Call] = {
-    "sum": _reduction(np.add), "prod": _reduction(np.multiply), "max": _reduction(np.maximum),
-    "min": _reduction(np.minimum), "mean": written(of_numpy.mean, "a>v:array axis:axis"),
+    "sum": _of_table(_reduction(np.add), _T.total, _T.column_sums, _T.row_sums),
+    "prod": _reduction(np.multiply),
+    "max": _of_table(
+        _reduction(np.maximum), _T.largest, _T.column_largest, _T.row_largest
+    ),
+    "min": _of_table(
+        _reduction(np.minimum), _T.smallest, _T.column_smallest, _T.row_smallest
+    ),
+    "mean": _of_table(
+        written(of_numpy.mean, "a>v:array axis:axis"), _T.mean, _T.column_means, _T.row_means,
+        floats=True,
+    ),
     "var": written(of_numpy.variance, "a>v:array axis:axis ddof:int"),
     "std": written(of_numpy.deviation, "a>v:array axis:axis ddof:int"),
     "argmax": written(of_numpy.argmax, "a>v:array axis:axis"),

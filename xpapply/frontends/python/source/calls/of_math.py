@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
 from .....ir.typed import Literal
 from .....ir.typed.function import NOTED, Value
-from .....library import of_python
+from .....library import of_math, of_python
 from .. import arrays, numbers, places, whole
 from ..values import EITHER, PYTHON, Inlined, Leaves, Num, Writes
 from .common import Call, as_float, as_int, exactly, number, python_int
@@ -138,9 +139,20 @@ def is_inf(t: Any, x: Value) -> Value:
     return t.op("eq", "bool", t.op("abs", dtype, x), Literal(math.inf, dtype))  # type: ignore[no-any-return]
 
 
-def _gcd(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    exactly(t, args, kwargs, 2)
-    return Inlined(of_python.gcd, [python_int(t, x) for x in args], {})
+def _integers(inlined: Any, count: int) -> Call:
+    """A function of integers."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        exactly(t, args, kwargs, count)
+        return Inlined(inlined, [python_int(t, x) for x in args], {})
+
+    return call
+
+
+def _reduce(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """``functools.reduce``."""
+    exactly(t, args, kwargs, 2, 3)
+    return Inlined(of_math.folded if len(args) == 3 else of_math.folded_all, args, {})
 
 
 def _fabs(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
@@ -169,7 +181,11 @@ ROWS: dict[Any, Call] = {
     math.log: _math_log, math.sqrt: _math_sqrt, math.fabs: _fabs, math.copysign: _copysign,
     math.floor: _math_whole("floor"), math.ceil: _math_whole("ceil"),
     math.trunc: _math_whole("trunc"), math.radians: _times(math.pi / 180),
-    math.degrees: _times(180 / math.pi), math.gcd: _gcd,
+    math.degrees: _times(180 / math.pi), math.gcd: _integers(of_python.gcd, 2),
+    math.factorial: _integers(of_math.factorial, 1), math.isqrt: _integers(of_math.root, 1),
+    math.comb: _integers(of_math.comb, 2), math.perm: _integers(of_math.perm, 2),
+    math.lcm: _integers(of_math.lcm, 2), math.prod: of_math.product, math.fsum: of_math.exact_sum,
+    functools.reduce: _reduce,
     math.isnan: asked(numbers.is_nan, PYTHON), math.isinf: asked(is_inf, PYTHON),
     math.isfinite: asked(numbers.is_finite, PYTHON),
 }  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .....ir.typed import Literal
-from .....library import of_keys, of_lists, of_python
+from .....library import of_keys, of_lists, of_math, of_python, of_series
 from .. import arrays, held, iterators, lists, numbers, places, whole
 from ..values import (
     EITHER,
@@ -113,8 +113,11 @@ def _bool(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     return Num("bool", PYTHON, places.truth(t, args[0]))
 
 
-def _round(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
-    exactly(t, args, kwargs, 1)
+def _round(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    args = [*args, kwargs.pop("ndigits")] if "ndigits" in kwargs else args
+    exactly(t, args, kwargs, 1, 2)
+    if len(args) == 2 and not places.is_none(args[1]):
+        return _rounded(t, number(t, args[0]), python_int(t, args[1]))
     x = number(t, args[0])
     has_method(t, args[0], "__round__")
     if numbers.kind_of(x.dtype) != "f":
@@ -122,6 +125,16 @@ def _round(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     whole = t.op("rint", x.dtype, x.value)
     why = "a float that is no integer"
     return Num("int64", PYTHON, numbers.to_int(t, whole, "int64", why, raises=True))
+
+
+def _rounded(t: Writes, x: Num, n: Num) -> Any:
+    """``round(x, n)``."""
+    letter = numbers.kind_of(x.dtype)
+    if x.kind == EITHER or letter == "b":
+        raise t.refuse(f"round of {places.described(x)}, Python's or NumPy's, to digits")
+    if letter != "f":
+        return Inlined(of_math.whole, [x, n], {})
+    return Inlined(of_math.rounded if x.kind == PYTHON else of_series.rounded, [x, n], {})
 
 
 def _divmod(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Tup:
