@@ -53,7 +53,7 @@ def _two(op: str) -> Callable[[FunctionWriter, Instruction], None]:
         elif op == "shr":
             name = "lshr" if kind == "u" else "ashr"
         else:
-            name = _INTEGERS.get(op, op)
+            name = _INTEGERS.get(op, op) + " nsw" * (x.what == "within")
         w.set(x, w.emit(f"{name} {w.typed(a)}, {w.value(b)}"))
 
     return write

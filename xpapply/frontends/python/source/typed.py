@@ -18,6 +18,7 @@ import numpy as np
 from ....errors import TraceError
 from ....functions.guards import Guards
 from ....ir.typed import Array, Block, Instruction, Literal, Mark, Register, Slot, TypedFunction
+from ....ir.typed.counters import unchecked
 from ....ir.typed.function import Type, Value
 from ....limits import LIMITS
 from . import arrays, calls, exceptions, iterators, lists, numbers, objects, places, results
@@ -298,6 +299,7 @@ class Typer:
             self._write(self._waiting.pop())
             if len(self.made.blocks) > LIMITS.typed_blocks:
                 raise self.refuse("its names have too many types on too many ways")
+        unchecked(self.made)
         return self.made
 
     def _argument(self, x: Abstract) -> Abstract:
