@@ -2,7 +2,7 @@
 
 A counter begins as a number of the source, a length, or a number of few bits, and changes by small
 numbers alone, up to 1024. Before 2**47 instructions, which take a day, it is below 2**58; so sums
-of 16 counters are below 2**63. What is not checked is no branch: loops that count become plain ones.
+of 16 counters are below 2**63. Without the checks, loops that count have no branches for them.
 """
 
 from __future__ import annotations
