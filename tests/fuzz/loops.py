@@ -124,11 +124,11 @@ def limited(seconds: float) -> Iterator[None]:
 
 
 def outcome(f: Any, x: np.ndarray) -> tuple[Any, str]:
-    """What a function gives for a slice; why it has to be marked."""
+    """What a function gives for a slice, which it may write to; why it has to be marked."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
-            found = f(x.copy())
+            found = f(x)
         except Skipped:
             raise
         except Exception as error:
@@ -190,8 +190,9 @@ def compared(source: str, given: Given, *, counted: bool = False) -> str | None:
     """What differs between compiled code and Python."""
     f = made(source)
     x = given.slices
+    written = x.copy()
     with limited(2.0):
-        found = [outcome(f, one) for one in x]
+        found = [outcome(f, one) for one in written]
         good = [k for k, (result, why) in enumerate(found) if not why and expected(result)]
         if not good:
             raise Skipped("no slice gives a result")
@@ -217,10 +218,13 @@ def compared(source: str, given: Given, *, counted: bool = False) -> str | None:
         verify(program)
         compiled = Compiled(program)
         outs = [np.zeros_like(y) for y in loop]
-        mark = compiled.run([x], outs, 1)
+        mine = x.copy()
+        mark = compiled.run([mine], outs, 1, originals=[x])
     if counted:
         _count(program, mark, whys)
-    said = _differs(program, x, loop, outs, mark, whys)
+    if not program.writes:
+        written = mine = x
+    said = _differs(program, x, [*loop, written], [*outs, mine], mark, whys)
     return said or _evaluated(program, x, outs, mark)
 
 
@@ -259,7 +263,7 @@ def _evaluated(program: Any, x: np.ndarray, outs: list[np.ndarray], mark: np.nda
         here = [np.zeros(y.shape[1:], y.dtype) for y in outs]
         with limited(5.0), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            m = evaluate(program, [x[k]], here)
+            m = evaluate(program, [x[k].copy()], here)
         if m == WARNED or mark[k] == WARNED:
             continue
         if m != mark[k]:

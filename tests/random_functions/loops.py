@@ -98,6 +98,8 @@ class Program:
             helpers += self.helper()
         self.lines, self.level = [], 1
         given = ["v"]
+        if self.ndim == 1 and self.chance(0.2):
+            self.own.append("v")
         if self.chance(0.3):
             given.append(f"k={self.pick('2', '1.5', 'True', 'np.float32(0.5)', 'np.int64(3)')}")
             self.numbers.append("k")
@@ -477,7 +479,9 @@ class Program:
         if x in self.own and self.chance(0.25):
             self.line(self.pick(
                 f"{x}[{self.slice()}] = {self.number(1)}", f"{x}[1:] = {x}[:-1]",
-                f"{x}[:] = {x}[::-1]", f"{x}[{self.slice()}] = {self.pick(*self.vectors)}",
+                f"{x}[{x} {self.r.choice('<>')} {self.literal()}] = {self.number(1)}",
+                f"{x}[:] = {x}[::-1]", f"{x} {self.r.choice('+-*')}= {self.literal()}",
+                f"{x}[{self.slice()}] = {self.pick(*self.vectors)}",
             ))  # fmt: skip
             return None
         at = self.index(x)

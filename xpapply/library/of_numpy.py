@@ -111,6 +111,32 @@ def taken(v: Any, places: Any) -> Any:
     return out
 
 
+def set_where(v: Any, mask: Any, value: Any) -> None:
+    """``v[mask] = value``."""
+    if len(mask) != len(v):
+        raise IndexError
+    for k in range(len(v)):
+        if mask[k]:
+            v[k] = value
+
+
+def set_where_each(v: Any, mask: Any, values: Any) -> None:
+    """``v[mask] = values``, of as many."""
+    if len(mask) != len(v) or count(mask) != len(values):
+        raise ValueError
+    n = 0
+    for k in range(len(v)):
+        if mask[k]:
+            v[k] = values[n]
+            n += 1
+
+
+def set_places(v: Any, places: Any, value: Any) -> None:
+    """``v[places] = value``."""
+    for k in range(len(places)):
+        v[places[k]] = value
+
+
 def in_order(v: Any) -> Any:
     """``np.sort(v)``, NaN last. Zeros of both signs, whose order NumPy does not say, raise."""
     out = v.copy()

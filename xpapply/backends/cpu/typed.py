@@ -98,6 +98,7 @@ class Compiled:
         outs: Sequence[np.ndarray],
         batch: int,
         seconds: float = math.inf,
+        originals: Sequence[np.ndarray] = (),
     ) -> np.ndarray:
         """Run on all slices: the marks, ``(*batch shape)``, 0 where a result was written.
 
@@ -111,6 +112,8 @@ class Compiled:
             How many axes the batch has.
         seconds : float
             What the function itself takes for a slice that is marked.
+        originals : sequence of array
+            The arrays as they are, if the function writes to them: those are copies then.
         """
         function = self.compile()
         everything = [*arrays, *outs]
@@ -136,6 +139,9 @@ class Compiled:
             self._waited += left * seconds
             if not self.waits:
                 quiet = self.compile(quiet=True)
+                for x, was in zip(arrays, originals, strict=False):
+                    again = marks.reshape(shape) == WARNED
+                    x[again] = was[again]
                 self._go(quiet, arrays, outs, batch, count, [noted, 1, *arguments])
         return marks.reshape(shape)
 

@@ -133,6 +133,8 @@ class TypedFunction:
         Arrays of the user's that it reads.
     externals : list of (kind, name)
         Functions of libraries that it calls: of "libm", or "ufunc".
+    writes : bool
+        Whether it writes to a slice. What a slice that is marked has then is not said.
     decides, walks : bool
         Whether what it does depends on numbers of the slice, and whether how often it does that
         depends on the length of something.
@@ -145,6 +147,7 @@ class TypedFunction:
     marks: list[Mark] = field(default_factory=list)
     constants: list[np.ndarray] = field(default_factory=list)
     externals: list[tuple[str, ...]] = field(default_factory=list)
+    writes: bool = False
     decides: bool = False
     walks: bool = False
 

@@ -15,7 +15,7 @@ from ...functions.cache import FunctionCache
 from ...limits import LIMITS
 from ...runtime.budget import Budget
 from . import running
-from .applied import Applied
+from .applied import Along, Applied
 from .running import SOURCE, Refused
 from .traced import TracedFunction
 
@@ -77,6 +77,8 @@ def compiled(
                 known.traced[SOURCE, key] = Budget(cost, LIMITS.typed_waits)
                 return None
         found = typed_loop.made(what.f, what.arguments, slice0, begun)
+        if found.writes and type(what) is not Along:
+            raise TraceError("it writes to its slices")
     except TraceError as error:
         known.traced[SOURCE, key] = Refused(str(error), error.unchanged or running.always)
         return None

@@ -72,6 +72,8 @@ class TracedFunction:
         What it gave for arrays of another library, where that was what `f` gives there.
     """
 
+    writes = False
+
     def __init__(
         self,
         f: Any,

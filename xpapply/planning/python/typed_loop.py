@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from ...functions.guards import Guards
 from ...functions.purity import python_function
 from ...ir.avals import ShapeDtype
 from ...ir.typed import TypedFunction
+from ...ir.typed.function import WARNED
 from ...limits import LIMITS
 from ...loop.arguments import Arguments, Looped
 from ...runtime.warning_filters import silent
@@ -144,29 +145,86 @@ class TypedLoop:
         """Seconds that compiling takes, if that has yet to be done."""
         return self.compiled.seconds
 
+    @property
+    def writes(self) -> bool:
+        """Whether the function writes to its slices."""
+        return self.compiled.made.writes
+
     def __call__(self, rows: Rows, f: Any, account: Account | None = None) -> Any:
         """All slices through `f`; the result axes stand where the slices' axis was."""
         self.has_run = True
+        if self.writes:
+            return rows.placed(self._writing(rows, f, () if account is None else account.known))
         outs, marks = self._compiled(rows)
+        self._noted(marks)
+        if not self._checked:
+            self._check(rows, f, outs, marks)
+        left = np.flatnonzero(marks)
+        if left.size:
+            self._by_itself(rows, f, outs, left)
+            self._told(f, marks, rows)
+        found: Any = Block(outs) if self._arguments.results else outs[0]
+        return rows.placed(found)
+
+    def _noted(self, marks: np.ndarray) -> None:
+        """Note which slices are left."""
         left = np.flatnonzero(marks)
         self.looped = left.size
         numbers, counts = np.unique(marks.ravel()[left], return_counts=True)
         self._marked = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
+
+    def _told(self, f: Any, marks: np.ndarray, rows: Rows) -> None:
+        """Say that many slices are left, if they are; of very many it is the last call."""
+        if self.looped > LIMITS.typed_told * marks.size and not self.compiled.waits:
+            why = f"compiled, it leaves these slices to itself: {self._why_marked()}"
+            announce(f, self.looped, why, rows.like)
+        if self.looped > LIMITS.typed_marked * marks.size and not self.compiled.waits:
+            share = self.looped / marks.size
+            self.record.refused = (
+                f"compiled, {share:.0%} of its slices are left to the function itself: "
+                f"{self._why_marked()}"
+            )
+
+    def _writing(self, rows: Rows, f: Any, known: Sequence[Any]) -> Any:
+        """The results of a function that writes to its slices, and what it has written.
+
+        It does so in a copy, from which slices are written back in their order, up to one that is
+        left to the function: so that has what the loop would have given it, and if it raises, the
+        slices after it are as they were. `known`: results for the first slices, which are written.
+        """
+        (view,) = rows.views
+        n, done = int(np.prod(rows.batch)), len(known)
+        copy = np.array(view, order="K")
+        is_apart = _is_apart(view, self.compiled.made.constants)
+        if is_apart:
+            outs, marks = self._compiled(rows, copy)
+        else:  # one slice may see what another one has written
+            outs = self._outs(rows)
+            marks = np.full(rows.batch, WARNED, np.uint16)
+        marks.ravel()[:done] = 0
+        self._noted(marks)
         if not self._checked:
-            self._check(rows, f, outs, marks)
-        if left.size:
-            self._by_itself(rows, f, outs, left)
-            if left.size > LIMITS.typed_told * marks.size and not self.compiled.waits:
-                why = f"compiled, it leaves these slices to itself: {self._why_marked()}"
-                announce(f, left.size, why, rows.like)
-            if left.size > LIMITS.typed_marked * marks.size and not self.compiled.waits:
-                share = left.size / marks.size
-                self.record.refused = (
-                    f"compiled, {share:.0%} of its slices are left to the function itself: "
-                    f"{self._why_marked()}"
-                )
-        found: Any = Block(outs) if self._arguments.results else outs[0]
-        return rows.placed(found)
+            self._check(rows, f, outs, marks, copy, done)
+        for k in range(done):
+            self._put(outs, rows, k, known[k])
+        for k in (*np.flatnonzero(marks).tolist(), n):
+            if k - done == n:
+                view[...] = copy
+            elif k > done:
+                at = np.unravel_index(np.arange(done, k), rows.batch)
+                view[at] = copy[at]
+            if k < n:
+                self._by_itself(rows, f, outs, np.array([k]))
+            done = k + 1
+        if is_apart:
+            self._told(f, marks, rows)
+        return Block(outs) if self._arguments.results else outs[0]
+
+    def _put(self, outs: list[np.ndarray], rows: Rows, k: int, result: Any) -> None:
+        """A result of the function's own, where it belongs."""
+        at = np.unravel_index(k, rows.batch)
+        for out, part in zip(outs, result if self._arguments.results else (result,), strict=True):
+            out[at] = np.asanyarray(part)
 
     def _by_itself(self, rows: Rows, f: Any, outs: list[np.ndarray], left: np.ndarray) -> None:
         """The function itself, for some slices in their order."""
@@ -183,19 +241,32 @@ class TypedLoop:
             except Exception as error:
                 raise Users(error, at) from None
 
-    def _check(self, rows: Rows, f: Any, outs: list[np.ndarray], marks: np.ndarray) -> None:
-        """Compare some slices with real calls, once."""
-        whole = np.flatnonzero(marks == 0)
+    def _check(
+        self,
+        rows: Rows,
+        f: Any,
+        outs: list[np.ndarray],
+        marks: np.ndarray,
+        written: np.ndarray | None = None,
+        first: int = 0,
+    ) -> None:
+        """Compare some slices with real calls, once.
+
+        `written`: what the slices are afterwards, from the first one on that is computed.
+        """
+        whole = np.flatnonzero(marks.ravel()[first:] == 0) + first
         call = self._arguments.caller(f)
         n = whole.size
         for k in sorted({int(whole[p]) for p in (0, n // 3, 2 * n // 3, n - 1) if n}):
             at = tuple(map(int, np.unravel_index(k, rows.batch)))
-            v = rows[at]
+            v = rows[at] if written is None else np.array(rows[at])
             with np.errstate(all="ignore"), silent():
                 result = call(*v) if isinstance(v, tuple) else call(v)
             parts = result if self._arguments.results else (result,)
-            for out, part in zip(outs, parts, strict=True):
-                mine = out[at]
+            pairs = [(out[at], part) for out, part in zip(outs, parts, strict=True)]
+            if written is not None:
+                pairs.append((written[at], v))
+            for mine, part in pairs:
                 real = cast(part, mine)
                 if not np.array_equal(mine, real, equal_nan=mine.dtype.kind == "f"):
                     raise Differs(f"compiled it gives {mine}, a real call gives {real}")
@@ -209,23 +280,46 @@ class TypedLoop:
 
     def ran(self, rows: Rows) -> tuple[Callable[[Rows], Any], bool] | None:
         """What ran on slices like these, for further ones, as `Way.ran` gives it."""
-        return (self._again, False) if self._checked and not self._marked else None
+        if self.writes or self._marked or not self._checked:
+            return None
+        return self._again, False
 
     def _again(self, rows: Rows) -> list[np.ndarray] | None:
         outs, marks = self._compiled(rows)
         return None if marks.any() else outs
 
-    def _compiled(self, rows: Rows) -> tuple[list[np.ndarray], np.ndarray]:
-        """The results, and the marks of the slices that have none."""
-        outs = [np.empty((*rows.batch, *r.shape), r.dtype) for r in self.results]
+    def _outs(self, rows: Rows) -> list[np.ndarray]:
+        return [np.empty((*rows.batch, *r.shape), r.dtype) for r in self.results]
+
+    def _compiled(
+        self, rows: Rows, copy: np.ndarray | None = None
+    ) -> tuple[list[np.ndarray], np.ndarray]:
+        """The results, and the marks of the slices that have none.
+
+        `copy`: of the slices, to which the function writes.
+        """
+        outs = self._outs(rows)
+        views = rows.views if copy is None else (copy,)
+        originals = () if copy is None else rows.views
         try:
-            return outs, self.compiled.run(rows.views, outs, len(rows.batch), self.seconds)
+            marks = self.compiled.run(views, outs, len(rows.batch), self.seconds, originals)
         except CompilerError as error:
             raise UnsupportedError(str(error)) from None
+        return outs, marks
 
     def why_given_up(self, rows: Rows, f: Any) -> str:
         """It is not."""
         return ""
+
+
+def _is_apart(x: np.ndarray, others: Sequence[np.ndarray]) -> bool:
+    """Whether no element of an array is another one of it too, or one of others, or read-only."""
+    far = x.itemsize
+    for stride, size in sorted(zip(map(abs, x.strides), x.shape, strict=True)):
+        if size > 1 and stride < far:
+            return False
+        far += stride * (size - 1)
+    return x.flags.writeable and not any(np.may_share_memory(x, c) for c in others)
 
 
 class _OnePath:
@@ -290,11 +384,11 @@ def tried(f: Any, arguments: Arguments, slices: Any) -> Begun:
     """
     several = slices if isinstance(slices, tuple) else (slices,)
     read(f, arguments, slices)
-    copies = [np.array(x) if np.ndim(x) else x for x in several]
+    copies = [[np.array(x) if np.ndim(x) else x for x in several] for _ in range(4)]
     called = arguments.caller(f)
     with np.errstate(all="ignore"), silent():
-        first = called(*copies)
-        seconds = per_call(called, [copies] * 3, 1, 1e-3)
+        first = called(*copies[0])
+        seconds = per_call(called, copies[1:], 1, 1e-3)
     return Begun([first], seconds, 0.0)
 
 

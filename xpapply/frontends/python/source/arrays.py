@@ -125,34 +125,54 @@ def _literal(t: Writes, x: Abstract) -> Any:
     raise t.refuse("a part of a tuple that is computed")
 
 
-def set_item(t: Writes, x: Abstract, index: Abstract, value: Abstract) -> None:
+def set_item(t: Writes, x: Abstract, index: Abstract, value: Abstract) -> Inlined | None:
     """``x[index] = value``."""
     if isinstance(x, Lst):
         lists.set_item(t, x, index, value)
-        return
+        return None
     if not isinstance(x, Arr):
         raise t.refuse(f"it writes into {described(x)}")
-    if not x.own:
-        raise t.refuse("it writes into an array that it has not made")
+    t.writes(x)
     if not isinstance(value, (Num, Arr)):
         raise t.refuse(f"{described(value)} is put into an array")
+    if isinstance(index, Arr):
+        return _set_chosen(t, x, index, value)
     indices = list(index.items) if isinstance(index, Tup) else [index]
     if len(indices) == x.type.ndim and all(isinstance(i, Num) for i in indices):
         if not isinstance(value, Num):
             raise t.refuse("an array is put into an element")
         at = [within(t, i, length(t, x, k)) for k, i in enumerate(indices)]
         t.do("set element", x.value, *at, numbers.stored(t, value, x.type.dtype))
-        return
+        return None
     part = item(t, x, index)
     if isinstance(value, Num):
         t.do("fill", part.value, numbers.stored(t, value, x.type.dtype))
-        return
+        return None
     if value.type != part.type:
         raise t.refuse(f"{described(value)} is put into {described(part)}")
     for k in range(part.type.ndim):
         unlike = t.op("ne", "bool", length(t, part, k), length(t, value, k))
         t.mark(unlike, "arrays of different lengths")
     t.do("copy", part.value, value.value, what=t.mark_number("its arrays need much memory"))
+    return None
+
+
+def _set_chosen(t: Writes, x: Arr, index: Arr, value: Abstract) -> Inlined:
+    """``x[mask] = value``, or ``x[places] = value``."""
+    from ....library import of_numpy
+
+    is_mask = index.type.dtype == "bool"
+    dtype = value.type.dtype if isinstance(value, Arr) else value.dtype
+    kinds = numbers.kind_of(dtype) + numbers.kind_of(x.type.dtype)
+    known = value.value.value if isinstance(value.value, Literal) else 0.5
+    cut = kinds in ("fi", "fu", "fb") and known not in range(100)  # which may be said of none
+    if x.type.ndim != 1 or index.type.ndim != 1 or cut:
+        raise t.refuse(f"{described(value)} is put into chosen elements of {described(x)}")
+    if isinstance(value, Arr):
+        if value.type.ndim != 1 or not is_mask:
+            raise t.refuse("an array is put into chosen elements")
+        return Inlined(of_numpy.set_where_each, [x, index, copied(t, value)], {})
+    return Inlined(of_numpy.set_where if is_mask else of_numpy.set_places, [x, index, value], {})
 
 
 def attribute(t: Writes, x: Abstract, name: str) -> Abstract:

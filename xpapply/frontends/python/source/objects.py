@@ -175,8 +175,7 @@ def inplace(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
         raise t.refuse(f"{op}= of an array without axes")
     if not isinstance(a, Arr):
         return binary(t, op, a, b)
-    if not a.own:
-        raise t.refuse("it writes into an array that it has not made")
+    t.writes(a)
     found = whole.binary(t, op, a, b)
     assert isinstance(found, Arr)
     arrays.set_item(

@@ -28,6 +28,7 @@ from .steps import RAISED
 from .values import (
     NOTHING_SAID,
     NUMPY,
+    OF_SLICE,
     PYTHON,
     Abstract,
     Arr,
@@ -233,6 +234,12 @@ class Typer:
         del self.state[at]
         return found
 
+    def writes(self, x: Arr) -> None:
+        """Say that the function writes to an array; refuse it for one that is not its own."""
+        if not x.own:
+            raise self.refuse("it writes into an array that it has not made")
+        self.made.writes |= x.own == OF_SLICE
+
     def ignores(self, kind: str) -> bool:
         """Whether what NumPy would warn of is ignored here, whatever was said before the call."""
         return self.errors.of(kind) == "ignore"
@@ -308,7 +315,7 @@ class Typer:
         kind = self.made.inputs[x.k]
         value = self.op("input", kind, what=x.k)
         if isinstance(kind, Array):
-            return Arr(kind, False, value)
+            return Arr(kind, OF_SLICE, value)
         if not x.as_python:
             return Num(kind, NUMPY, value)
         dtype = {"b": "bool", "f": "float64"}.get(numbers.kind_of(kind), "int64")

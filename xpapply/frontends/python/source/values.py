@@ -34,13 +34,17 @@ class Arr(NamedTuple):
 
     Attributes
     ----------
-    own : bool
-        Whether the function has made it, and may write to it.
+    own : int
+        Whether the function may write to it: it has made it, or it is (a part of) a slice,
+        `OF_SLICE`.
     """
 
     type: Array
-    own: bool
+    own: int
     value: Register
+
+
+OF_SLICE = 2
 
 
 class Lst(NamedTuple):
@@ -296,6 +300,9 @@ class Writes(Protocol):
 
     def set_errors(self, errors: Errors) -> None:
         """Say what becomes of NumPy's warnings from now on."""
+
+    def writes(self, x: Arr) -> None:
+        """Say that the function writes to an array; refuse it for one that is not its own."""
 
     def ignores(self, kind: str) -> bool:
         """Whether what NumPy would warn of is ignored here, whatever was said before the call."""

@@ -1,0 +1,187 @@
+"""Functions that write to their slices: what NumPy's loop gives, leaves and raises."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import xpapply
+from xpapply.backends.cpu import typed as backend
+from xpapply.limits import LIMITS
+
+RNG = np.random.default_rng(2)
+
+pytestmark = pytest.mark.skipif(backend.why_not() is not None, reason=str(backend.why_not()))
+
+
+@pytest.fixture(autouse=True)
+def _at_once():
+    """However quick the loop is, functions are compiled."""
+    with (
+        LIMITS.set(few_slices=0, plan_worth=0.0, typed_worth=0.0, vectorize_unknown=0),
+        xpapply.options(fallback="silent"),
+    ):
+        yield
+
+
+def outcome(apply, f, axis, arr):
+    """What a call gives or raises, what it warns of, and what the array is afterwards."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            found = apply(f, axis, arr)
+        except Exception as error:
+            found = np.array([repr(error)])
+    return found, arr.copy(), {str(w.message) for w in said}
+
+
+def same(a, b):
+    return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+
+
+def check(f, arr, axis=-1, engine="", compiled=True):
+    """Compare with NumPy's loop, call after call: each finds what the last one has written."""
+    mine, plain = arr.copy(), arr.copy()
+    for _ in range(3):
+        want, after, warned = outcome(np.apply_along_axis, f, axis, plain)
+        with xpapply.options(engine=engine):
+            got, mine_after, also = outcome(xpapply.apply_along_axis, f, axis, mine)
+        assert same(want, got), (want, got)
+        assert same(after, mine_after), np.argwhere(after != mine_after)
+        assert warned == also
+    if compiled:
+        with xpapply.options(engine="cpu"):
+            assert "one compiled loop" in xpapply.explain(f, axis, arr.copy()).kernels[0]
+
+
+def clears(v):
+    n = 0
+    for k in range(len(v)):
+        if v[k] < 0:
+            v[k] = 0.0
+            n += 1
+    return n
+
+
+def sums_up(v):
+    for k in range(1, len(v)):
+        v[k] += v[k - 1]
+    return v
+
+
+def sorts(v):
+    for i in range(1, len(v)):
+        x = v[i]
+        j = i - 1
+        while j >= 0 and v[j] > x:
+            v[j + 1] = v[j]
+            j -= 1
+        v[j + 1] = x
+    return v[0]
+
+
+def by_parts(v):
+    s = 0.0
+    v[v < 0] = 0.0
+    v[1:] -= v[:-1]
+    rest = v[2:]
+    rest[0] = 7.0
+    for x in v:
+        s += x
+    v[:] = v[::-1]
+    return s
+
+
+def helped(v):
+    def put(w, k, x):
+        w[k] = x
+
+    for k in range(len(v)):
+        put(v, k, v[k] * 2)
+    return v.sum()
+
+
+def marked_late(v):
+    s = 0.0
+    for k in range(len(v)):
+        v[k] = v[k] + 1
+        s += 1.0 / v[k]
+        v[k] *= 0.5
+    return s
+
+
+def raises_late(v):
+    s = 0.0
+    for k in range(len(v)):
+        v[k] += 1
+        s += 1.0 / float(v[k])
+    return s
+
+
+WRITE = [clears, sums_up, sorts, by_parts, helped, marked_late]
+
+
+@pytest.mark.parametrize("f", WRITE, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("engine", ["", "cpu"])
+def test_as_the_loop(f, engine):
+    arr = np.round(RNG.standard_normal((9, 5, 8)) * 4) / 4
+    check(f, arr, engine=engine)
+    check(f, arr, 0, engine=engine)
+    check(f, arr.astype(np.float32), 1, engine=engine)
+    check(f, (arr * 10).astype(np.int32), engine=engine, compiled=False)
+    special = arr.copy()
+    special[RNG.random(arr.shape) < 0.03] = np.nan
+    special[RNG.random(arr.shape) < 0.03] = -1.0
+    check(f, special, engine=engine)
+
+
+@pytest.mark.parametrize("at", [0, 3, 11, 19])
+@pytest.mark.parametrize("f", [marked_late, raises_late])
+def test_a_slice_that_is_left_is_as_it_was(f, at):
+    """Whatever had been written when it was left."""
+    for k in range(6):
+        arr = RNG.random((20, 6)) + 1
+        arr[at, k] = -1.0
+        arr[min(19, at + 4), k] = -1.0
+        for engine in ("", "cpu"):
+            check(f, arr, engine=engine)
+
+
+def test_many_are_left():
+    arr = np.where(RNG.random((40, 6)) < 0.2, -1.0, 2.0)
+    check(marked_late, arr, compiled=False)
+
+
+def test_arrays_that_are_written_elsewhere():
+    base = np.arange(24.0)
+    over = np.lib.stride_tricks.as_strided(base, (10, 6), (16, 8))
+    other = np.lib.stride_tricks.as_strided(base.copy(), (10, 6), (16, 8))
+    want = np.apply_along_axis(sums_up, 1, over)
+    assert same(want, xpapply.apply_along_axis(sums_up, 1, other))
+    assert same(np.array(over), np.array(other))
+
+    fixed = np.broadcast_to(np.arange(6.0), (20, 6))
+    with pytest.raises(ValueError, match="read-only"):
+        xpapply.apply_along_axis(sums_up, 1, fixed)
+
+    arr, plain = np.ones((20, 4)), np.ones((20, 4))
+
+    def of(table):
+        def neighbours(v):
+            for k in range(len(v)):
+                v[k] += table[3, k]
+            return v[0]
+
+        return neighbours
+
+    want = np.apply_along_axis(of(plain), 1, plain)
+    assert same(want, xpapply.apply_along_axis(of(arr), 1, arr))
+    assert same(plain, arr)
+
+
+def test_vectorize_gives_what_cannot_be_written():
+    arr = np.ones((20, 3))
+    of_rows = {"signature": "(n)->()"}
+    want = outcome(lambda f, _, x: np.vectorize(f, **of_rows)(x), clears, 0, arr - 2)
+    got = outcome(lambda f, _, x: xpapply.vectorize(f, **of_rows)(x), clears, 0, arr - 2)
+    assert all(map(same, want[:2], got[:2]))
