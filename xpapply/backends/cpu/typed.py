@@ -88,7 +88,8 @@ class Compiled:
                 self._table = np.array(words or [0], np.uintp)
             target = compiler.host()
             text = text_of.kernel(self.made, target, quiet)
-            found = compiler.compile(text, text_of.NAME, target=target, passes=True)
+            short = self.made.size < LIMITS.typed_unrolled
+            found = compiler.compile(text, text_of.NAME, target=target, passes=True, unrolls=short)
             self._forms[quiet] = found
         return found
 
