@@ -363,3 +363,52 @@ DEFINED = [
     matches, matches_kinds, counts_by_nonlocal, closures, newton, keys, orders, spreads,
 ]  # fmt: skip
 """Those that match, and define functions."""
+
+
+def modes(v):
+    s = 0.0
+    mode = "soft"
+    for x in v:
+        mode = "hard" if x > 1 else "soft" if x > 0 else mode
+        if mode == "soft":
+            s += x
+        elif mode in ("hard", "rigid") and mode != "none":
+            s -= 1
+    return s
+
+
+def methods(v):
+    w = v.copy()
+    w.fill(2.0)
+    w[0] = v.max()
+    total = 0.0
+    for x in w.flat:
+        total += x.item()
+    n = v.size + v.shape[0] * v.ndim + len(v.tolist())
+    if v.dtype == np.float64:
+        n += 100
+    if v.dtype.kind == "f":
+        n += 1000
+    if v.dtype != np.dtype(int):
+        n += 10000
+    return total + n + v.dtype.itemsize + v.astype(np.float64)[0]
+
+
+def kinds(v, extra=None, scale=2):
+    s = 0
+    for x in v:
+        if isinstance(x, (float, np.floating)):
+            s += 1
+        if isinstance(x, int):
+            s += 100
+        if isinstance(scale, (int, float)) and not isinstance(extra, str):
+            s += scale
+        if extra is not None:
+            s += extra
+    if isinstance(v, np.ndarray) and not isinstance(v, (list, tuple)):
+        s += 0.5
+    return s
+
+
+VALUES = [modes, methods, kinds]
+"""Those that ask values what they are."""

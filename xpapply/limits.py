@@ -352,6 +352,7 @@ class Limits:
     remembered = 64
     # bytes up to which arrays are kept as copies, which compare quickly; larger ones as a digest
     copied = 1 << 26
+    keyed = 1 << 22  # bytes of an argument by whose content functions are remembered
     compared_elements = 10_000  # elements of a container up to which its contents are compared
     # bytes up to which a fitted array is compared by its content: it may be written in place
     fitted_bytes = 1 << 20

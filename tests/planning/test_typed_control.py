@@ -49,3 +49,11 @@ def test_functions_that_it_defines(f):
     marked(f, HUGE)
     marked(f, PLAIN.astype(np.float32))
     marked(f, (PLAIN * 2).astype(np.int32))
+
+
+@pytest.mark.parametrize("f", control_functions.VALUES, ids=lambda f: f.__name__)
+def test_values_that_are_asked_what_they_are(f):
+    assert marked(f, PLAIN) == 0
+    assert marked(f, PLAIN.astype(np.float32)) == 0
+    assert marked(f, (PLAIN * 2).astype(np.int64)) == 0
+    marked(f, HUGE)

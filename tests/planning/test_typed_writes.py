@@ -179,6 +179,51 @@ def test_arrays_that_are_written_elsewhere():
     assert same(plain, arr)
 
 
+def likeness(v, template, weights=None, *, scale=1.0):
+    s = 0.0
+    for k in range(len(v)):
+        s += abs(v[k] - template[k]) * (1.0 if weights is None else weights[0][k])
+    return s * scale
+
+
+def test_array_arguments():
+    arr, t = RNG.standard_normal((30, 8)), np.linspace(-1, 1, 8)
+    before = t.copy()
+    weights = (np.arange(8.0), None)
+    large = np.linspace(0, 1, 40_000)[::2]
+
+    def both(*args, **kwargs):
+        want = np.apply_along_axis(likeness, 1, arr, *args, **kwargs)
+        for _ in range(2):
+            assert same(want, xpapply.apply_along_axis(likeness, 1, arr, *args, **kwargs))
+        with xpapply.options(engine="cpu"):
+            kernels = xpapply.explain(likeness, 1, arr, *args, **kwargs).kernels
+        assert "one compiled loop" in kernels[0]
+
+    both(t)
+    both(t, scale=2.0)
+    both(t, weights)
+    both(template=t, weights=weights)
+    t[3] = 7.0  # what was compiled for its content is not for this
+    both(t)
+    both(before)
+    both(large)
+    large[2] = -5.0
+    both(large)
+
+
+def test_an_argument_may_be_the_array():
+    def adds(v, other):
+        for k in range(len(v)):
+            v[k] += other[0, k]
+        return v[0]
+
+    mine, plain = np.ones((20, 4)), np.ones((20, 4))
+    want = np.apply_along_axis(adds, 1, plain, plain)
+    assert same(want, xpapply.apply_along_axis(adds, 1, mine, mine))
+    assert same(plain, mine)
+
+
 def test_vectorize_gives_what_cannot_be_written():
     arr = np.ones((20, 3))
     of_rows = {"signature": "(n)->()"}

@@ -11,7 +11,13 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-HEAD = "import math\n\nimport numpy as np\n\n"
+from .library_calls import IDIOMS, NUMBERS, OF_ARRAYS
+
+HEAD = (
+    "import bisect\nimport heapq\nimport math\n"
+    "from collections import Counter, defaultdict, deque\n\n"
+    "import numpy as np\n\n"
+)
 CONSTANTS = {
     "K": "3", "R": "0.75", "G": "np.float32(1.5)", "J": "np.int8(7)",
     "TAB": "np.array([1.5, -2.0])",
@@ -41,6 +47,7 @@ _CAUGHT = (
     "ArithmeticError", "LookupError", "IndexError", "(ZeroDivisionError, ValueError)",
     "AssertionError",
 )  # fmt: skip
+_CLASSES = "float", "int", "(int, np.integer)", "np.floating", "bool", "(np.ndarray, np.float32)"
 _SAID = 'all="ignore"', 'divide="ignore", invalid="ignore"', 'over="ignore"', 'divide="warn"'
 
 
@@ -177,7 +184,7 @@ class Program:
         """An array, or a number, of a library's function."""
         x, y, n = self.many(), self.many(), self.small()
         e = self.number(0)
-        made = self.r.choice(_OF_ARRAYS).format(x=x, y=y, n=n, e=e)
+        made = self.r.choice(OF_ARRAYS).format(x=x, y=y, n=n, e=e)
         if self.chance(0.5):
             return f"({made})[{self.pick('0', '-1', f'{n} % 4')}]"
         return f"np.{self.r.choice(['sum', 'max', 'mean', 'median', 'std', 'argmax'])}({made})"
@@ -243,7 +250,7 @@ class Program:
             lambda: self.condition(depth - 1),
             lambda: self.of_many(depth - 1),
             self.library,
-            lambda: self.r.choice(_NUMBERS).format(
+            lambda: self.r.choice(NUMBERS).format(
                 x=self.many(), y=self.many(), n=self.small(), e=self.number(0)
             ),
             lambda: self.call(depth - 1),
@@ -333,6 +340,7 @@ class Program:
             f"math.isnan({a})",
             f"np.isfinite({a})",
             f"bool({a})",
+            f"isinstance({a}, {self.r.choice(_CLASSES)})",
             f"{a}",
         )
 
@@ -481,6 +489,7 @@ class Program:
                 f"{x}[{self.slice()}] = {self.number(1)}", f"{x}[1:] = {x}[:-1]",
                 f"{x}[{x} {self.r.choice('<>')} {self.literal()}] = {self.number(1)}",
                 f"{x}[:] = {x}[::-1]", f"{x} {self.r.choice('+-*')}= {self.literal()}",
+                f"{x}.fill({self.literal()})",
                 f"{x}[{self.slice()}] = {self.pick(*self.vectors)}",
             ))  # fmt: skip
             return None
@@ -705,7 +714,7 @@ class Program:
         a, b = self.new_number(), self.new_number()
         n, i, y = self.name("n"), self.name("i"), self.name("e")
         t = self.pick("0", "0.5", "1", "-1")
-        lines = self.r.choice(_IDIOMS).format(
+        lines = self.r.choice(_IDIOMS + IDIOMS).format(
             x=x, a=a, b=b, n=n, i=i, y=y, t=t, l=self.name("l"), w=self.name("w"),
             begin=self.pick("0", "0.0", "None", f"{x}[0]", "1"),
         ).strip("\n").split("\n")  # fmt: skip
@@ -727,35 +736,17 @@ class Program:
         )
 
 
-def _split(table: str) -> list[str]:
-    return [x.strip() for x in table.replace("\n", "|").split("|") if x.strip()]
-
-
-_OF_ARRAYS = _split("""
-np.sort({x}) | np.argsort({x}, kind="stable") | np.argsort({x}) | np.cumsum({x}) | np.cumprod({x})
-np.percentile({x}, [25, {n}, 75]) | np.quantile({x}, (0.1, 0.5)) | np.clip({x}, -1, {e})
-np.clip({x}, 0, None) | np.round({x}, {n}) | np.unique({x}) | np.convolve({x}, {y})
-np.bincount(np.arange(len({x})) % 3, weights={x}) | np.bincount(np.abs({x}).astype(int) % 5)
-np.histogram({x}, 4)[0] | np.histogram({x}, 3, (-1, {n}))[0] | np.digitize({x}, TAB[::-1])
-np.convolve({x}, {y}, "same") | np.correlate({x}, {y}) | np.maximum.accumulate({x})
-np.roll({x}, {n}) | np.flip({x}) | np.concatenate(({x}, {y})) | np.append({x}, {e})
-np.linspace(0, {e}, {n}) | np.arange(0, {n}, 0.3) | np.arange({n}, -1, -2) | np.tile({x}, {n})
-np.repeat({x}, 2) | np.gradient({x}) | np.isclose({x}, {y}) | np.where({x} > {e}, {x}, 0)
-np.where({x} > 0, {x}, {y}) | np.where({x} < {e})[0] | np.nonzero({x})[0] | {x}.astype(int)
-{x}.astype(np.float32) | np.delete({x}, {n}) | np.insert({x}, {n}, {e}) | np.hstack([{x}, {y}])
-np.interp({x}, TAB[::-1], TAB) | np.searchsorted(TAB[::-1], {x}) | np.abs({x}) | np.diff({x})
-np.polyval(TAB, {x}) | {x}.clip(min={e}) | np.vstack(({x}, {x}))[0] | np.outer({x}, {y})[0]
-""")
-_NUMBERS = _split("""
-np.dot({x}, {x}) | np.dot({x}, {y}) | {x} @ {y} | np.percentile({x}, {n} * 20) | np.ptp({x})
-np.quantile({x}, 0.25) | np.median({x}) | np.nanmean({x}) | np.nansum({x}) | np.nanstd({x})
-np.nanmax({x}) | np.nanmin({x}) | np.nanmedian({x}) | np.trapezoid({x}) | np.trapezoid({x}, dx=0.5)
-np.clip({e}, 0, 1) | np.round({e}, 1) | np.isclose({e}, {x}[0]) | np.allclose({x}, {y})
-np.digitize({e}, TAB[::-1]) | np.polyval(TAB, {e}) | len(np.unique({x})) | np.mean({x})
-np.std({x}) | np.var({x}, ddof=1) | np.mean({x} > {e}) | np.sum({x} > 0) | np.argmax({x})
-np.prod({x}) | np.any({x} > {e}) | np.count_nonzero({x}) | np.max({x})
-""")
 _IDIOMS = [
+    """
+{n} = "none"
+for {y} in {x}:
+    {n} = "up" if {y} > {t} else "down" if {y} < 0 else {n}
+    if {n} == "up":
+        {a} += {y}
+    elif {n} in ("none", "flat"):
+        {b} += 1
+{b} += {x}.dtype == np.float64 or {x}.dtype.kind == "i"
+""",
     """
 {a} = {b} = 0
 for {y} in {x}:

@@ -190,6 +190,14 @@ def arguments(args: tuple, kwargs: dict) -> Hashable | None:
     return None if None in found else (*found, *kwargs)
 
 
+def _content(x: np.ndarray) -> bytes:
+    if x.nbytes <= 1 << 12:
+        return x.tobytes()
+    import hashlib
+
+    return hashlib.blake2b(np.ascontiguousarray(x).reshape(-1).view(np.uint8).data).digest()
+
+
 def _argument(x: Any) -> Hashable | None:
     if type(x) in (int, float, bool, str, complex, bytes, type(None), type(np.sum)):
         return type(x), exact(x)
@@ -202,6 +210,6 @@ def _argument(x: Any) -> Hashable | None:
         return type(x), x
     if isinstance(x, np.generic):
         return None if x.dtype.hasobject else (type(x), exact(x))
-    if type(x) is np.ndarray and x.nbytes <= 1 << 16 and not x.dtype.hasobject:
-        return x.shape, x.strides, x.dtype.str, x.tobytes()
+    if type(x) is np.ndarray and not x.dtype.hasobject and x.nbytes <= LIMITS.keyed:
+        return x.shape, x.strides, x.dtype.str, _content(x)
     return None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .of_lists import sort, sort_back
+
 COMPENSATES = sum([1e16, 1.0, -1e16]) == 1.0
 """Whether ``sum`` makes up for what adding floats loses."""
 OF_INTEGERS = sum([1e16, 1, -1e16]) == 1.0
@@ -128,28 +130,27 @@ def listed(values: Any) -> Any:
 
 
 def in_order(values: Any, key: Any = None, reverse: Any = False) -> Any:
-    """``sorted(values)``, by insertion: equal values stay in their order. NaN raises.
-
-    Where NaN is, the order depends on how Python sorts.
-    """
+    """``sorted(values)``. NaN raises: the order depends then on how Python sorts."""
     if key is not None:
         return in_order_by(values, key, reverse)
-    found = []
-    for x in values:
-        if x != x:
-            raise ValueError
-        found.append(x)
-        k = len(found) - 1
-        if reverse:
-            while k > 0 and found[k - 1] < x:
-                found[k] = found[k - 1]
-                k -= 1
-        else:
-            while k > 0 and found[k - 1] > x:
-                found[k] = found[k - 1]
-                k -= 1
-        found[k] = x
+    found = listed(values)
+    if reverse:
+        sort_back(found)
+    else:
+        sort(found)
     return found
+
+
+def sort_in_place(values: Any, key: Any = None, reverse: Any = False) -> None:
+    """``values.sort(key=key, reverse=reverse)``."""
+    if key is not None:
+        found = in_order_by(values, key, reverse)
+        for k in range(len(values)):
+            values[k] = found[k]
+    elif reverse:
+        sort_back(values)
+    else:
+        sort(values)
 
 
 def in_order_by(values: Any, key: Any, reverse: Any) -> Any:

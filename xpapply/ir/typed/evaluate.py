@@ -285,6 +285,7 @@ _OPS: dict[str, Callable[..., Any]] = {
     "list length": lambda run, x, made: np.int64(len(made)),
     "list item": lambda run, x, made, at: made[int(at)],
     "set list item": _set_list_item,
+    "pop first": lambda run, x, made: made.pop(0),
     "pop": lambda run, x, made: made.pop(),
     "clear": _clear,
     "copy list": _copy,

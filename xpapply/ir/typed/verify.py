@@ -18,7 +18,7 @@ OPS: dict[str, int | None] = {
     "set element": None, "row": 2, "view": 4, "new axis": 1, "new": None, "fill": 2, "copy": 2,
     "as type": 1, "map": None, "reduce": None, "expected": 0, "put": 2, "put array": 1,
     "put list": 1, "new list": 0, "append": 2, "repeat": 2, "list length": 1, "list item": 2,
-    "set list item": 3, "pop": 1, "clear": 1, "copy list": 2,
+    "set list item": 3, "pop": 1, "pop first": 1, "clear": 1, "copy list": 2,
     "jump": 0, "branch": 1, "return": 0, "leave": 0,
 }  # fmt: skip
 """Every instruction, and how many operands it has; None: as many as there are."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -77,7 +77,8 @@ def compiled(
                 known.traced[SOURCE, key] = Budget(cost, LIMITS.typed_waits)
                 return None
         found = typed_loop.made(what.f, what.arguments, slice0, begun)
-        if found.writes and type(what) is not Along:
+        shared = any(map(_has_array, (*what.arguments.args, *what.arguments.kwargs.values())))
+        if found.writes and (shared or type(what) is not Along):
             raise TraceError("it writes to its slices")
     except TraceError as error:
         known.traced[SOURCE, key] = Refused(str(error), error.unchanged or running.always)
@@ -96,6 +97,11 @@ def compiled(
         return None
     running.remember(known, key, found)
     return found
+
+
+def _has_array(x: Any) -> bool:
+    """Whether an argument has arrays, which may be parts of the array that is written to."""
+    return isinstance(x, np.ndarray) or (type(x) in (tuple, list) and any(map(_has_array, x)))
 
 
 def why_not(what: Applied, known: FunctionCache, key: Hashable) -> str:

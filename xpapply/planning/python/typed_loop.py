@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,9 @@ class TypedLoop:
         why = backend.why_not()
         if why:
             raise TraceError(why)
+        # arguments are told apart by their content, which may change later
+        args, kwargs = _copied(arguments.args), _copied(arguments.kwargs)
+        arguments = replace(arguments, args=args, kwargs=kwargs)
         self._arguments, self.seconds = arguments, seconds
         self.results = _results(arguments, first)
         self._guards = Guards()
@@ -310,6 +314,15 @@ class TypedLoop:
     def why_given_up(self, rows: Rows, f: Any) -> str:
         """It is not."""
         return ""
+
+
+def _copied(x: Any) -> Any:
+    """Arguments, with arrays of their own."""
+    if type(x) is np.ndarray:
+        return np.array(x)
+    if type(x) is dict:
+        return {name: _copied(y) for name, y in x.items()}
+    return type(x)(map(_copied, x)) if type(x) in (tuple, list) else x
 
 
 def _is_apart(x: np.ndarray, others: Sequence[np.ndarray]) -> bool:

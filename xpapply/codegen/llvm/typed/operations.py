@@ -318,6 +318,8 @@ def _set_field(w: FunctionWriter, made: str, far: int, value: str) -> None:
 
 def _as_word(w: FunctionWriter, value: str, dtype: str) -> str:
     """A number as 64 bits."""
+    if dtype == "list":
+        return w.emit(f"ptrtoint ptr {value} to i64")
     kind = machine(dtype)
     if kind == "double":
         return w.emit(f"bitcast double {value} to i64")
@@ -327,6 +329,8 @@ def _as_word(w: FunctionWriter, value: str, dtype: str) -> str:
 
 
 def _of_word(w: FunctionWriter, word: str, dtype: str) -> str:
+    if dtype == "list":
+        return w.emit(f"inttoptr i64 {word} to ptr")
     kind = machine(dtype)
     if kind == "double":
         return w.emit(f"bitcast i64 {word} to double")
@@ -367,7 +371,8 @@ def _append(w: FunctionWriter, x: Instruction) -> None:
     grow, on = w.label(), w.label()
     w.line(f"br i1 {full}, label %{grow}, label %{on}, !prof !0")
     w.begin(grow)
-    wide = w.emit(f"shl i64 {room}, 1")
+    twice = w.emit(f"shl i64 {room}, 1")
+    wide = w.emit(f"add i64 {twice}, {_ROOM}")  # room may be none, of what was taken out first
     bytes_ = w.emit(f"shl i64 {wide}, 3")
     data, old = w.allocated(bytes_, x.what), _field(w, at, DATA, "ptr")
 
@@ -437,6 +442,18 @@ def _pop(w: FunctionWriter, x: Instruction) -> None:
     w.set(x, _of_word(w, word, str(x.result.type)))
 
 
+def _pop_first(w: FunctionWriter, x: Instruction) -> None:
+    """The first element: what is left begins further on."""
+    made = w._values[x.args[0]]  # type: ignore[index]
+    assert x.result is not None
+    data = _field(w, made, DATA, "ptr")
+    word = w.emit(f"load i64, ptr {data}, align 8")
+    _set_field(w, made, DATA, f"ptr {w.emit(f'getelementptr i64, ptr {data}, i64 1')}")
+    for at in (LENGTH, ROOM):
+        _set_field(w, made, at, f"i64 {w.emit(f'sub i64 {_field(w, made, at)}, 1')}")
+    w.set(x, _of_word(w, word, str(x.result.type)))
+
+
 def _clear(w: FunctionWriter, x: Instruction) -> None:
     _set_field(w, w._values[x.args[0]], LENGTH, "i64 0")  # type: ignore[index]
 
@@ -481,5 +498,6 @@ OPERATIONS: dict[str, Callable[[FunctionWriter, Instruction], None]] = {
     "put array": _put_array, "new list": _new_list, "append": _append, "repeat": _repeat,
     "list length": _list_length, "list item": _list_item, "set list item": _set_list_item,
     "map": map_, "as type": as_type, "reduce": reduce_, "new axis": new_axis,
-    "pop": _pop, "clear": _clear, "put list": _put_list, "copy list": _copy_list,
+    "pop": _pop, "pop first": _pop_first, "clear": _clear,
+    "put list": _put_list, "copy list": _copy_list,
 }  # fmt: skip

@@ -9,63 +9,30 @@ import numpy as np
 
 from ....ir.typed import Array, Literal
 from ....ir.typed.function import Value
-from . import lists, numbers
-from .places import ONE, ZERO, as_index, described, length, within
+from . import held, lists, numbers
+from .places import ZERO, bounds, described, is_none, length, within
 from .values import (
     EITHER,
     NO_AXES,
     NUMPY,
     PYTHON,
     Abstract,
+    Along,
     Arr,
+    Held,
     Inlined,
     Known,
     Leaves,
     Lst,
     Method,
     Num,
+    Once,
+    Rows,
     Span,
     Tup,
     Writes,
     integer,
 )
-
-
-def _is_none(x: Abstract) -> bool:
-    return isinstance(x, Known) and x.value is None
-
-
-def _bounds(t: Writes, s: Span, n: Value) -> tuple[Value, Value, Value]:
-    """Where a slice starts, its step, and how many elements it has."""
-    step: Value = ONE if _is_none(s.step) else as_index(t, s.step)
-    if not isinstance(step, Literal):
-        raise t.refuse("a slice whose step is computed")
-    if step.value == 0:
-        raise t.refuse("a slice with step 0")
-    up = step.value > 0
-    low: Value = ZERO if up else Literal(-1, "int64")
-    high: Value = n if up else t.op("sub", "int64", n, ONE)
-
-    def clipped(x: Abstract, default: Value) -> Value:
-        if _is_none(x):
-            return default
-        i = as_index(t, x)
-        if isinstance(i, Literal) and i.value >= 0:
-            return t.op("select", "int64", t.op("gt", "bool", i, high), high, i)
-        back = t.op("add", "int64", i, n)
-        i = t.op("select", "int64", t.op("lt", "bool", i, ZERO), back, i)
-        i = t.op("select", "int64", t.op("lt", "bool", i, low), low, i)
-        return t.op("select", "int64", t.op("gt", "bool", i, high), high, i)
-
-    start = clipped(s.start, low if up else high)
-    stop = clipped(s.stop, high if up else low)
-    size = Literal(abs(step.value), "int64")
-    far = t.op("sub", "int64", stop, start) if up else t.op("sub", "int64", start, stop)
-    count = far
-    if size.value > 1:
-        more = t.op("add", "int64", far, Literal(size.value - 1, "int64"))
-        count = t.op("div", "int64", more, size)
-    return start, step, t.op("select", "int64", t.op("gt", "bool", far, ZERO), count, ZERO)
 
 
 def item(t: Writes, x: Abstract, index: Abstract) -> Abstract:
@@ -81,8 +48,12 @@ def item(t: Writes, x: Abstract, index: Abstract) -> Abstract:
             return Tup(x.items[slice(*parts)])
         items = lists.as_list(t, x)
         return item(t, items, index)
-    if isinstance(x, Lst):
+    if isinstance(x, (Lst, Rows)):
         return lists.item(t, x, index)
+    if isinstance(x, Held):
+        return held.item(t, x, index)
+    if isinstance(x, Known) and type(x.value) is dict:
+        return held.known_item(t, x.value, index, None)
     if not isinstance(x, Arr):
         raise t.refuse(f"an element of {described(x)}")
     if isinstance(index, Arr) and index.type.ndim == x.type.ndim == 1:
@@ -91,7 +62,7 @@ def item(t: Writes, x: Abstract, index: Abstract) -> Abstract:
         which = of_numpy.chosen if index.type.dtype == "bool" else of_numpy.taken
         return Inlined(which, [x, index], {})
     indices = list(index.items) if isinstance(index, Tup) else [index]
-    if len([i for i in indices if not _is_none(i)]) > x.type.ndim:
+    if len([i for i in indices if not is_none(i)]) > x.type.ndim:
         raise t.refuse(f"{len(indices)} indices of {described(x)}")
     if len(indices) == x.type.ndim and all(isinstance(i, Num) for i in indices):
         at = [within(t, i, length(t, x, k)) for k, i in enumerate(indices)]
@@ -103,12 +74,12 @@ def item(t: Writes, x: Abstract, index: Abstract) -> Abstract:
             at_ = within(t, i, length(t, x, axis))
             x = Arr(kind, x.own, t.op("row", kind, x.value, at_, what=axis))
         elif isinstance(i, Span):
-            if not all(map(_is_none, i)):
-                start, step, count = _bounds(t, i, length(t, x, axis))
+            if not all(map(is_none, i)):
+                start, step, count = bounds(t, i, length(t, x, axis))
                 value = t.op("view", x.type, x.value, start, step, count, what=axis)
                 x = Arr(x.type, x.own, value)
             axis += 1
-        elif _is_none(i) and x.type.ndim == 1:
+        elif is_none(i) and x.type.ndim == 1:
             kind = Array(x.type.dtype, 2)
             x = Arr(kind, x.own, t.op("new axis", kind, x.value, what=axis))
             axis += 1
@@ -118,7 +89,7 @@ def item(t: Writes, x: Abstract, index: Abstract) -> Abstract:
 
 
 def _literal(t: Writes, x: Abstract) -> Any:
-    if _is_none(x):
+    if is_none(x):
         return None
     if isinstance(x, Num) and isinstance(x.value, Literal):
         return x.value.value
@@ -127,7 +98,9 @@ def _literal(t: Writes, x: Abstract) -> Any:
 
 def set_item(t: Writes, x: Abstract, index: Abstract, value: Abstract) -> Inlined | None:
     """``x[index] = value``."""
-    if isinstance(x, Lst):
+    if isinstance(x, Held):
+        return held.set_item(t, x, index, value)
+    if isinstance(x, (Lst, Rows)):
         lists.set_item(t, x, index, value)
         return None
     if not isinstance(x, Arr):
@@ -195,6 +168,14 @@ def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
             return Known(np.dtype(x.type.dtype))
         if name == "T" and x.type.ndim == 1:
             return x
+        if name == "flat" and x.type.ndim == 1:
+            return Once(Along(x, integer(0)))
+    if isinstance(x, Num) and x.kind in (NUMPY, NO_AXES):
+        found_ = {"ndim": integer(0), "size": integer(1), "shape": Tup(())}.get(name)
+        if name == "dtype":
+            return Known(np.dtype(x.dtype))
+        if found_ is not None:
+            return found_
     if not all(hasattr(c, name) for c in classes(x)):
         raise Leaves(f"{described(x)} has no attribute {name}", AttributeError)
     if isinstance(x, Num) and name == "real":
@@ -204,6 +185,8 @@ def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
 
 def classes(x: Abstract) -> tuple[type, ...]:
     """The classes that a value may have."""
+    if isinstance(x, Held):
+        return (held.CLASSES[x.what],)
     found = _CLASSES[x.kind](x.dtype) if isinstance(x, Num) else _HOLDERS[type(x)]
     return found  # type: ignore[no-any-return]
 
@@ -222,14 +205,20 @@ _CLASSES: dict[str, Any] = {
     NO_AXES: lambda _: (np.ndarray,),
     EITHER: lambda dtype: (_PYTHONS[numbers.kind_of(dtype)], np.dtype(dtype).type),
 }
-_HOLDERS: dict[type, tuple[type, ...]] = {Arr: (np.ndarray,), Lst: (list,), Tup: (tuple, list)}
+_HOLDERS: dict[type, tuple[type, ...]] = {
+    Arr: (np.ndarray,), Lst: (list,), Rows: (list,), Tup: (tuple, list)
+}  # fmt: skip
 
 
 def method(
     t: Writes, x: Abstract, name: str, args: list[Abstract], kwargs: dict[str, Abstract]
 ) -> Abstract:
     """``x.name(...)``."""
-    if isinstance(x, Lst):
+    if isinstance(x, Known) and name == "get" and len(args) == 2 and not kwargs:
+        return held.known_item(t, x.value, *args)
+    if isinstance(x, Held):
+        return held.method(t, x, name, args, kwargs)
+    if isinstance(x, (Lst, Rows)):
         return lists.method(t, x, name, args, kwargs)
     if isinstance(x, Num) and not args and not kwargs:
         if name == "item":
@@ -239,6 +228,10 @@ def method(
     if isinstance(x, Arr):
         if name == "copy" and not args and not kwargs:
             return copied(t, x)
+        if name == "fill" and len(args) == 1 and isinstance(args[0], Num) and not kwargs:
+            t.writes(x)
+            t.do("fill", x.value, numbers.stored(t, args[0], x.type.dtype))
+            return Known(None)
     raise t.refuse(f"the method {name} of {described(x)}")
 
 

@@ -33,6 +33,7 @@ _COMPARE = {
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
     ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
 }  # fmt: skip
+_Comprehension = ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.SetComp
 _UNARY = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~"}
 
 
@@ -45,6 +46,7 @@ class _Reader(Statements):
         self.shared: set[str] = set()
         self._renamed: list[dict[str, str]] = []
         self._locals = _assigned(tree)
+        self._growing = _growing(tree)
         self._walrus = any(isinstance(n, (ast.NamedExpr, ast.Nonlocal)) for n in ast.walk(tree))
         if isinstance(tree, ast.Lambda):
             self._end("return", tree.body.lineno, self.expression(tree.body))
@@ -205,6 +207,29 @@ class _Reader(Statements):
     def _Tuple(self, e: ast.Tuple) -> Operand:
         return self._step("tuple", e.lineno, tuple(map(self.expression, e.elts)))
 
+    def _Dict(self, e: ast.Dict) -> Operand:
+        if any(k is None for k in e.keys):
+            raise self._refuse("a dict with **", e)
+        pairs = [
+            (self.expression(k), self.expression(v))
+            for k, v in zip(e.keys, e.values, strict=True)
+            if k
+        ]
+        made = self._step("dict", e.lineno)
+        for k, v in pairs:
+            self._do("set item", e.lineno, made, k, v)
+        return made
+
+    def _Set(self, e: ast.Set) -> Operand:
+        items = [self.expression(x) for x in e.elts]
+        made = self._step("set", e.lineno)
+        for x in items:
+            self._add(made, x, e.lineno)
+        return made
+
+    def _add(self, made: Operand, x: Operand, line: int) -> None:
+        self._step("call", line, ((), ()), self._step("attribute", line, "add", made), x)
+
     def _List(self, e: ast.List) -> Operand:
         return self._step("list", e.lineno, tuple(map(self.expression, e.elts)))
 
@@ -238,6 +263,12 @@ class _Reader(Statements):
         values = (*args, *(k.value for k in e.keywords))
         given = [self._argument(e.func, a, "key" in names) for a in values]
         return self._step("call", e.lineno, (names, spread), called, *given)
+
+    def _DictComp(self, e: ast.DictComp) -> Operand:
+        return self._comprehension(e)
+
+    def _SetComp(self, e: ast.SetComp) -> Operand:
+        return self._comprehension(e)
 
     def _ListComp(self, e: ast.ListComp) -> Operand:
         return self._comprehension(e)
@@ -274,13 +305,26 @@ class _Reader(Statements):
                 return self._step("iterator", e.lineno, self._comprehension(e))
         return self.expression(e)
 
-    def _comprehension(self, e: ast.ListComp | ast.GeneratorExp) -> Operand:
+    def _comprehension(self, e: _Comprehension) -> Operand:
         """A list that grows in loops. (A generator is one: nothing else happens meanwhile.)"""
-        made = self._step("list", e.lineno, ())
-        self._through(e, lambda: self._do("append", e.lineno, made, self.expression(e.elt)))
+        if isinstance(e, (ast.DictComp, ast.SetComp)):
+            made = self._step("dict" if isinstance(e, ast.DictComp) else "set", e.lineno)
+        else:
+            made = self._step("list", e.lineno, ())
+        self._through(e, lambda: self._put(e, made))
         return made
 
-    def _through(self, e: ast.ListComp | ast.GeneratorExp, each: Callable[[], None]) -> None:
+    def _put(self, e: _Comprehension, made: Operand) -> None:
+        """What a comprehension does each time."""
+        if isinstance(e, ast.DictComp):
+            key = self.expression(e.key)
+            self._do("set item", e.lineno, made, key, self.expression(e.value))
+        elif isinstance(e, ast.SetComp):
+            self._add(made, self.expression(e.elt), e.lineno)
+        else:
+            self._do("append", e.lineno, made, self.expression(e.elt))
+
+    def _through(self, e: _Comprehension, each: Callable[[], None]) -> None:
         """The loops of a comprehension."""
         afters = []
         for g in e.generators:
@@ -307,7 +351,7 @@ class _Reader(Statements):
             self._renamed.pop()
 
 
-_AT_ONCE = frozenset("sum any all min max sorted list tuple".split())
+_AT_ONCE = frozenset("sum any all min max sorted list tuple set Counter deque".split())
 
 
 def _is_calm(e: ast.GeneratorExp) -> bool:
@@ -320,8 +364,7 @@ def _is_calm(e: ast.GeneratorExp) -> bool:
 
 
 _EXPRESSIONS = {
-    "Dict": "a dict", "Set": "a set", "Yield": "a generator",
-    "DictComp": "a dict", "SetComp": "a set", "JoinedStr": "a formatted text", "Await": "await",
+    "Yield": "a generator", "JoinedStr": "a formatted text", "Await": "await",
     "YieldFrom": "a generator", "Starred": "a starred value",
 }  # fmt: skip
 
@@ -354,6 +397,24 @@ def _assigned(tree: ast.FunctionDef | ast.Lambda) -> frozenset[str]:
                 found |= {x.asname or x.name.partition(".")[0] for x in n.names}
             stack += ast.iter_child_nodes(n)
     return frozenset(found - others)
+
+
+def _growing(tree: ast.AST) -> frozenset[str]:
+    """Names of lists that something may be put into: so a list of tuples is not one tuple."""
+    found = set()
+    for n in ast.walk(tree):
+        if isinstance(n, ast.Call):
+            if isinstance(n.func, ast.Attribute) and isinstance(n.func.value, ast.Name):
+                found.add(n.func.value.id)
+            if _name_of(n.func).startswith(("heap", "insort")):
+                found |= {a.id for a in n.args[:1] if isinstance(a, ast.Name)}
+        elif isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name):
+            found.add(n.target.id)
+    return frozenset(found)
+
+
+def _name_of(f: ast.expr) -> str:
+    return f.attr if isinstance(f, ast.Attribute) else f.id if isinstance(f, ast.Name) else ""
 
 
 __all__ = ["Const", "Flow", "Step", "flow_of"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ....ir.typed import Array, Literal
 from ....ir.typed.function import Value
+from . import held, lists
 from .arrays import item
 from .places import ONE, ZERO, described, length
 from .values import (
@@ -14,13 +15,16 @@ from .values import (
     Along,
     Arr,
     Counted,
+    Held,
     Leaves,
     Lst,
     Num,
     Once,
     Range,
+    Rows,
     Through,
     Tup,
+    Watched,
     Writes,
     Zipped,
     integer,
@@ -33,7 +37,7 @@ def unpacked(t: Writes, x: Abstract, count: int) -> Tup:
         if len(x.items) != count:
             raise Leaves("a tuple of another length is unpacked", ValueError)
         return x
-    if isinstance(x, (Arr, Lst)):
+    if isinstance(x, (Arr, Lst, Rows)):
         n = length(t, x)
         unlike = t.op("ne", "bool", n, Literal(count, "int64"))
         t.mark(unlike, "it unpacks another number of values", ValueError)
@@ -52,11 +56,13 @@ def has_parts(t: Writes, x: Abstract, count: int) -> Num:
 
 def iterator(t: Writes, x: Abstract) -> Abstract:
     """``iter(x)``."""
-    if isinstance(x, (Arr, Lst)):
+    if isinstance(x, Held):
+        return held.iterator(t, x)
+    if isinstance(x, (Arr, Lst, Rows)):
         return Along(x, integer(0))
     if isinstance(x, Tup):
         return Through(x, 0)
-    if isinstance(x, (Range, Counted, Zipped, Along, Through)):
+    if isinstance(x, (Range, Counted, Zipped, Along, Through, Watched)):
         return x
     if isinstance(x, Once):
         return x.inner
@@ -74,6 +80,15 @@ def is_fixed(it: Abstract) -> bool:
 
 def has_more(t: Writes, it: Abstract) -> Value:
     """Whether an iterator has a further element."""
+    if isinstance(it, Watched):
+        now = t.op("list item", "int64", it.state.value, ZERO)
+        t.mark(t.op("ne", "bool", now, it.seen.value), "it changes while it is gone through")
+        return has_more(t, it.inner)
+    if isinstance(it, Along) and isinstance(it.over, (Lst, Rows)) and not lists.is_typed(it.over):
+        return Literal(False, "bool")
+    if isinstance(it, Along) and it.down:
+        inside = t.op("lt", "bool", it.at.value, length(t, it.over))
+        return t.op("and", "bool", t.op("ge", "bool", it.at.value, ZERO), inside)
     if isinstance(it, Along):
         return t.op("lt", "bool", it.at.value, length(t, it.over))
     if isinstance(it, Through):
@@ -108,16 +123,16 @@ def advanced(t: Writes, name: str) -> Abstract:
 
 
 def _next(t: Writes, it: Abstract) -> tuple[Abstract, Abstract]:
+    if isinstance(it, Watched):
+        value, inner = _next(t, it.inner)
+        return value, it._replace(inner=inner)
     if isinstance(it, Along):
         at = it.at.value
-        further = it._replace(at=Num("int64", PYTHON, t.op("add", "int64", at, ONE)))
+        step: Value = Literal(-1, "int64") if it.down else ONE
+        further = it._replace(at=Num("int64", PYTHON, t.op("add", "int64", at, step)))
         over = it.over
-        if isinstance(over, Lst):
-            if not over.dtype:
-                return integer(0), further  # which is never reached
-            return Num(
-                over.dtype, over.kind, t.op("list item", over.dtype, over.value, at)
-            ), further
+        if isinstance(over, (Lst, Rows)):
+            return lists.element(t, over, at), further
         if over.type.ndim == 1:
             return Num(
                 over.type.dtype, NUMPY, t.op("element", over.type.dtype, over.value, at)

@@ -1,120 +1,230 @@
-"""Lists: what they are made of, and what is done to them."""
+"""Lists: what they are made of, and what is done to them.
+
+A list of numbers, of tuples of them (`Rows`: a list for each place of the tuples) or of lists of
+numbers. What takes more than an instruction is written in Python, in `xpapply.library.of_lists`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from ....ir.typed import Literal
 from ....ir.typed.function import Value
+from ....library import of_lists, of_python
 from . import numbers
-from .places import ZERO, as_index, described, length, within
+from .places import ZERO, as_index, bounds, described, length, within
 from .values import (
     EITHER,
     NO_AXES,
     PYTHON,
     Abstract,
-    Along,
-    Arr,
-    Counted,
+    Inlined,
+    Inner,
     Known,
     Leaves,
     Lst,
-    Method,
     Num,
+    Rows,
     Span,
     Tup,
     Writes,
-    Zipped,
+    changed,
 )
 
+_LONG = "its lists grow long"
 
-def item(t: Writes, x: Lst, index: Abstract) -> Abstract:
+
+def element(t: Writes, x: Lst | Rows, at: Value) -> Abstract:
+    """The element at a place that is there."""
+    if isinstance(x, Rows):
+        return Tup(tuple(element(t, c, at) for c in x.columns))
+    if isinstance(x.dtype, Inner):
+        return Lst(*x.dtype, t.op("list item", "list", x.value, at))
+    return Num(x.dtype, x.kind, t.op("list item", x.dtype, x.value, at))
+
+
+def is_typed(x: Lst | Rows) -> bool:
+    """Whether it is known what its elements are: else there are none."""
+    return isinstance(x, Rows) or bool(x.dtype)
+
+
+def item(t: Writes, x: Lst | Rows, index: Abstract) -> Abstract:
     """``x[index]``."""
     if isinstance(index, Span):
-        raise t.refuse("a part of a list")
-    if not x.dtype:
+        start, step, count = bounds(t, index, length(t, x))
+        parts = [Num("int64", PYTHON, n) for n in (start, step, count)]
+        return Inlined(of_lists.part, [x, *parts], {})
+    if not is_typed(x):
         raise Leaves("an element of an empty list", IndexError)
-    i = within(t, index, length(t, x))
-    return Num(x.dtype, x.kind, t.op("list item", x.dtype, x.value, i))
+    return element(t, x, within(t, index, length(t, x)))
 
 
-def set_item(t: Writes, x: Lst, index: Abstract, value: Abstract) -> None:
+def set_item(t: Writes, x: Lst | Rows, index: Abstract, value: Abstract) -> None:
     """``x[index] = value``."""
-    if not isinstance(value, Num):
-        raise t.refuse(f"{described(value)} is put into a list")
-    i = within(t, index, length(t, x))
-    x = of_kind(t, x, value)
-    t.do("set list item", x.value, i, value.value)
+    if isinstance(index, Span):
+        raise t.refuse("it writes a part of a list")
+    if not is_typed(x):
+        raise Leaves("an element of an empty list", IndexError)
+    at = within(t, index, length(t, x))
+    for column, one in _columns(t, x, value):
+        t.do("set list item", column.value, at, one.value)
+
+
+def _columns(t: Writes, x: Lst | Rows, value: Abstract) -> list[tuple[Lst, Any]]:
+    """The lists that parts of a value are put into, known to hold such."""
+    if isinstance(x, Lst):
+        return [(of_kind(t, x, value), value)]
+    if not isinstance(value, Tup) or len(value.items) != len(x.columns):
+        raise t.refuse(f"{described(value)} is put into a list of tuples")
+    pairs = zip(x.columns, value.items, strict=True)
+    return [(of_kind(t, column, one), one) for column, one in pairs]
 
 
 def method(
-    t: Writes, x: Lst, name: str, args: list[Abstract], kwargs: dict[str, Abstract]
+    t: Writes, x: Lst | Rows, name: str, args: list[Abstract], kwargs: dict[str, Abstract]
 ) -> Abstract:
     """``x.name(...)``."""
-    if not kwargs:
-        if name == "append" and len(args) == 1:
-            append(t, x, args[0])
-            return Known(None)
-        if name == "pop" and not args:
-            if not x.dtype:
-                raise Leaves("an empty list is popped", IndexError)
-            n = length(t, x)
-            t.mark(t.op("le", "bool", n, ZERO), "an empty list is popped", IndexError)
-            return Num(x.dtype, x.kind, t.op("pop", x.dtype, x.value))
-        if name == "clear" and not args:
-            t.do("clear", x.value)
-            return Known(None)
-    raise t.refuse(f"the method {name} of a list")
+    if name == "sort" and not args:
+        return Inlined(of_python.sort_in_place, [x], kwargs)
+    if kwargs:
+        raise t.refuse(f"the method {name} of a list")
+    if name == "append" and len(args) == 1:
+        append(t, x, args[0])
+        return Known(None)
+    if name == "pop" and not args:
+        return popped(t, x, "pop")
+    if name == "clear" and not args:
+        for column in x.columns if isinstance(x, Rows) else (x,):
+            t.do("clear", column.value)
+        return Known(None)
+    found = _WRITTEN.get(name)
+    if found is None or len(args) != found[1]:
+        raise t.refuse(f"the method {name} of a list")
+    if not is_typed(x) and name in ("pop", "index", "remove"):
+        raise Leaves("an empty list has no such element", ValueError)
+    return Inlined(found[0], [x, *args], {})
 
 
-def new_list(t: Writes, items: tuple[Abstract, ...]) -> Abstract:
-    """A list; one of several types is a tuple, which nothing is put into."""
-    if items and (not all(isinstance(x, Num) for x in items) or len({x.dtype for x in items}) > 1):
-        return Tup(items)
-    made = Lst(
-        "", "", t.site(), t.op("new list", "list", what=t.mark_number("its lists grow long"))
+_WRITTEN: dict[str, tuple[Any, int]] = {
+    "pop": (of_lists.popped, 1), "insert": (of_lists.insert, 2), "extend": (of_lists.extend, 1),
+    "remove": (of_lists.remove, 1), "index": (of_lists.index, 1), "count": (of_lists.count, 1),
+    "reverse": (of_lists.reverse, 0), "copy": (of_lists.copied, 0),
+}  # fmt: skip
+
+
+def popped(t: Writes, x: Lst | Rows, op: str) -> Abstract:
+    """The last element, or by ``pop first`` the first one, which is taken out."""
+    if not is_typed(x):
+        raise Leaves("an empty list is popped", IndexError)
+    t.mark(t.op("le", "bool", length(t, x), ZERO), "an empty list is popped", IndexError)
+    if isinstance(x, Rows):
+        return Tup(tuple(Num(c.dtype, c.kind, t.op(op, c.dtype, c.value)) for c in x.columns))
+    if isinstance(x.dtype, Inner):
+        return Lst(*x.dtype, t.op(op, "list", x.value))
+    return Num(x.dtype, x.kind, t.op(op, x.dtype, x.value))
+
+
+def new_list(t: Writes, items: tuple[Abstract, ...], *, grows: bool = False, part: int = 0) -> Any:
+    """A list; one of several types is a tuple, which nothing is put into.
+
+    `grows`: whether something may be put into it, also if it is of tuples or lists; `part`: which
+    one it is of several that are made here.
+    """
+    if items and not (grows and all(isinstance(x, (Num, Tup, Lst)) for x in items)):
+        if not all(isinstance(x, Num) for x in items) or len({x.dtype for x in items}) > 1:
+            return Tup(items)
+    made: Lst | Rows = Lst(
+        "", "", t.site(part), t.op("new list", "list", what=t.mark_number(_LONG))
     )
     for x in items:
         made = append(t, made, x)
     return made
 
 
-def append(t: Writes, x: Abstract, value: Abstract) -> Lst:
-    """Put a number at the end of a list."""
-    if not isinstance(x, Lst):
+def append(t: Writes, x: Abstract, value: Abstract) -> Lst | Rows:
+    """Put something at the end of a list."""
+    if not isinstance(x, (Lst, Rows)):
         raise t.refuse(f"{described(x)} gets a further element")
+    if isinstance(x, Lst) and not x.dtype and isinstance(value, Tup):
+        x = _as_rows(t, x, value)
+    columns = _columns(t, x, value)
+    for column, one in columns:
+        t.do("append", column.value, one.value, what=t.mark_number(_LONG))
+    found = tuple(c for c, _ in columns)
+    return Rows(found) if isinstance(x, Rows) else found[0]
+
+
+def _as_rows(t: Writes, x: Lst, value: Tup) -> Rows:
+    """An empty list that gets its first tuple: a list for each place, the first of which it is."""
+    if not value.items or not all(isinstance(y, Num) for y in value.items):
+        raise t.refuse(f"a list of {described(value)}")
+    columns = [x]
+    for k in range(1, len(value.items)):
+        more = t.op("new list", "list", what=t.mark_number(_LONG))
+        columns.append(Lst("", "", t.site(k), more))
+    found = Rows(tuple(columns))
+    _renew(t, lambda y: found if y.site == x.site and not y.dtype else y)
+    return found
+
+
+def of_kind(t: Writes, x: Lst, value: Abstract) -> Lst:
+    """A list, known to have elements of such a type."""
+    if isinstance(value, Lst):
+        return _of_lists(t, x, value)
     if not isinstance(value, Num):
         raise t.refuse(f"a list of {described(value)}")
-    x = of_kind(t, x, value)
-    t.do("append", x.value, value.value, what=t.mark_number("its lists grow long"))
-    return x
-
-
-def of_kind(t: Writes, x: Lst, value: Num) -> Lst:
-    """A list, known to have numbers of such a type."""
     if x.dtype and x.dtype != value.dtype:
         raise t.refuse("a list of numbers of several types")
     if value.kind == NO_AXES:
         raise t.refuse("an array without axes is put into a list")
-    kind = value.kind if x.kind in ("", value.kind) else EITHER
-    found = x._replace(dtype=value.dtype, kind=kind)
-
-    for at, y in t.state.items():
-        if not isinstance(y, (Num, Arr, Known)):
-            t.state[at] = _renewed(y, found, x.dtype)
-    return found
+    return _typed(t, x, value.dtype, value.kind)
 
 
-def _renewed(y: Abstract, found: Lst, before: str) -> Abstract:
-    """A value in which what may be that list has the type that it has now.
+def _typed(t: Writes, x: Lst, dtype: Any, kind: str) -> Lst:
+    """A list that gets a type, as all that may be the same one do.
 
     Lists of one site that had another type before are others.
     """
-    if isinstance(y, Lst) and y.site == found.site and y.dtype == before:
-        kind = found.kind if y.kind in ("", found.kind) else EITHER
-        return y._replace(dtype=found.dtype, kind=kind)
-    if isinstance(y, (Tup, Method, Along, Counted, Zipped, tuple)):
-        inner = [_renewed(z, found, before) if isinstance(z, tuple) else z for z in y]
-        return tuple(inner) if type(y) is tuple else type(y)(*inner)
+    new = Inner(dtype, kind, x.site)
+    _renew(t, lambda y: _retyped(y, {x.site}, {x.dtype}, new))
+    return x._replace(dtype=dtype, kind=_either(x.kind, kind))
+
+
+def _retyped(y: Any, sites: set[int], old: set[Any], new: Inner) -> Any:
+    """A list, or what is in one, that has a type from now on if it is one of those."""
+    if isinstance(y.dtype, Inner):
+        y = y._replace(dtype=_retyped(y.dtype, sites, old, new))
+    if y.site in sites and y.dtype in old:
+        return y._replace(dtype=new.dtype, kind=_either(y.kind, new.kind), site=new.site)
     return y
+
+
+def _either(a: str, b: str) -> str:
+    return a if b in ("", a) else b if not a else EITHER
+
+
+def _of_lists(t: Writes, x: Lst, value: Lst) -> Lst:
+    """A list that another one is put into: all that are in it have one type, and one site."""
+    if isinstance(value.dtype, Inner) or (x.dtype and not isinstance(x.dtype, Inner)):
+        raise t.refuse("a list of numbers and lists, or of lists of lists")
+    if not x.dtype:
+        return _typed(t, x, Inner(value.dtype, value.kind, value.site), PYTHON)
+    inner = x.dtype
+    if inner.dtype and value.dtype and inner.dtype != value.dtype:
+        raise t.refuse("a list of lists of several types")
+    kind = _either(inner.kind, value.kind)
+    new = Inner(value.dtype or inner.dtype, kind, inner.site)
+    these = {inner.site, value.site}, {inner.dtype, value.dtype}, new
+    _renew(t, lambda y: _retyped(y, *these))
+    return _retyped(x, *these)  # type: ignore[no-any-return]
+
+
+def _renew(t: Writes, renewed: Callable[[Any], Any]) -> None:
+    """Change all lists that are known now."""
+    for at, y in t.state.items():
+        if not isinstance(y, (Num, Known)):
+            t.state[at] = changed(y, renewed)
 
 
 def repeated(t: Writes, x: Abstract, count: Num) -> Abstract:
@@ -123,13 +233,19 @@ def repeated(t: Writes, x: Abstract, count: Num) -> Abstract:
         if isinstance(count.value, Literal):
             return Tup(x.items * count.value.value)
         raise t.refuse("a tuple as often as is computed")
+    if isinstance(x, Rows):
+        raise t.refuse("a list of tuples as often as is said")
     n = as_index(t, count)
-    made = t.op("repeat", "list", x.value, n, what=t.mark_number("its lists grow long"))
+    made = t.op("repeat", "list", x.value, n, what=t.mark_number(_LONG))
     return x._replace(site=t.site(), value=made)
 
 
 def contains(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
-    """``a in b``, of a few that are written in the source."""
+    """``a in b``: of a few that are written in the source, or of a list or an array."""
+    if isinstance(b, (Lst, Rows)):
+        if not is_typed(b):
+            return Num("bool", PYTHON, Literal(op != "in", "bool"))
+        return Inlined(of_lists.has if op == "in" else of_lists.has_not, [b, a], {})
     if not isinstance(a, Num) or not isinstance(b, Tup) or not b.items:
         raise t.refuse(f"{described(a)} {op} {described(b)}")
     found: Value | None = None
@@ -142,6 +258,24 @@ def contains(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
         found = one if found is None else t.op("or", "bool", found, one)
     assert found is not None
     return Num("bool", PYTHON, found if op == "in" else t.op("not", "bool", found))
+
+
+def compared(t: Writes, op: str, a: Tup, b: Tup) -> Num:
+    """A comparison of two tuples of numbers, place by place."""
+    if len(a.items) != len(b.items) or not all(isinstance(x, Num) for x in (*a.items, *b.items)):
+        raise t.refuse(f"{described(a)} {op} {described(b)}")
+    for x in (*a.items, *b.items):
+        if numbers.kind_of(x.dtype) == "f" and not isinstance(x.value, Literal):
+            t.mark(numbers.is_nan(t, x.value), "a NaN may be the one that it is compared with")
+    strict = op in ("<", ">")
+    found: Value = Literal(op in ("==", "<=", ">="), "bool")
+    for x, y in reversed(list(zip(a.items, b.items, strict=True))):
+        same = numbers.compare(t, "==", x, y).value
+        beyond: Value = Literal(op == "!=", "bool")
+        if strict or op in ("<=", ">="):
+            beyond = numbers.compare(t, op[0], x, y).value
+        found = t.op("select", "bool", same, found, beyond)
+    return Num("bool", PYTHON, found)
 
 
 def as_list(t: Writes, x: Tup) -> Lst:

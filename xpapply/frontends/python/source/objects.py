@@ -12,8 +12,8 @@ import numpy as np
 
 from ....functions.guards import MISSING
 from ....ir.typed import Literal
-from ....library import of_python
-from . import arrays, calls, lists, numbers, places, whole
+from ....library import of_lists, of_python
+from . import arrays, calls, held, lists, numbers, places, whole
 from .values import (
     EITHER,
     NO_AXES,
@@ -21,11 +21,14 @@ from .values import (
     Abstract,
     Arr,
     Function,
+    Held,
     Inlined,
     Known,
+    Leaves,
     Lst,
     Method,
     Num,
+    Rows,
     Span,
     Tup,
     Writes,
@@ -72,13 +75,17 @@ def global_value(t: Writes, f: types.FunctionType, name: str) -> Abstract:
 
 def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
     """``x.name``."""
-    if isinstance(x, (Arr, Lst, Num)):
+    if isinstance(x, (Arr, Lst, Rows, Held, Num)):
         return arrays.attribute(t, x, name)
     if not isinstance(x, Known):
         raise t.refuse(f"the attribute {name} of a {type(x).__name__.lower()}")
     holder = x.value
+    if type(holder) is dict and name in ("get", "keys", "values", "items"):
+        return Method(x, name)
     if isinstance(holder, np.ufunc) and name in ("reduce", "accumulate"):
         return Known(getattr(holder, name))
+    if isinstance(holder, np.dtype) and name in ("kind", "char", "name", "itemsize", "str", "type"):
+        return known(t, getattr(holder, name))
     if isinstance(holder, types.ModuleType):
         found = t.watch.look(holder, "attribute", name)
         if found is MISSING:
@@ -160,7 +167,11 @@ def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
         return numbers.binary(t, op, a, b)
     if isinstance(a, Tup) and isinstance(b, Tup) and op == "+":
         return Tup((*a.items, *b.items))
-    if isinstance(a, (Tup, Lst)) and isinstance(b, Num) and op == "*":
+    if isinstance(a, (Lst, Rows)) and isinstance(b, (Lst, Rows)) and op == "+":
+        return Inlined(of_lists.joined, [a, b], {})
+    if isinstance(a, Num) and isinstance(b, (Tup, Lst)) and op == "*":
+        a, b = b, a
+    if isinstance(a, (Tup, Lst, Rows)) and isinstance(b, Num) and op == "*":
         return lists.repeated(t, a, b)
     if whole.is_array(a, b):
         return whole.binary(t, op, a, b)
@@ -169,8 +180,10 @@ def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
 
 def inplace(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     """An operation that writes into its first operand, where that is an array."""
-    if isinstance(a, Lst):
-        raise t.refuse(f"{op}= of a list")
+    if isinstance(a, (Lst, Rows)) and op == "+" and not isinstance(b, Num):
+        return Inlined(of_lists.extended, [a, b], {})
+    if isinstance(a, (Lst, Rows, Held)):
+        raise t.refuse(f"{op}= of {places.described(a)}")
     if isinstance(a, Num) and a.kind == NO_AXES:
         raise t.refuse(f"{op}= of an array without axes")
     if not isinstance(a, Arr):
@@ -198,15 +211,40 @@ def compare(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     if op in ("is", "is not"):
         return _is(t, op, a, b)
     if op in ("in", "not in"):
+        if isinstance(b, Held):
+            return held.contains(t, op, a, b)
+        if isinstance(b, Known) and type(b.value) is dict:
+            return held.known_has(t, op, b.value, a)
+        if _is_text(a) and isinstance(b, Tup) and all(map(_is_text, b.items)):
+            return _answer((a.value in [x.value for x in b.items]) is (op == "in"))
         return lists.contains(t, op, a, b)
+    if isinstance(a, Tup) and isinstance(b, Tup):
+        return lists.compared(t, op, a, b)
+    if isinstance(a, (Lst, Rows)) and isinstance(b, (Lst, Rows)) and op in ("==", "!="):
+        return Inlined(of_lists.alike if op == "==" else of_lists.unlike, [a, b], {})
     if isinstance(a, Num) and isinstance(b, Num):
         return numbers.compare(t, op, a, b)
     if whole.is_array(a, b):
         return whole.binary(t, op, a, b)
     if isinstance(a, Known) and isinstance(b, Known) and op in ("==", "!="):
-        if isinstance(a.value, str) and isinstance(b.value, str):
-            return _answer((a.value == b.value) is (op == "=="))
+        kinds = {type(a.value), type(b.value)}
+        if kinds <= {str, type(None)} or _are_dtypes(a.value, b.value):
+            try:
+                return _answer(bool(a.value == b.value) is (op == "=="))
+            except TypeError:
+                raise Leaves("a dtype that there is not", TypeError) from None
     raise t.refuse(f"{places.described(a)} {op} {places.described(b)}")
+
+
+def _is_text(x: Abstract) -> bool:
+    return isinstance(x, Known) and type(x.value) is str
+
+
+def _are_dtypes(a: Any, b: Any) -> bool:
+    """Whether NumPy compares dtypes, one of which may be said by a class or a text."""
+    return any(isinstance(x, np.dtype) for x in (a, b)) and all(
+        isinstance(x, np.dtype) or type(x) in (type, str) for x in (a, b)
+    )
 
 
 def _is(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:

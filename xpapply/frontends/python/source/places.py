@@ -7,7 +7,20 @@ from types import FunctionType
 from ....ir.typed import Literal
 from ....ir.typed.function import Value
 from . import numbers
-from .values import Abstract, Arr, Known, Lst, Method, Num, Range, Tup, Writes
+from .values import (
+    Abstract,
+    Arr,
+    Held,
+    Known,
+    Lst,
+    Method,
+    Num,
+    Range,
+    Rows,
+    Span,
+    Tup,
+    Writes,
+)
 
 ZERO = Literal(0, "int64")
 ONE = Literal(1, "int64")
@@ -22,7 +35,11 @@ def described(x: Abstract) -> str:
     if isinstance(x, Known):
         value = x.value
         return "None" if value is None else f"a {type(value).__name__}"
-    return {Lst: "a list", Tup: "a tuple", Method: "a method"}.get(type(x), "an iterator")
+    if isinstance(x, Held):
+        return f"a {x.what}"
+    return {Lst: "a list", Rows: "a list of tuples", Tup: "a tuple", Method: "a method"}.get(
+        type(x), "an iterator"
+    )
 
 
 def as_index(t: Writes, x: Abstract) -> Value:
@@ -56,6 +73,10 @@ def length(t: Writes, x: Abstract, axis: int = 0) -> Value:
     """How many elements there are, along an axis."""
     if isinstance(x, Arr):
         return t.op("length", "int64", x.value, what=axis)
+    if isinstance(x, Held):
+        x = x.items
+    if isinstance(x, Rows):
+        x = x.columns[0]
     if isinstance(x, Lst):
         return t.op("list length", "int64", x.value)
     if isinstance(x, Tup):
@@ -89,6 +110,44 @@ def truth(t: Writes, x: Abstract) -> Value:
         return Literal(bool(x.items), "bool")
     if isinstance(x, Known) and (x.value is None or isinstance(x.value, (str, FunctionType))):
         return Literal(bool(x.value), "bool")
-    if isinstance(x, Lst):
-        return t.op("ne", "bool", t.op("list length", "int64", x.value), Literal(0, "int64"))
+    if isinstance(x, (Lst, Rows, Held)):
+        return t.op("ne", "bool", length(t, x), ZERO)
     raise t.refuse(f"the truth of {described(x)}")
+
+
+def is_none(x: Abstract) -> bool:
+    """Whether it is None."""
+    return isinstance(x, Known) and x.value is None
+
+
+def bounds(t: Writes, s: Span, n: Value) -> tuple[Value, Value, Value]:
+    """Where a slice starts, its step, and how many elements it has."""
+    step: Value = ONE if is_none(s.step) else as_index(t, s.step)
+    if not isinstance(step, Literal):
+        raise t.refuse("a slice whose step is computed")
+    if step.value == 0:
+        raise t.refuse("a slice with step 0")
+    up = step.value > 0
+    low: Value = ZERO if up else Literal(-1, "int64")
+    high: Value = n if up else t.op("sub", "int64", n, ONE)
+
+    def clipped(x: Abstract, default: Value) -> Value:
+        if is_none(x):
+            return default
+        i = as_index(t, x)
+        if isinstance(i, Literal) and i.value >= 0:
+            return t.op("select", "int64", t.op("gt", "bool", i, high), high, i)
+        back = t.op("add", "int64", i, n)
+        i = t.op("select", "int64", t.op("lt", "bool", i, ZERO), back, i)
+        i = t.op("select", "int64", t.op("lt", "bool", i, low), low, i)
+        return t.op("select", "int64", t.op("gt", "bool", i, high), high, i)
+
+    start = clipped(s.start, low if up else high)
+    stop = clipped(s.stop, high if up else low)
+    size = Literal(abs(step.value), "int64")
+    far = t.op("sub", "int64", stop, start) if up else t.op("sub", "int64", start, stop)
+    count = far
+    if size.value > 1:
+        more = t.op("add", "int64", far, Literal(size.value - 1, "int64"))
+        count = t.op("div", "int64", more, size)
+    return start, step, t.op("select", "int64", t.op("gt", "bool", far, ZERO), count, ZERO)

@@ -6,8 +6,8 @@ import numpy as np
 
 from ....ir.typed import Literal
 from . import numbers
-from .places import ZERO, length
-from .values import Abstract, Arr, Leaves, Lst, Num, Tup, Writes
+from .places import ZERO, described, length
+from .values import Abstract, Arr, Held, Inner, Leaves, Lst, Num, Rows, Tup, Writes
 
 
 def returned(t: Writes, value: Abstract) -> None:
@@ -40,6 +40,10 @@ def _put(t: Writes, k: int, value: Abstract) -> None:
             raise _other()
         t.do("put", ZERO, numbers.stored(t, value, dtype), what=k)
         return
+    if isinstance(value, (Rows, Held)) or (
+        isinstance(value, Lst) and isinstance(value.dtype, Inner)
+    ):
+        raise t.refuse(f"{described(value)} of tuples or lists as a result")
     if isinstance(value, Lst) and len(shape) == 1:
         if not value.dtype:
             raise _other()

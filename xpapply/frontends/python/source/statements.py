@@ -41,6 +41,7 @@ class Statements(Writer):
         self._loops: list[_Loop] = []
         self._around: list[_Around] = []
         self._exceptions: list[str] = []
+        self._growing: frozenset[str] = frozenset()
 
     def expression(self, e: ast.expr) -> Operand:
         """Where the value of an expression is."""
@@ -111,7 +112,13 @@ class Statements(Writer):
             self.expression(s.value)
 
     def _Assign(self, s: ast.Assign) -> None:
-        value = self.expression(s.value)
+        if isinstance(s.value, ast.List) and any(
+            isinstance(x, ast.Name) and x.id in self._growing for x in s.targets
+        ):
+            items = tuple(map(self.expression, s.value.elts))
+            value: Operand = self._step("list", s.lineno, items, Const(True))
+        else:
+            value = self.expression(s.value)
         for target in s.targets:
             self.assign(target, value)
 
@@ -151,6 +158,13 @@ class Statements(Writer):
             self._do("set item", line, holder, self.index(target.slice), value)
         else:
             raise self._refuse("it sets attributes", target)
+
+    def _Delete(self, s: ast.Delete) -> None:
+        for target in s.targets:
+            if not isinstance(target, ast.Subscript):
+                raise self._refuse("it deletes a name", s)
+            holder = self.expression(target.value)
+            self._do("delete", s.lineno, holder, self.index(target.slice))
 
     def _Return(self, s: ast.Return) -> None:
         value = Const(None) if s.value is None else self.expression(s.value)
@@ -454,7 +468,6 @@ def _is_plain(e: ast.expr) -> bool:
 
 
 _STATEMENTS = {
-    "Delete": "it deletes something", "Global": "it writes a global",
-    "ClassDef": "it defines a class",
+    "Global": "it writes a global", "ClassDef": "it defines a class",
     "AsyncFor": "an asynchronous loop", "TryStar": "except*",
 }  # fmt: skip

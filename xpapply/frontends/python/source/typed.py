@@ -21,7 +21,7 @@ from ....ir.typed import Array, Block, Instruction, Literal, Mark, Register, Slo
 from ....ir.typed.counters import unchecked
 from ....ir.typed.function import Type, Value
 from ....limits import LIMITS
-from . import arrays, calls, exceptions, iterators, lists, numbers, objects, places, results
+from . import arrays, calls, exceptions, held, iterators, lists, numbers, objects, places, results
 from .find import tree_of
 from .flow import Const, Flow, Step, flow_of
 from .steps import RAISED
@@ -280,9 +280,10 @@ class Typer:
         kind = Array(x.dtype.name, x.ndim)
         return Arr(kind, False, self.op("constant", kind, what=k))
 
-    def site(self) -> int:
-        """The number of this place in the source, where a list is made."""
-        return self._sites.setdefault((self.place.key, self.line, self._step), len(self._sites))
+    def site(self, part: int = 0) -> int:
+        """The number of this place in the source, where a list is made, or one of several."""
+        here = self.place.key, self.line, self._step, part
+        return self._sites.setdefault(here, len(self._sites))
 
     def refuse(self, why: str) -> TraceError:
         """An error for something that is not compiled, with the line."""
@@ -696,6 +697,7 @@ def _unary(t: Typer, op: str, a: Any) -> Abstract:
     return objects.unary(t, op, t.value(a))
 
 
+_NO = Const(False)
 _STEPS: dict[str, Callable[..., Abstract]] = {
     "copy": lambda t, x: iterators.kept(t, t.value(x)),
     "global": lambda t, name: objects.global_value(t, t.place.code.function, name),
@@ -707,7 +709,12 @@ _STEPS: dict[str, Callable[..., Abstract]] = {
     "compare": _compare,
     "not": _not,
     "tuple": lambda t, items: Tup(iterators.kept(t, t.value(items))),
-    "list": lambda t, items: lists.new_list(t, iterators.kept(t, t.value(items))),
+    "list": lambda t, items, grows=_NO: lists.new_list(
+        t, iterators.kept(t, t.value(items)), grows=grows.value
+    ),
+    "dict": lambda t: held.new(t, "dict"),
+    "set": lambda t: held.new(t, "set"),
+    "delete": lambda t, x, index: held.delete(t, t.value(x), t.value(index)),
     "append": lambda t, made, x: lists.append(t, t.value(made), t.value(x)),
     "slice": lambda t, *bounds: Span(*map(t.value, bounds)),
     "item": lambda t, x, index: arrays.item(t, t.value(x), t.value(index)),

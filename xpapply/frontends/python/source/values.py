@@ -6,7 +6,7 @@ registers, which lie in slots; `built` puts it together again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -47,8 +47,16 @@ class Arr(NamedTuple):
 OF_SLICE = 2
 
 
+class Inner(NamedTuple):
+    """What the lists are that are elements of a list."""
+
+    dtype: str
+    kind: str
+    site: int
+
+
 class Lst(NamedTuple):
-    """A list of numbers of one type, or of none yet.
+    """A list of numbers of one type, or of none yet, or of lists.
 
     Attributes
     ----------
@@ -56,10 +64,51 @@ class Lst(NamedTuple):
         Where it was made: names of one site may be names of one list.
     """
 
-    dtype: str
+    dtype: Any
     kind: str
     site: int
     value: Register
+
+
+class Rows(NamedTuple):
+    """A list of tuples: a list for each of their places."""
+
+    columns: tuple[Lst, ...]
+
+
+class Held(NamedTuple):
+    """A deque, a dict or a set.
+
+    Attributes
+    ----------
+    what : str
+        Which one of them.
+    items : Lst or Rows
+        Elements, or keys, in the order in which they came.
+    values : Lst, Rows or None
+        The values of a dict.
+    places : Lst or None
+        Where keys are, by their hashes.
+    state : Lst
+        One number, which grows with every change of what is in it.
+    most : Num or Known
+        How many a deque holds at most; what a dict gives for a key that it has not.
+    """
+
+    what: str
+    items: Any
+    values: Any
+    places: Any
+    state: Lst
+    most: Any
+
+
+class Watched(NamedTuple):
+    """An iterator over what must not change meanwhile."""
+
+    inner: Any
+    state: Lst
+    seen: Num
 
 
 class Tup(NamedTuple):
@@ -117,10 +166,11 @@ class Range(NamedTuple):
 
 
 class Along(NamedTuple):
-    """An iterator over an array or a list, at a place."""
+    """An iterator over an array or a list, at a place; or one that goes down."""
 
     over: Any
     at: Num
+    down: bool = False
 
 
 class Through(NamedTuple):
@@ -178,7 +228,7 @@ class Errors(NamedTuple):
 ERRORS = ("divide", "over", "under", "invalid")
 """What NumPy warns of."""
 NOTHING_SAID = Errors(("",) * len(ERRORS))
-ITERATORS = (Along, Through, Counted, Zipped, Once)
+ITERATORS = (Watched, Along, Through, Counted, Zipped, Once)
 """What is used up: with a name it would be another one each time."""
 Abstract = Any
 """One of the above."""
@@ -204,7 +254,9 @@ def taken_apart(x: Abstract, registers: list[Value]) -> Any:
     return (None, x)
 
 
-_COMPOUND = (Tup, Method, Function, Span, Range, Along, Through, Counted, Zipped, Once)
+_COMPOUND = (
+    Rows, Held, Watched, Tup, Method, Function, Span, Range, Along, Through, Counted, Zipped, Once
+)  # fmt: skip
 
 
 def built(key: Any, registers: Iterator[Value]) -> Abstract:
@@ -229,11 +281,32 @@ def joined(a: Any, b: Any) -> Any:
     if a[0] is Num:
         return (Num, a[1], EITHER) if a[1] == b[1] and NO_AXES not in (a[2], b[2]) else None
     if a[0] is Lst:
-        return (Lst, a[1], EITHER, a[3]) if a[1] == b[1] and a[3] == b[3] else None
+        dtype = _joined_inner(a[1], b[1])
+        kind = a[2] if a[2] == b[2] else EITHER
+        return (Lst, dtype, kind, a[3]) if dtype is not None and a[3] == b[3] else None
     if a[0] in (Arr, Known, None):
         return None
     parts = [joined(x, y) for x, y in zip(a[1:], b[1:], strict=True)]
     return None if None in parts else (a[0], *parts)
+
+
+def _joined_inner(a: Any, b: Any) -> Any:
+    """The type of elements that covers two; or None."""
+    if a == b:
+        return a
+    if isinstance(a, Inner) and isinstance(b, Inner) and (a.dtype, a.site) == (b.dtype, b.site):
+        return a._replace(kind=EITHER)
+    return None
+
+
+def changed(y: Abstract, change: Callable[[Lst], Any]) -> Abstract:
+    """A value in which all lists are changed."""
+    if isinstance(y, Lst):
+        return change(y)
+    if type(y) is tuple or type(y) in _COMPOUND:
+        inner = [changed(z, change) if isinstance(z, tuple) else z for z in y]
+        return tuple(inner) if type(y) is tuple else type(y)(*inner)
+    return y
 
 
 class Leaves(Exception):
@@ -316,8 +389,8 @@ class Writes(Protocol):
     def constant(self, x: np.ndarray) -> Arr:
         """An array of the user's, which the function reads."""
 
-    def site(self) -> int:
-        """The number of this place in the source, where a list is made."""
+    def site(self, part: int = 0) -> int:
+        """The number of this place in the source, where a list is made, or one of several."""
 
     def refuse(self, why: str) -> TraceError:
         """An error for something that is not compiled, with the line."""

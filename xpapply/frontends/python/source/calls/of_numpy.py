@@ -263,7 +263,14 @@ _WEAK: dict[str, Any] = {"bool": False, "int64": 0, "float64": 0.0}
 """What stands for a number of Python's where types are told."""
 
 
+def _dtype(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Known:
+    """``numpy.dtype(...)``."""
+    exactly(t, args, kwargs, 1)
+    return Known(np.dtype(dtype_of(t, args[0], "float64")))
+
+
 ROWS: dict[Any, Call] = {
+    np.dtype: _dtype,
     np.isnan: asked(numbers.is_nan, NUMPY, np.isnan),
     np.isinf: asked(is_inf, NUMPY, np.isinf),
     np.isfinite: asked(numbers.is_finite, NUMPY, np.isfinite),

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import abc
+import bisect
 import builtins
+import collections
+import heapq
 from typing import Any
 
 import numpy as np
 
 from .....ir.typed import Literal
-from .....library import of_python
-from .. import arrays, iterators, lists, numbers, places, whole
+from .....library import of_keys, of_lists, of_python
+from .. import arrays, held, iterators, lists, numbers, places, whole
 from ..values import (
     EITHER,
     NO_AXES,
     PYTHON,
     Abstract,
+    Along,
     Arr,
     Counted,
+    Held,
     Inlined,
     Known,
     Leaves,
@@ -25,6 +30,7 @@ from ..values import (
     Num,
     Once,
     Range,
+    Rows,
     Span,
     Through,
     Tup,
@@ -81,6 +87,9 @@ def _reversed(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
     if isinstance(x, Arr):
         back = Span(Known(None), Known(None), integer(-1))
         return iterators.iterator(t, arrays.item(t, x, back))
+    if isinstance(x, (Lst, Rows)):
+        last = t.op("sub", "int64", places.length(t, x), places.ONE)
+        return Once(Along(x, Num("int64", PYTHON, last), True))
     if isinstance(x, Range) and isinstance(x.step.value, Literal):
         n, step = places.length(t, x), x.step.value.value
         less = t.op("sub", "int64", n, Literal(1, "int64"))
@@ -197,7 +206,7 @@ def _isinstance(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     if isinstance(x, Known):
         t.watch.kind(x.value)
         answers = {isinstance(x.value, wanted)}
-    elif isinstance(x, (Num, Arr, Lst, Tup)):
+    elif isinstance(x, (Num, Arr, Lst, Rows, Held, Tup)):
         answers = {issubclass(c, wanted) for c in arrays.classes(x)}
     else:
         raise t.refuse(f"the class of {places.described(x)}")
@@ -210,6 +219,14 @@ def _flat(x: Abstract) -> list[Abstract]:
     return [y for z in x.items for y in _flat(z)] if isinstance(x, Tup) else [x]
 
 
+def _class(cls: Any) -> Call:
+    return lambda t, args, kwargs: held.of_class(t, cls, args, kwargs)
+
+
+def _first(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return lists.popped(t, args[0], "pop first")
+
+
 ROWS: dict[Any, Call] = {
     len: _len, abs: _abs, range: _range, enumerate: _enumerate, zip: _zip, reversed: _reversed,
     int: _int, float: as_float, bool: _bool, round: _round, divmod: _divmod, pow: _pow,
@@ -219,5 +236,15 @@ ROWS: dict[Any, Call] = {
     of_python.is_float: _is_python("f"), of_python.is_int: _is_python("ib"),
     builtins.any: of_python.any_of, builtins.all: of_python.all_of,
     builtins.sorted: of_python.in_order, isinstance: _isinstance,
+    dict: _class(dict), set: _class(set), collections.deque: _class(collections.deque),
+    collections.Counter: _class(collections.Counter),
+    collections.defaultdict: _class(collections.defaultdict),
+    of_keys.first: _first, of_keys.hashed: lambda t, args, kwargs: held.hashed(t, *args),
+    bisect.bisect_left: of_lists.place_left, bisect.bisect: of_lists.place_right,
+    bisect.bisect_right: of_lists.place_right, bisect.insort: of_lists.insert_right,
+    bisect.insort_right: of_lists.insert_right, bisect.insort_left: of_lists.insert_left,
+    heapq.heappush: of_lists.heap_push, heapq.heappop: of_lists.heap_pop,
+    heapq.heapify: of_lists.heap_of, heapq.heapreplace: of_lists.heap_replace,
+    heapq.heappushpop: of_lists.heap_push_pop,
 }  # fmt: skip
 """A row each."""

@@ -1,0 +1,167 @@
+"""Calls of library functions, and what people do with lists, deques, dicts and sets, as texts."""
+
+
+def _split(table: str) -> list[str]:
+    return [x.strip() for x in table.replace("\n", "|").split("|") if x.strip()]
+
+
+OF_ARRAYS = _split("""
+np.sort({x}) | np.argsort({x}, kind="stable") | np.argsort({x}) | np.cumsum({x}) | np.cumprod({x})
+np.percentile({x}, [25, {n}, 75]) | np.quantile({x}, (0.1, 0.5)) | np.clip({x}, -1, {e})
+np.clip({x}, 0, None) | np.round({x}, {n}) | np.unique({x}) | np.convolve({x}, {y})
+np.bincount(np.arange(len({x})) % 3, weights={x}) | np.bincount(np.abs({x}).astype(int) % 5)
+np.histogram({x}, 4)[0] | np.histogram({x}, 3, (-1, {n}))[0] | np.digitize({x}, TAB[::-1])
+np.convolve({x}, {y}, "same") | np.correlate({x}, {y}) | np.maximum.accumulate({x})
+np.roll({x}, {n}) | np.flip({x}) | np.concatenate(({x}, {y})) | np.append({x}, {e})
+np.linspace(0, {e}, {n}) | np.arange(0, {n}, 0.3) | np.arange({n}, -1, -2) | np.tile({x}, {n})
+np.repeat({x}, 2) | np.gradient({x}) | np.isclose({x}, {y}) | np.where({x} > {e}, {x}, 0)
+np.where({x} > 0, {x}, {y}) | np.where({x} < {e})[0] | np.nonzero({x})[0] | {x}.astype(int)
+{x}.astype(np.float32) | np.delete({x}, {n}) | np.insert({x}, {n}, {e}) | np.hstack([{x}, {y}])
+np.interp({x}, TAB[::-1], TAB) | np.searchsorted(TAB[::-1], {x}) | np.abs({x}) | np.diff({x})
+np.polyval(TAB, {x}) | {x}.clip(min={e}) | np.vstack(({x}, {x}))[0] | np.outer({x}, {y})[0]
+""")
+NUMBERS = _split("""
+np.dot({x}, {x}) | np.dot({x}, {y}) | {x} @ {y} | np.percentile({x}, {n} * 20) | np.ptp({x})
+np.quantile({x}, 0.25) | np.median({x}) | np.nanmean({x}) | np.nansum({x}) | np.nanstd({x})
+np.nanmax({x}) | np.nanmin({x}) | np.nanmedian({x}) | np.trapezoid({x}) | np.trapezoid({x}, dx=0.5)
+np.clip({e}, 0, 1) | np.round({e}, 1) | np.isclose({e}, {x}[0]) | np.allclose({x}, {y})
+np.digitize({e}, TAB[::-1]) | np.polyval(TAB, {e}) | len(np.unique({x})) | np.mean({x})
+np.std({x}) | np.var({x}, ddof=1) | np.mean({x} > {e}) | np.sum({x} > 0) | np.argmax({x})
+np.prod({x}) | np.any({x} > {e}) | np.count_nonzero({x}) | np.max({x})
+""")
+IDIOMS = [
+    """
+d = {{}}
+for {y} in {x}:
+    {n} = int({y}) % 5
+    d[{n}] = d.get({n}, 0) + 1
+for {i}, {n} in d.items():
+    if {n} > {a}:
+        {a} = {n}
+        {b} = {i}
+""",
+    """
+d = defaultdict(int)
+for {i}, {y} in enumerate({x}):
+    d[{i} % 3] += 1
+    if {y} > {t}:
+        d[{i}] -= 2
+{a} = len(d)
+{b} = d[0] + sum(d.values())
+""",
+    """
+c = Counter([int({y}) for {y} in {x}])
+{a} = c[0]
+{b} = c.most_common(1)[0][1]
+""",
+    """
+d = {{}}
+for {i}, {y} in enumerate({x}):
+    d[{y}] = {i}
+    if {y} in d and {i} % 2:
+        del d[{y}]
+{a} = len(d)
+{b} = d.get({x}[0], -1)
+""",
+    """
+d = {{({i} % 2, {i} % 3): {i} for {i} in range(len({x}))}}
+{a} = len(d)
+{b} = d.get((0, 0), 5) + d.get((1, 1), 7)
+""",
+    """
+s = set()
+for {y} in {x}:
+    {n} = int({y}) % 7
+    if {n} in s:
+        {a} += 1
+    else:
+        s.add({n})
+    s.discard({n} - 1)
+{b} = len(s)
+""",
+    """
+q = deque()
+for {y} in {x}:
+    q.append({y})
+    if len(q) > 2:
+        {a} = q.popleft()
+{b} = q[-1] if q else 0
+""",
+    """
+q = deque(maxlen=2)
+for {y} in {x}:
+    {a} = q[0] if len(q) == 2 else {a}
+    q.append({y})
+{b} = len(q)
+""",
+    """
+{l} = []
+for {i}, {y} in enumerate({x}):
+    while {l} and {l}[-1][1] > {y}:
+        {n}, {b} = {l}.pop()
+    {l}.append(({i}, {y}))
+{a} = len({l})
+""",
+    """
+h = []
+for {i}, {y} in enumerate({x}):
+    heapq.heappush(h, ({y}, {i}))
+    if len(h) > 2:
+        {b}, {a} = heapq.heappop(h)
+""",
+    """
+h = list({x})
+heapq.heapify(h)
+{a} = heapq.heappop(h)
+{b} = len(h)
+""",
+    """
+{l} = []
+for {y} in {x}:
+    bisect.insort({l}, {y})
+{a} = {l}[len({l}) // 2]
+{b} = bisect.bisect_left({l}, {t})
+""",
+    """
+{w} = [[0] * 3 for _ in range(len({x}))]
+for {i}, {y} in enumerate({x}):
+    {w}[{i}][{i} % 3] += 1
+    if {y} > {t}:
+        {w}[{i} - 1][0] = {i}
+{a} = {w}[0][0]
+{b} = sum([r[0] for r in {w}])
+""",
+    """
+{w} = [[], [], []]
+for {i}, {y} in enumerate({x}):
+    {w}[{i} % 3].append({y})
+{a} = len({w}[2])
+{b} = {w}[0][-1]
+""",
+    """
+{l} = [{y} for {y} in {x}]
+{l}.insert(1, {x}[0])
+{l}.reverse()
+{l}.extend({l}[:2])
+del {l}[0]
+{a} = {l}.pop(0)
+{b} = len({l} + {l}[::2])
+""",
+    """
+{l} = [int({y}) % 4 for {y} in {x}]
+{a} = {l}.count(1)
+{b} = {l}.index({l}[-1])
+if 3 in {l}:
+    {l}.remove(3)
+{l}.sort(reverse=True)
+{n} = 0
+for {y} in reversed({l}):
+    {n} = {n} * 2 + {y}
+{b} += {n} + ({l} == {l}[:])
+""",
+    """
+{l} = sorted([({y}, {i}) for {i}, {y} in enumerate({x})])
+{a} = {l}[0][1]
+{b} = {l}[-1][0]
+""",
+]
