@@ -18,6 +18,7 @@ PAGES = {
     "files_cpu": "files",
     "files_gpu": "files",
     "gpu": "gpu",
+    "loops": "loops",
     "onnx_cpu": "onnx",
     "onnx_gpu": "onnx",
     "patched": "patched",
@@ -218,3 +219,51 @@ def test_what_is_above_a_bound():
     assert report.above(late) == ["later", "first"]
     rows = {"slow": {"group": "a", "sizes": {"1 ms": {**late, "above": ["later"]}}}}
     assert report.functions_above(rows) == ["slow"]
+
+
+# --- loops ---
+
+
+def test_two_loops_beside_numpys_and_a_page(monkeypatch):
+    from benchmarks import loop_rows, loops, loops_report
+    from xpapply.backends.cpu import typed
+
+    if typed.why_not() is not None:
+        pytest.skip(str(typed.why_not()))
+    monkeypatch.setattr(loops, "BATCH", 1e-4)
+    rows = [row for row in loop_rows.rows() if row.name in ("kalman", "gcd")]
+    data = {"settings": {"cores": 2}, "functions": {}, "first": {}}
+    for row in rows:
+        first = data["first"][row.name] = loops.first(row, 50)
+        assert "skipped" not in first
+        assert min(*first["first call"], *first["first call of a process"]) > 0
+        assert 0 < first["compiling"] < 60
+        found = data["functions"][row.name] = loops.rates(row, 50, 2, "no numba here")
+        assert "wrong" not in found
+        assert found["numba"] == "RuntimeError: no numba here"
+    page = loops_report.render(data)
+    assert "kalman" in page
+    assert "2 of 2" not in page  # loops as short as these wait
+
+
+def test_loops_are_of_all_kinds():
+    from benchmarks.loop_rows import rows
+
+    found = rows()
+    assert len({row.name for row in found}) == len(found) >= 45
+    assert len({row.group for row in found}) >= 5
+    for row in found:
+        for x in row.data(np.random.default_rng(0), 3):
+            assert len(x) == 3
+
+
+@pytest.mark.slow
+def test_loops_are_compiled():
+    from benchmarks.loop_rows import rows
+    from benchmarks.loops import Case, bits
+
+    without_loop = {"julian_date"}
+    for row in rows():
+        case = Case(row, row.count // 12)
+        assert case.why_not() == "" or row.name in without_loop, row.name
+        assert bits(case.ours()) == bits(case.loop()), row.name

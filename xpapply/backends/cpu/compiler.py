@@ -55,10 +55,10 @@ def assembly(text: str, target: Target) -> str:
         return _emit(text, target, emit)
 
 
-def object_code(text: str, target: Target, *, passes: bool = False) -> bytes:
+def object_code(text: str, target: Target, *, passes: bool = False, unrolls: bool = True) -> bytes:
     """The object file that LLVM IR becomes on a CPU, which need not be this one.
 
-    `passes`: as of `compile`.
+    `passes`, `unrolls`: as of `compile`.
 
     Raises
     ------
@@ -66,7 +66,9 @@ def object_code(text: str, target: Target, *, passes: bool = False) -> bytes:
         If LLVM does not take the text, or if the code would call anything outside of it.
     """
     with lock:
-        code: bytes = _emit(text, target, lambda own, module: own.emit_object(module), passes)
+        code: bytes = _emit(
+            text, target, lambda own, module: own.emit_object(module), passes, unrolls
+        )
     others = object_file.calls(code)
     if others:
         names = ", ".join(sorted(others))
@@ -74,7 +76,7 @@ def object_code(text: str, target: Target, *, passes: bool = False) -> bytes:
     return code
 
 
-def _emit(text: str, target: Target, emit: Any, passes: bool = False) -> Any:
+def _emit(text: str, target: Target, emit: Any, passes: bool = False, unrolls: bool = True) -> Any:
     own, binding = machine(target), llvm()
     try:
         module = binding.parse_assembly(text)
@@ -83,6 +85,7 @@ def _emit(text: str, target: Target, emit: Any, passes: bool = False) -> Any:
             how = binding.create_pipeline_tuning_options(speed_level=2)
             # what is done for slices that need it not would be noted, as if they did
             how.loop_vectorization = how.slp_vectorization = False
+            how.loop_unrolling = unrolls
             builder = binding.create_pass_builder(own, how)
             builder.getModulePassManager().run(module, builder)
         return emit(own, module)
@@ -121,7 +124,13 @@ def _entry(key: str, target: Target) -> str:
 
 
 def compile(
-    text: str, name: str, key: str = "", target: Target | None = None, *, passes: bool = False
+    text: str,
+    name: str,
+    key: str = "",
+    target: Target | None = None,
+    *,
+    passes: bool = False,
+    unrolls: bool = True,
 ) -> Function:
     """The kernel `name` of a text in LLVM IR, to be called on this machine: of `load`, or new.
 
@@ -138,6 +147,9 @@ def compile(
         A lesser CPU than this machine's: ``host("AVX2")``.
     passes : bool
         Whether LLVM shall make a good text of it first, as of one that a compiler has written.
+    unrolls : bool
+        Whether it may then write the rounds of loops one after the other: that doubles what
+        compiling takes.
 
     Raises
     ------
@@ -153,7 +165,7 @@ def compile(
         found = _alive.get((key, target))  # another thread was quicker
         if found is not None:
             return found
-        code = stored(object_code(text, target, passes=passes))
+        code = stored(object_code(text, target, passes=passes, unrolls=unrolls))
         found = _alive[key, target] = Function(in_memory(code, target), name)
     disk_cache.write(_entry(key, target), code)
     return found

@@ -163,7 +163,8 @@ class Compiled:
                 text = text_of.kernel_of_lanes(self.made, target, width, self._may_warn)
             else:
                 text = text_of.kernel(self.made, target, form == QUIET)
-            found = compiler.compile(text, text_of.NAME, target=target, passes=True)
+            short = self.made.size < LIMITS.typed_unrolled
+            found = compiler.compile(text, text_of.NAME, target=target, passes=True, unrolls=short)
             self._forms[form] = found
         return found
 

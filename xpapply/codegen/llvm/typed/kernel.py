@@ -203,6 +203,10 @@ def _module(declared: Sequence[str], one: str, lines: Sequence[str]) -> str:
         "attributes #2 = { strictfp }",
         '!0 = !{!"branch_weights", i32 1, i32 1000000}',
         "!1 = !{}",
+        # the loops over slices and axes are called now and then: not worth their code
+        "!2 = distinct !{!2, !4}",
+        "!3 = distinct !{!3, !4}",
+        '!4 = !{!"llvm.loop.unroll.disable"}',
     ]
     return "\n".join([*declared, one, *lines, *tail, ""])
 
@@ -283,7 +287,7 @@ def _through(
         "  %d.next = sub i64 %d.now, 1",
         "  store i64 %d.next, ptr %d",
         "  %has.axis = icmp sge i64 %d.next, 0",
-        "  br i1 %has.axis, label %axis, label %slice",
+        "  br i1 %has.axis, label %axis, label %slice, !llvm.loop !3",
         "slice:",
         "  %p.mark = getelementptr i16, ptr %p.marks, i64 %k",
     ]
@@ -302,7 +306,7 @@ def _through(
     lines += [
         "  %k.next = add i64 %k, 1",
         "  store i64 %k.next, ptr %s",
-        "  br label %head",
+        "  br label %head, !llvm.loop !2",
         "done:",
         *end,
         *notes.put("%before", "%state"),

@@ -52,6 +52,8 @@ class LanesWriter(FunctionWriter):
         If slices cannot go side by side through it; with the reason.
     """
 
+    within = ""  # a lane that waits may hold anything
+
     def __init__(
         self,
         made: TypedFunction,

@@ -50,7 +50,7 @@ def _two(op: str) -> Callable[[FunctionWriter, Instruction], None]:
         elif op == "shr":
             name = "lshr" if kind == "u" else "ashr"
         else:
-            name = INTEGERS.get(op, op)
+            name = INTEGERS.get(op, op) + (w.within if x.what == "within" else "")
         w.set(x, w.emit(f"{name} {w.typed(a)}, {second}"))
 
     return write

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from ....errors import TraceError
 from ....functions.guards import Guards
 from ....ir.typed import Array, Literal, TypedFunction
+from ....ir.typed.counters import unchecked
 from ....ir.typed.function import Type
 from ....limits import LIMITS
 from . import (
@@ -129,6 +130,7 @@ class Typer(RecursiveCalls):
             if len(self.made.blocks) > LIMITS.typed_blocks:
                 raise self.refuse("its names have too many types on too many ways")
         self._end_recursion()
+        unchecked(self.made)
         return self.made
 
     def _argument(self, x: Abstract) -> Abstract:
