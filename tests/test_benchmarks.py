@@ -224,6 +224,8 @@ def test_what_is_above_a_bound():
 # --- loops ---
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning")  # JAX's, if other tests have loaded it
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # Python's own
 def test_two_loops_beside_numpys_and_a_page(monkeypatch, by_source):
     from benchmarks import loop_rows, loops, loops_report
     from xpapply.backends.cpu import typed
