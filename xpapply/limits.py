@@ -47,6 +47,9 @@ class Limits:
     # instructions of a typed function from which its loops are not unrolled: of 49 functions the
     # larger ones lose 2 % by that, and take 102 ms to compile instead of 140
     typed_unrolled = 150
+    # seconds of a piece of slices for a thread, about: 16 threads that take shorter ones wait up to
+    # 4 ms for the lock of the interpreter
+    typed_piece = 1e-3
     typed_instruction = 1e-9  # an instruction of a typed function, about
     module_loading = 0.15  # CPU seconds of the largest of our modules, with all that it imports
 

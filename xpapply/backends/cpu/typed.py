@@ -341,7 +341,9 @@ class Compiled:
         if left < 2e-4:
             some(first, end)
             return
-        chunk = max(1, min(int(0.02 / max(each, 1e-9)), -(-(end - first) // (4 * workers))))
+        pieces = min(4 * workers, 1 + int(left / LIMITS.typed_piece))
+        workers = min(workers, pieces)
+        chunk = max(1, min(int(0.02 / max(each, 1e-9)), -(-(end - first) // pieces)))
         chunk = -(-chunk // width) * width
         if workers == 1:
             for start in range(first, end, chunk):
@@ -353,7 +355,7 @@ class Compiled:
             for start, stop in ranges:
                 some(start, stop)
 
-        threads.in_threads(work, itertools.pairwise(ends), workers, left < 2e-3)
+        threads.in_threads(work, itertools.pairwise(ends), workers, short=True)
 
 
 def _alike(a: np.ndarray, b: np.ndarray) -> bool:

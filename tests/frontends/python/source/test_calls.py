@@ -183,6 +183,12 @@ np.column_stack((v, v[::-1])).max(axis=0)
 np.column_stack((v, v[::-1])).min(axis=1)
 np.max(np.outer(v, v))
 np.column_stack((v,)).sum(axis=0)
+np.power(v[0], -1)
+np.power(0.1, 2)
+np.power(abs(v[0]), 0.5)
+np.int64(len(v)) ** 1.5
+1.5 ** np.int32(len(v))
+np.bool_(v[0] > 0) ** 0.3
 """.strip().splitlines()
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from ....errors import UnsupportedError
 from ....ir.typed import Array, Instruction
-from .function import converted, machine, over, size
+from .function import converted, machine, over
 from .lanes import LanesWriter
 from .operations import function_at
-from .whole_arrays import call_loop
+from .whole_arrays import call_loop, one_number
 
 
 def _mark(w: LanesWriter, x: Instruction) -> None:
@@ -62,7 +62,7 @@ def _ufunc(w: LanesWriter, x: Instruction) -> None:
     def one(values: list[str]) -> str:
         for v, kind, place in zip(values, kinds, places, strict=False):
             w.store(v, place, kind)
-        call_loop(w, x.what, places, [str(size(k)) for k in kinds], "1")
+        call_loop(w, x.what, places, one_number(kinds), "1")
         return w.load(places[-1], result)
 
     _each(w, x, one)

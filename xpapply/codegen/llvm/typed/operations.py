@@ -17,10 +17,9 @@ from .function import (
     converted,
     machine,
     over,
-    size,
     suffix,
 )
-from .whole_arrays import as_type, call_loop, dot, map_, new_axis, reduce_
+from .whole_arrays import as_type, call_loop, dot, map_, new_axis, one_number, reduce_
 
 INTEGERS = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor": "xor"}
 FLOATS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -163,7 +162,7 @@ def _ufunc(w: FunctionWriter, x: Instruction) -> None:
     places = [w.at_entry("alloca i64, align 8") for _ in kinds]
     for a, place in zip(x.args, places, strict=False):
         w.store(w.value(a), place, str(a.type))
-    call_loop(w, x.what, places, [str(size(k)) for k in kinds], "1")
+    call_loop(w, x.what, places, one_number(kinds), "1")
     w.set(x, w.load(places[-1], result))
 
 

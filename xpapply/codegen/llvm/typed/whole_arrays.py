@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ....ir.typed import Array, Instruction, Literal, Register
 from .function import (
     FUNCTIONS,
@@ -44,6 +46,14 @@ def call_loop(w: FunctionWriter, k: int, places: list[str], steps: list[str], *c
         w.line(f"store i64 {step}, ptr {here}")
     w.keep_notes()
     w.line(f"call void {f}(ptr {given}, ptr {number}, ptr {strides}, ptr {data}) #1")
+
+
+def one_number(kinds: Sequence[str]) -> list[str]:
+    """The steps of a loop for one number of each operand.
+
+    NumPy gives no step for numbers: by that its powers know that an exponent stays 2, or -1.
+    """
+    return [*("0" for _ in kinds[:-1]), str(size(kinds[-1]))]
 
 
 def _in_memory(w: FunctionWriter, x: Register | Literal) -> str:

@@ -275,6 +275,9 @@ def binary(w: Writes, op: str, a: Num, b: Num) -> Num:
                 marked_beyond(w, n.value, EXACT)
     x, y = operand(w, a, loop), operand(w, b, loop)
     letter = kind_of(loop)
+    if op == "**" and letter == "f" and _is_of_ufunc(a, b):
+        name = w.external("ufunc", "power", loop, loop, loop)
+        return Num(out, kind, w.op("ufunc", loop, x, y, what=name))
     if letter == "f":
         return Num(out, kind, _of_floats(w, op, x, y, loop, kind))
     if loop == "bool":
@@ -287,6 +290,15 @@ def binary(w: Writes, op: str, a: Num, b: Num) -> Num:
     says = not numpy_only or (op != "**" and not w.ignores("over"))
     raises = ZeroDivisionError if kind == PYTHON else None
     return Num(out, kind, _of_integers(w, op, x, y, loop, says=says, raises=raises))
+
+
+def _is_of_ufunc(a: Num, b: Num) -> bool:
+    """Whether NumPy hands a power to its ufunc: an integer of NumPy's, with a float of Python's.
+
+    Its loop has other last bits than the C library's function where it is written for AVX-512.
+    """
+    kinds = {x.kind: kind_of(x.dtype) for x in (a, b)}
+    return kinds.get(PYTHON) == "f" and kinds.get(NUMPY) in ("i", "u", "b")
 
 
 def _of_floats(w: Writes, op: str, x: Value, y: Value, dtype: str, kind: str) -> Value:
