@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -23,7 +24,8 @@ Type = str | Array
 """Of a value: the name of a dtype, or an array."""
 
 
-class Register(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Register:
     """A value, written once."""
 
     number: int
@@ -33,11 +35,20 @@ class Register(NamedTuple):
         return f"%{self.number}"
 
 
-class Literal(NamedTuple):
-    """A number that is written in the instruction."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Literal:
+    """A number that is written in the instruction. Zeros of two signs are two numbers."""
 
     value: Any
     type: str
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Literal) or (self.type, self.value) != (other.type, other.value):
+            return False
+        return bool(self.value) or math.copysign(1, self.value) == math.copysign(1, other.value)
+
+    def __hash__(self) -> int:
+        return hash((self.value, self.type))
 
     def __str__(self) -> str:
         return f"{self.value!r}:{self.type}"

@@ -186,6 +186,25 @@ def f(v):
     w[1] = float(v[1])
     return w
 """,
+    "a number that is like that of a register": """
+def f(v):
+    x = 1
+    try:
+        x = v[0]
+        x = 4
+    except ValueError:
+        pass
+    return x
+""",
+    "a zero of another sign": """
+def f(v):
+    x = 0.0
+    for y in v:
+        x = 0.0
+        if y > 1:
+            x = -0.0
+    return math.copysign(1.0, x)
+""",
     "a power of two names": """
 def f(v):
     return len(v) ** len(v)
