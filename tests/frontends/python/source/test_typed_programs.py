@@ -186,6 +186,17 @@ def f(v):
     w[1] = float(v[1])
     return w
 """,
+    "who goes another way is left to the function, all of them": """
+def f(v):
+    x = 0
+    i = len(v) - 1
+    if v[i]:
+        return (x, x, i)
+    for y in v:
+        if y:
+            break
+    return x
+""",
     "a number that is like that of a register": """
 def f(v):
     x = 1
@@ -270,6 +281,7 @@ X = np.array(
         *([3.0, 2.0, np.nan, 1.0], [2.0, np.inf, -1.0, 0.5], [-2.0, -0.0, 0.0, 1.0]),
     ]
 )
+X = np.concatenate([X, X[:4]])  # eight go side by side
 
 
 @pytest.mark.skipif(loops.MAY_SKIP is not None, reason=str(loops.MAY_SKIP))
