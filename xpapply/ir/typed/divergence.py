@@ -8,7 +8,7 @@ meet again: in between each block runs for some of them.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from ...errors import UnsupportedError
@@ -242,6 +242,13 @@ class Divergence:
 
     # --- the order of what runs for some ---------------------------------------------------
 
+    def partings(self) -> Iterator[tuple[int, ...]]:
+        """Where slices go that are all together and part, for each block that ends so."""
+        for k, b in enumerate(self.blocks):
+            last = b.instructions[-1]
+            if k not in self.parts and last.op == "branch" and last.args[0] in self.values(k):
+                yield self._next[k]
+
     def groups(self) -> list[list[int]]:
         """Blocks that run for some slices, those together that follow each other."""
         found: list[list[int]] = []
@@ -252,13 +259,11 @@ class Divergence:
                 if t in self.parts:
                     before[t].add(k)
         # all that one branch leads to belongs together as well
-        for k, b in enumerate(self.blocks):
-            last = b.instructions[-1]
-            if k not in self.parts and last.op == "branch" and last.args[0] in self.values(k):
-                inside = [t for t in self._next[k] if t in self.parts]
-                for a, c in itertools.pairwise(inside):
-                    before[a].add(c)
-                    before[c].add(a)
+        for targets in self.partings():
+            inside = [t for t in targets if t in self.parts]
+            for a, c in itertools.pairwise(inside):
+                before[a].add(c)
+                before[c].add(a)
         while left:
             group, todo = set(), [left.pop()]
             while todo:

@@ -353,11 +353,9 @@ class LanesWriter(FunctionWriter):
         ways = self.ways
         ends = {t for k in group for t in ways.blocks[k].targets if t not in ways.parts}
         # some may have gone there at once, and all others have left
-        for k, b in enumerate(ways.blocks):
-            last = b.instructions[-1]
-            if k not in ways.parts and last.op == "branch" and last.args[0] in ways.values(k):
-                if not set(group).isdisjoint(b.targets):
-                    ends |= set(b.targets) - ways.parts
+        for targets in ways.partings():
+            if not set(group).isdisjoint(targets):
+                ends |= set(targets) - ways.parts
         if len(ends) > 1:
             raise UnsupportedError("slices that part meet at several places")
         self.line(f"br label %b{ends.pop()}" if ends else "br label %done")
