@@ -79,57 +79,29 @@ def column_means(m: Any, dtype: Any) -> Any:
     return column_sums(m, dtype) / m.shape[0]
 
 
-def largest(m: Any) -> Any:
-    """``m.max()``."""
-    found = np.maximum.reduce(_in_a_row(m))
+def extreme(m: Any, of: Any) -> Any:
+    """``m.max()``, or ``m.min()``, as a ufunc says."""
+    found = of.reduce(_in_a_row(m))
     if found == 0:
         one_zero(_in_a_row(m))
     return found
 
 
-def smallest(m: Any) -> Any:
-    """``m.min()``."""
-    found = np.minimum.reduce(_in_a_row(m))
-    if found == 0:
-        one_zero(_in_a_row(m))
-    return found
-
-
-def row_largest(m: Any, dtype: Any) -> Any:
-    """``m.max(axis=1)``."""
+def row_extremes(m: Any, dtype: Any, of: Any) -> Any:
+    """The same of each row: ``m.max(axis=1)``."""
     out = np.empty(m.shape[0], dtype)
     for i in range(m.shape[0]):
-        out[i] = np.maximum.reduce(m[i])
+        out[i] = of.reduce(m[i])
         if out[i] == 0:
             one_zero(m[i])
     return out
 
 
-def row_smallest(m: Any, dtype: Any) -> Any:
-    """``m.min(axis=1)``."""
-    out = np.empty(m.shape[0], dtype)
-    for i in range(m.shape[0]):
-        out[i] = np.minimum.reduce(m[i])
-        if out[i] == 0:
-            one_zero(m[i])
-    return out
-
-
-def column_largest(m: Any, dtype: Any) -> Any:
-    """``m.max(axis=0)``."""
+def column_extremes(m: Any, dtype: Any, of: Any) -> Any:
+    """The same of each column: ``m.max(axis=0)``."""
     out = np.empty(m.shape[1], dtype)
     for j in range(m.shape[1]):
-        out[j] = np.maximum.reduce(m[:, j])
-        if out[j] == 0:
-            one_zero(m[:, j])
-    return out
-
-
-def column_smallest(m: Any, dtype: Any) -> Any:
-    """``m.min(axis=0)``."""
-    out = np.empty(m.shape[1], dtype)
-    for j in range(m.shape[1]):
-        out[j] = np.minimum.reduce(m[:, j])
+        out[j] = of.reduce(m[:, j])
         if out[j] == 0:
             one_zero(m[:, j])
     return out

@@ -490,8 +490,11 @@ def _allclose(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return _ALL_CLOSE(t, args, kwargs)
 
 
-def _of_table(row: Call, total: Any, columns: Any, rows: Any, *, floats: bool = False) -> Call:
-    """A reduction that takes arrays of two axes too, along one or both."""
+def _of_table(
+    row: Call, total: Any, columns: Any, rows: Any, *of: Any, floats: bool = False
+) -> Call:
+    """A reduction that takes arrays of two axes too, along one or both; `of`: what these get."""
+    more = [*map(Known, of)]
 
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if not args or not isinstance(args[0], Arr) or args[0].type.ndim != 2:
@@ -503,7 +506,7 @@ def _of_table(row: Call, total: Any, columns: Any, rows: Any, *, floats: bool = 
         if letter == "b" or (floats and letter != "f"):
             raise t.refuse(f"a function of {places.described(args[0])}")
         if places.is_none(axis):
-            return Inlined(total, [args[0]], {})
+            return Inlined(total, [args[0], *more], {})
         if not isinstance(axis, Num) or not isinstance(axis.value, Literal):
             raise t.refuse("a function along an axis that is computed")
         if axis.value.value not in (0, 1, -1, -2):
@@ -511,7 +514,7 @@ def _of_table(row: Call, total: Any, columns: Any, rows: Any, *, floats: bool = 
         is_sum = columns is of_tables.column_sums
         dtype = {"i": "int64", "u": "uint64"}.get(letter, own) if is_sum else own
         by = columns if axis.value.value in (0, -2) else rows
-        return Inlined(by, [args[0], Known(np.dtype(dtype))], {})
+        return Inlined(by, [args[0], Known(np.dtype(dtype)), *more], {})
 
     return call
 
@@ -521,10 +524,10 @@ METHODS: dict[str, Call] = {
     "sum": _of_table(_reduction(np.add), _T.total, _T.column_sums, _T.row_sums),
     "prod": _reduction(np.multiply),
     "max": _of_table(
-        _reduction(np.maximum), _T.largest, _T.column_largest, _T.row_largest
+        _reduction(np.maximum), _T.extreme, _T.column_extremes, _T.row_extremes, np.maximum
     ),
     "min": _of_table(
-        _reduction(np.minimum), _T.smallest, _T.column_smallest, _T.row_smallest
+        _reduction(np.minimum), _T.extreme, _T.column_extremes, _T.row_extremes, np.minimum
     ),
     "mean": _of_table(
         written(of_numpy.mean, "a>v:array axis:axis"), _T.mean, _T.column_means, _T.row_means,
