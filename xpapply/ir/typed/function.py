@@ -167,6 +167,24 @@ class TypedFunction:
         """The number of instructions."""
         return sum(len(b.instructions) for b in self.blocks)
 
+    def keep_reachable(self) -> None:
+        """Leave out blocks that nothing leads to."""
+        found, waiting = {0}, [0]
+        while waiting:
+            block = self.blocks[waiting.pop()]
+            caught = (x.what for x in block.instructions if x.op == "catch")
+            for t in (*block.targets, *caught):
+                if t not in found:
+                    found.add(t)
+                    waiting.append(t)
+        at = {old: new for new, old in enumerate(sorted(found))}
+        self.blocks = [self.blocks[k] for k in sorted(found)]
+        for b in self.blocks:
+            b.targets = tuple(at[t] for t in b.targets)
+            b.instructions = [
+                x._replace(what=at[x.what]) if x.op == "catch" else x for x in b.instructions
+            ]
+
     def __str__(self) -> str:
         inputs, results = (", ".join(map(str, x)) for x in (self.inputs, self.results))
         lines = [f"{self.name}({inputs}) -> {results}"]

@@ -232,6 +232,28 @@ class Blocks:
         self._waiting.append(found)
         return found
 
+    def _merge(self) -> None:
+        """Leave out versions of parts that are covered by wider ones.
+
+        Where a name is Python's number at first and NumPy's later, the part of a loop for the
+        first alone was written before the other was known. Slices that leave it in different
+        rounds could not go side by side.
+        """
+        blocks = self.made.blocks
+        if any(x.op == "catch" for b in blocks for x in b.instructions):
+            return  # who handles exceptions gains by knowing whose numbers these are
+        into = list(range(len(blocks)))
+        for versions in self._versions.values():
+            if versions[0].place.part == HUB:
+                continue
+            for k, narrow in enumerate(versions):
+                for wide in versions[k + 1 :]:
+                    if _covers(wide.keys, narrow.keys):
+                        into[narrow.index] = wide.index
+        for b in blocks:
+            b.targets = tuple(into[t] for t in b.targets)
+        self.made.keep_reachable()
+
     def _begin(self, index: int, keys: dict[tuple[int, str], Any]) -> None:
         """Begin a block with the values that others have left."""
         self._block = self.made.blocks[index]
@@ -262,6 +284,13 @@ class Blocks:
         index = self._raised(handler, raises)
         self.do("jump")
         self._block.targets = (index,)
+
+
+def _covers(wide: dict[Any, Any], narrow: dict[Any, Any]) -> bool:
+    """Whether values that are known to be `narrow` can go on as `wide`."""
+    return wide.keys() == narrow.keys() and all(
+        joined(wide[at], key) == wide[at] for at, key in narrow.items()
+    )
 
 
 def types_of(key: Any) -> list[Type]:

@@ -130,6 +130,7 @@ class Typer(RecursiveCalls):
             if len(self.made.blocks) > LIMITS.typed_blocks:
                 raise self.refuse("its names have too many types on too many ways")
         self._end_recursion()
+        self._merge()
         unchecked(self.made)
         return self.made
 
