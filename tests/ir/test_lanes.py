@@ -202,6 +202,78 @@ def test_names_that_differ_after_a_loop_was_left():
         check(f, arr)
 
 
+@needs_cpu
+def test_names_that_are_pythons_at_first_and_numpys_later():
+    """One part of the loop for both: slices leave the first round at different places."""
+
+    def worst(v):
+        peak, low = v[0], 0.0
+        for x in v:
+            if x > peak:
+                peak = x
+            if x - peak < low:
+                low = x - peak
+        return low
+
+    def filled(v):
+        pack = 0.0
+        out = np.zeros(len(v))
+        for i in range(len(v)):
+            if v[i] <= 0:
+                pack -= v[i]
+            else:
+                pack = min(pack, 3.0 * v[i])
+            out[i] = pack
+        return out
+
+    def divided(v):
+        last = 1.0
+        total = 0.0
+        for x in v:
+            total += x / last
+            if abs(x) > 0.5:
+                last = x
+        return total
+
+    arr = special(400, 30)
+    for f in (worst, filled, divided):
+        made, _ = typed_function(f, np.ones(30))
+        loops = [b for b in made.blocks if any(x.op == "element" for x in b.instructions)]
+        assert len(loops) <= 4, str(made)
+        check(f, arr, np.ones(30))
+
+
+@needs_cpu
+def test_ufuncs_and_reductions_of_whole_arrays():
+    weights = np.linspace(0.1, 1.0, 20)
+
+    def centred(v):
+        x = v - v.mean()
+        s = 0.0
+        for y in x:
+            s = 0.5 * s + y
+        return s / np.std(v)
+
+    def weighted(v):
+        out = np.exp(-np.abs(v)) * weights + v.sum() * weights.max()
+        for i in range(1, len(v)):
+            if v[i] > 0:
+                out[i] += v.sum() - out[i - 1]
+        return out
+
+    def counted(v):
+        big = v > 0.5
+        n = 0
+        for b in big:
+            n = n + 1 if b else 0
+        return n + np.sum(v.astype(np.int64) > 1) + np.max(v)
+
+    arr = RNG.standard_normal((203, 20))
+    for f in (centred, weighted, counted):
+        for a in (arr, arr.astype(np.float32), special(203, 20)):
+            check(f, a, np.linspace(-1, 2, 20).astype(a.dtype))
+
+
 def test_what_differs_and_what_is_shared():
     made, _ = typed_function(loop_functions.cusum, np.ones(5))
     ways = Divergence(made)

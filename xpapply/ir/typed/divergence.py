@@ -87,9 +87,13 @@ class Divergence:
             return x.what in self.varying
         if x.op == "input":
             return True
-        if x.op == "element" and x.args[0] not in self.shared_arrays:
+        if x.op in ("element", "reduce", "dot") and not self._are_shared(x):
             return True
         return any(a in found for a in x.args)
+
+    def _are_shared(self, x: Instruction) -> bool:
+        """Whether all slices share the arrays of an instruction."""
+        return all(a in self.shared_arrays for a in x.args if isinstance(a.type, Array))
 
     def _find_shared(self) -> set[Value]:
         """Constants, and parts of them; a slot of both kinds is refused."""

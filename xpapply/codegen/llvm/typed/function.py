@@ -104,6 +104,8 @@ class FunctionWriter:
     quiet : bool
         Whether no comparison may note NaN. LLVM's plain ones may, where they become one
         instruction with what they choose: these are up to three times as fast.
+    near_pow : bool
+        Whether the C library's ``pow`` is as near as `powers` says.
     """
 
     within = " nsw"
@@ -115,7 +117,9 @@ class FunctionWriter:
         notes: Notes,
         operations: Mapping[str, Callable[..., None]],
         quiet: bool = False,
+        near_pow: bool = False,
     ) -> None:
+        self.near_pow = near_pow
         self.made, self.frame, self._notes = made, Frame(made), notes
         self.is_quiet = quiet
         self._operations = operations
@@ -317,14 +321,15 @@ class FunctionWriter:
 
     def load(self, at: str, dtype: str) -> str:
         """A number in memory."""
-        found = self.emit(f"load {in_memory(dtype)}, ptr {at}, align {size(dtype)}")
+        found = self.emit(f"load {in_memory(dtype)}, ptr {at}, align {size(dtype)}, !tbaa !5")
         return self.emit(f"icmp ne i8 {found}, 0") if dtype == "bool" else found
 
     def store(self, value: str, at: str, dtype: str) -> None:
         """Write a number to memory."""
         if dtype == "bool":
             value = self.emit(f"zext i1 {value} to i8")
-        self.line(f"store {in_memory(dtype)} {value}, ptr {at}, align {size(dtype)}")
+        where = f"ptr {at}, align {size(dtype)}, !tbaa !5"
+        self.line(f"store {in_memory(dtype)} {value}, {where}")
 
     def allocated(self, bytes_: str, mark: int) -> str:
         """Memory that is there until the slice is done; a mark where there is none left."""

@@ -27,7 +27,7 @@ def fields(made: TypedFunction) -> Frame:
     return Frame(made)
 
 
-def kernel(made: TypedFunction, target: Target, quiet: bool = False) -> str:
+def kernel(made: TypedFunction, target: Target, quiet: bool = False, near_pow: bool = False) -> str:
     """The text of a kernel.
 
     Its arguments: the address of the frame, the first slice and the one after the last, which
@@ -36,10 +36,10 @@ def kernel(made: TypedFunction, target: Target, quiet: bool = False) -> str:
     are and where their lengths lie; then for each input and result its address and where its
     strides along the batch axes lie, in bytes.
 
-    `quiet`: as of `FunctionWriter`.
+    `quiet`, `near_pow`: as of `FunctionWriter`.
     """
     notes = Notes(target)
-    writer = FunctionWriter(made, notes, OPERATIONS, quiet)
+    writer = FunctionWriter(made, notes, OPERATIONS, quiet, near_pow and target.fma)
     one = writer.text()
     operands = _operands(made)
     slots = ["  %also = alloca i64, align 8", "  store i64 0, ptr %state, align 8"]
@@ -71,7 +71,9 @@ def kernel(made: TypedFunction, target: Target, quiet: bool = False) -> str:
     return _module([*writer.declared.values(), *notes.declared], one, lines)
 
 
-def kernel_of_lanes(made: TypedFunction, target: Target, lanes: int, warns: bool) -> str:
+def kernel_of_lanes(
+    made: TypedFunction, target: Target, lanes: int, warns: bool, near_pow: bool = False
+) -> str:
     """The text of a kernel that runs slices side by side.
 
     Its arguments are those of `kernel`, and memory for slices (`tile_bytes`). Slices that are to be
@@ -83,7 +85,7 @@ def kernel_of_lanes(made: TypedFunction, target: Target, lanes: int, warns: bool
         If slices cannot go side by side.
     """
     notes = Notes(target)
-    writer = LanesWriter(made, notes, LANE_OPERATIONS, lanes, warns)
+    writer = LanesWriter(made, notes, LANE_OPERATIONS, lanes, warns, near_pow and target.fma)
     one = writer.text()
     operands = _operands(made)
     slots = ["  %also = alloca i64, align 8", "  store i64 0, ptr %state, align 8"]
@@ -207,6 +209,12 @@ def _module(declared: Sequence[str], one: str, lines: Sequence[str]) -> str:
         "!2 = distinct !{!2, !4}",
         "!3 = distinct !{!3, !4}",
         '!4 = !{!"llvm.loop.unroll.disable"}',
+        # what is written to elements changes no head of a list
+        "!5 = !{!6, !6, i64 0}",
+        '!6 = !{!"element", !9}',
+        "!7 = !{!8, !8, i64 0}",
+        '!8 = !{!"head of a list", !9}',
+        '!9 = !{!"memory"}',
     ]
     return "\n".join([*declared, one, *lines, *tail, ""])
 

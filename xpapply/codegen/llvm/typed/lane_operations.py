@@ -7,24 +7,37 @@ from typing import Any
 
 from ....errors import UnsupportedError
 from ....ir.typed import Array, Instruction
-from .function import converted, machine, over
+from ....ir.typed.function import Value
+from . import powers
+from .function import InRegisters, converted, in_memory, machine, over, size
 from .lanes import LanesWriter
 from .operations import function_at
-from .whole_arrays import call_loop, one_number
+from .whole_arrays import call_loop, mapped, one_number, reduced
 
 
 def _mark(w: LanesWriter, x: Instruction) -> None:
     w.leave(w.wide(x.args[0]))
 
 
-def _each(w: LanesWriter, x: Instruction, one: Callable[[list[str]], str]) -> None:
-    """The same call for each lane that is here."""
+def _each(
+    w: LanesWriter,
+    x: Instruction,
+    one: Callable[[list[str]], str],
+    known: tuple[str, str] | None = None,
+) -> None:
+    """The same call for each lane that is here; `known`: results, and which lanes have theirs."""
     assert x.result is not None
     dtype = str(x.result.type)
     kind, vector = machine(dtype), w.wide_type(dtype)
     at = w.at_entry(f"alloca {vector}, align 64")
-    w.line(f"store {vector} zeroinitializer, ptr {at}, align 64")
+    w.line(f"store {vector} {known[0] if known else 'zeroinitializer'}, ptr {at}, align 64")
     mask, values = w.mask(), [w.wide_typed(a) for a in x.args]
+    done = w.label()
+    if known:
+        mask = w.both(mask, w.turned(known[1]))
+        ask = w.label()
+        w.line(f"br i1 {w.any(mask)}, label %{ask}, label %{done}")
+        w.begin(ask)
     for k in range(w.lanes):
         here, after = w.label(), w.label()
         is_here = w.emit(f"extractelement {w.bools} {mask}, i64 {k}")
@@ -36,6 +49,8 @@ def _each(w: LanesWriter, x: Instruction, one: Callable[[list[str]], str]) -> No
         w.line(f"store {vector} {new}, ptr {at}, align 64")
         w.line(f"br label %{after}")
         w.begin(after)
+    w.line(f"br label %{done}")
+    w.begin(done)
     w.set(x, w.emit(f"load {vector}, ptr {at}, align 64"))
 
 
@@ -50,7 +65,7 @@ def _call(w: LanesWriter, x: Instruction) -> None:
         )
         return w.emit(f"call {kind} {f}({given}) #1")
 
-    _each(w, x, one)
+    _each(w, x, one, powers.quick(w, x))
 
 
 def _ufunc(w: LanesWriter, x: Instruction) -> None:
@@ -66,6 +81,132 @@ def _ufunc(w: LanesWriter, x: Instruction) -> None:
         return w.load(places[-1], result)
 
     _each(w, x, one)
+
+
+# --- whole arrays -------------------------------------------------------------------------------
+
+
+def _here(w: LanesWriter, body: Callable[[str], None]) -> None:
+    """``body(lane)`` for each lane that is here."""
+    bits = w.emit(f"bitcast {w.bools} {w.mask()} to i{w.lanes}")
+
+    def each(k: str) -> None:
+        lane = w.emit(f"trunc i64 {k} to i{w.lanes}")
+        only = w.emit(f"shl i{w.lanes} 1, {lane}")
+        asked = w.emit(f"and i{w.lanes} {bits}, {only}")
+        is_here = w.emit(f"icmp ne i{w.lanes} {asked}, 0")
+        here, after = w.label(), w.label()
+        w.line(f"br i1 {is_here}, label %{here}, label %{after}")
+        w.begin(here)
+        body(k)
+        w.line(f"br label %{after}")
+        w.begin(after)
+
+    w.loop(str(w.lanes), each)
+
+
+def _of_lane(w: LanesWriter, base: str, k: str, dtype: str) -> str:
+    """Where a lane's own begins."""
+    far = w.emit(f"mul i64 {k}, {size(dtype)}")
+    return w.emit(f"getelementptr i8, ptr {base}, i64 {far}")
+
+
+def _numbers(w: LanesWriter, x: Value) -> str:
+    """The numbers of all lanes, in memory."""
+    dtype = str(x.type)
+    kind = f"<{w.lanes} x {in_memory(dtype)}>"
+    at, value = w.at_entry(f"alloca {kind}, align 64"), w.wide(x)
+    if dtype == "bool":
+        value = w.emit(f"zext {w.bools} {value} to {kind}")
+    w.line(f"store {kind} {value}, ptr {at}, align 64")
+    return at
+
+
+def _array_of_lane(w: LanesWriter, x: Value, k: str) -> InRegisters:
+    """An array, as one lane has it."""
+    assert isinstance(x.type, Array)
+    a = w.array(x)
+    return a if x in w.shared else a._replace(base=_of_lane(w, a.base, k, x.type.dtype))
+
+
+def _map(w: LanesWriter, x: Instruction) -> None:
+    """All lanes' numbers side by side: NumPy's loops err where results are 64 bytes apart."""
+    if w.part is not None:
+        raise UnsupportedError("a function of whole arrays for some slices")
+    result, steps = mapped(w, x)
+    assert x.result is not None
+    assert isinstance(x.result.type, Array)
+    own = [(a, a.type) for a in x.args if isinstance(a.type, Array) and a not in w.shared]
+    numbers = {a: _numbers(w, a) for a in x.args if not isinstance(a.type, Array)}
+    bases = [numbers[a] if a in numbers else w.array(a).base for a in x.args]
+    dtypes = [a.type.dtype if isinstance(a.type, Array) else a.type for a in x.args]
+    apart = [
+        str(size(d)) if a not in w.shared else "0" for a, d in zip(x.args, dtypes, strict=True)
+    ]
+    apart.append(str(size(x.result.type.dtype)))
+
+    def row(at: list[str]) -> None:
+        places = []
+        for base, own_steps in zip([*bases, result.base], steps, strict=True):
+            places.append(w.place(InRegisters(base, (), tuple(own_steps)), at))
+        call_loop(w, x.what[0], places, apart, str(w.lanes))
+
+    if len(own) == len(x.args) and len(result.dims) == 1:
+        same = "true"  # they are as long as each other: one call for all of them
+        for a, kind in own:
+            alike = w.emit(f"icmp eq i64 {w.array(a).dims[0]}, {result.dims[0]}")
+            beside = w.emit(f"icmp eq i64 {w.array(a).strides[0]}, {w.element_bytes(kind.dtype)}")
+            same = w.emit(f"and i1 {same}, {alike}")
+            same = w.emit(f"and i1 {same}, {beside}")
+        whole, each, after = w.label(), w.label(), w.label()
+        w.line(f"br i1 {same}, label %{whole}, label %{each}")
+        w.begin(whole)
+        count = w.emit(f"mul i64 {result.dims[0]}, {w.lanes}")
+        call_loop(w, x.what[0], [*bases, result.base], apart, count)
+        w.line(f"br label %{after}")
+        w.begin(each)
+        over(w, result.dims, row)
+        w.line(f"br label %{after}")
+        w.begin(after)
+    else:
+        over(w, result.dims, row)
+    w.set(x, result)
+
+
+def _reduce(w: LanesWriter, x: Instruction) -> None:
+    assert x.result is not None
+    dtype = str(x.result.type)
+    kind = f"<{w.lanes} x {in_memory(dtype)}>"
+    found = w.at_entry(f"alloca {kind}, align 64")
+    w.line(f"store {kind} zeroinitializer, ptr {found}, align 64")
+    given = _numbers(w, x.args[1]) if len(x.args) > 1 else None
+
+    def one(k: str) -> None:
+        first = None if given is None else w.load(_of_lane(w, given, k, dtype), dtype)
+        place = _of_lane(w, found, k, dtype)
+        reduced(w, x, _array_of_lane(w, x.args[0], k), place, first)
+
+    _here(w, one)
+    w.set(x, w.load_wide(found, dtype))
+
+
+def _as_type(w: LanesWriter, x: Instruction) -> None:
+    (a,) = x.args
+    assert x.result is not None
+    kind = x.result.type
+    assert isinstance(kind, Array)
+    assert isinstance(a.type, Array)
+    old, source = a.type.dtype, w.array(a)
+    if a in w.shared:
+        raise UnsupportedError("another type of what slices share")
+    result = w.fresh(kind.dtype, list(source.dims), x.what)
+
+    def body(at: list[str]) -> None:
+        value = converted(w, w.load_wide(w.place(source, at), old), old, kind.dtype)
+        w.store_wide(value, w.place(result, at), kind.dtype)
+
+    over(w, source.dims, body)
+    w.set(x, result)
 
 
 # --- slots, arrays, results ---------------------------------------------------------------------
@@ -183,6 +324,6 @@ LANE_OPERATIONS: dict[str, Callable[[LanesWriter, Instruction], None]] = {
     "mark": _mark, "call": _call, "ufunc": _ufunc,
     "load": _load, "store": _store, "input": _input, "element": _element,
     "set element": _set_element, "fill": _fill, "copy": _copy, "put": _put,
-    "put array": _put_array,
+    "put array": _put_array, "map": _map, "reduce": _reduce, "as type": _as_type,
 }  # fmt: skip
 """What they are on values that differ between slices; `ON_NUMBERS` has the others."""

@@ -12,6 +12,8 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ....errors import UnsupportedError
 from ....ir.typed import Array, Instruction, Literal, Register, Slot, TypedFunction
 from ....ir.typed.divergence import Divergence, Loop
@@ -45,6 +47,8 @@ class LanesWriter(FunctionWriter):
         How many.
     warns : bool
         Whether what the processor notes counts.
+    near_pow : bool
+        As of `FunctionWriter`.
 
     Raises
     ------
@@ -61,8 +65,9 @@ class LanesWriter(FunctionWriter):
         operations: Mapping[str, Callable[..., None]],
         lanes: int,
         warns: bool,
+        near_pow: bool = False,
     ) -> None:
-        super().__init__(made, notes, OPERATIONS, quiet=warns)
+        super().__init__(made, notes, OPERATIONS, warns, near_pow)
         self.lanes, self.warns, self._wide = lanes, warns, operations
         if made.writes:
             raise UnsupportedError("it writes to its slices")
@@ -159,6 +164,8 @@ class LanesWriter(FunctionWriter):
             return super().operand(x)
         if instead is None or (self.part is None and not always):
             return self.wide(x)
+        if isinstance(x, Literal) and np.dtype(x.type).kind in "iu" and x.value not in (0, -1):
+            return self.wide(x)  # a division by it is harmless, and quick as it is known
         kind = machine(str(x.type))
         return self.chosen(kind, self.wide(x), self.all_lanes(kind, literal(instead, str(x.type))))
 
@@ -205,7 +212,7 @@ class LanesWriter(FunctionWriter):
             return self.part
         return self.turned(self._gone())
 
-    def _both(self, mask: str, condition: str) -> str:
+    def both(self, mask: str, condition: str) -> str:
         """Lanes of a mask for which a condition holds; of the others it may be anything."""
         none = self.all_lanes("i1", "false")
         return self.emit(
@@ -215,7 +222,8 @@ class LanesWriter(FunctionWriter):
     def turned(self, mask: str) -> str:
         return self.emit(f"xor {self.bools} {mask}, {self.all_lanes('i1', 'true')}")
 
-    def _any(self, mask: str) -> str:
+    def any(self, mask: str) -> str:
+        """Whether some lanes are in a mask."""
         bits = self.emit(f"bitcast {self.bools} {mask} to i{self.lanes}")
         return self.emit(f"icmp ne i{self.lanes} {bits}, 0")
 
@@ -247,12 +255,12 @@ class LanesWriter(FunctionWriter):
 
     def leave(self, condition: str) -> None:
         """Leave the slices for which a condition holds."""
-        gone = self._both(self.mask(), condition)
+        gone = self.both(self.mask(), condition)
         before = self._gone()
         everyone = self.emit(f"or {self.bools} {before}, {gone}")
         self._store_mask(everyone, self._left)
         if self.part is not None:
-            self.part = self._both(self.turned(gone), self.part)
+            self.part = self.both(self.turned(gone), self.part)
 
     # --- blocks -----------------------------------------------------------------------------
 
@@ -276,8 +284,8 @@ class LanesWriter(FunctionWriter):
     def _parted(self, asked: Value, targets: tuple[int, ...]) -> None:
         """Some go one way, and others another."""
         mask, condition = self.mask(), self.wide(asked)
-        self._send(targets[0], self._both(mask, condition))
-        self._send(targets[1], self._both(mask, self.turned(condition)))
+        self._send(targets[0], self.both(mask, condition))
+        self._send(targets[1], self.both(mask, self.turned(condition)))
 
     def _ends_together(self, last: Instruction, targets: tuple[int, ...]) -> None:
         if last.op == "return":
@@ -312,7 +320,7 @@ class LanesWriter(FunctionWriter):
                 self.line(f"br label %{head}")
                 self.begin(head)
                 here = self.load_mask(self._mask_slot(x.header))
-                self.line(f"br i1 {self._any(here)}, label %{body}, label %{after}")
+                self.line(f"br i1 {self.any(here)}, label %{body}, label %{after}")
                 self.begin(body)
                 if x.items[0] != x.header:
                     raise UnsupportedError("a loop whose first block comes later")
@@ -323,7 +331,7 @@ class LanesWriter(FunctionWriter):
             elif self._looks_first(x):
                 some, after = self.label(), self.label()
                 here = self.load_mask(self._mask_slot(x))
-                self.line(f"br i1 {self._any(here)}, label %{some}, label %{after}")
+                self.line(f"br i1 {self.any(here)}, label %{some}, label %{after}")
                 self.begin(some)
                 self._part(x)
                 self.line(f"br label %{after}")
@@ -377,7 +385,7 @@ class LanesWriter(FunctionWriter):
 
     def _is_wide(self, x: Instruction) -> bool:
         """Whether an instruction is one of vectors."""
-        if x.op in ("put", "put array", "set element", "fill", "copy"):
+        if x.op in ("put", "put array", "set element", "fill", "copy", "map", "as type"):
             return True
         if x.op in ("load", "store"):
             return x.what in self.ways.varying

@@ -10,6 +10,7 @@ import numpy as np
 from ....ir.typed import Array, Instruction, Literal
 from ....ir.typed.function import Value
 from ....limits import LIMITS
+from . import powers
 from .function import (
     FUNCTIONS,
     FunctionWriter,
@@ -150,8 +151,22 @@ def function_at(w: FunctionWriter, k: int) -> str:
 
 def _call(w: FunctionWriter, x: Instruction) -> None:
     assert x.result is not None
-    f, kind = function_at(w, x.what), machine(str(x.result.type))
-    w.set(x, w.emit(f"call {kind} {f}({', '.join(map(w.typed, x.args))}) #1"))
+    kind, found = machine(str(x.result.type)), powers.quick(w, x)
+    if found is not None:
+        known, is_known = found
+        at = w.at_entry(f"alloca {kind}, align 8")
+        w.line(f"store {kind} {known}, ptr {at}")
+        ask, on = w.label(), w.label()
+        w.line(f"br i1 {is_known}, label %{on}, label %{ask}")
+        w.begin(ask)
+    f = function_at(w, x.what)
+    value = w.emit(f"call {kind} {f}({', '.join(map(w.typed, x.args))}) #1")
+    if found is not None:
+        w.line(f"store {kind} {value}, ptr {at}")
+        w.line(f"br label %{on}")
+        w.begin(on)
+        value = w.emit(f"load {kind}, ptr {at}")
+    w.set(x, value)
 
 
 def _ufunc(w: FunctionWriter, x: Instruction) -> None:
@@ -310,12 +325,12 @@ LENGTH, ROOM, DATA = 0, 8, 16
 
 def _field(w: FunctionWriter, made: str, far: int, kind: str = "i64") -> str:
     at = w.emit(f"getelementptr i8, ptr {made}, i64 {far}")
-    return w.emit(f"load {kind}, ptr {at}, align 8")
+    return w.emit(f"load {kind}, ptr {at}, align 8, !tbaa !7")
 
 
 def _set_field(w: FunctionWriter, made: str, far: int, value: str) -> None:
     at = w.emit(f"getelementptr i8, ptr {made}, i64 {far}")
-    w.line(f"store {value}, ptr {at}, align 8")
+    w.line(f"store {value}, ptr {at}, align 8, !tbaa !7")
 
 
 def _as_word(w: FunctionWriter, value: str, dtype: str) -> str:
@@ -429,7 +444,7 @@ def _append_word(w: FunctionWriter, at: str, word: str, mark: int) -> None:
     _set_field(w, at, DATA, f"ptr {data}")
     w.line(f"br label %{on}")
     w.begin(on)
-    w.line(f"store i64 {word}, ptr {_cell(w, at, count)}, align 8")
+    w.line(f"store i64 {word}, ptr {_cell(w, at, count)}, align 8, !tbaa !5")
     _set_field(w, at, LENGTH, f"i64 {w.emit(f'add i64 {count}, 1')}")
 
 
@@ -466,21 +481,21 @@ def _list_length(w: FunctionWriter, x: Instruction) -> None:
 def _list_item(w: FunctionWriter, x: Instruction) -> None:
     made, at = x.args
     assert x.result is not None
-    word = w.emit(f"load i64, ptr {_cell(w, w._values[made], w.value(at))}, align 8")  # type: ignore[index]
+    word = w.emit(f"load i64, ptr {_cell(w, w._values[made], w.value(at))}, align 8, !tbaa !5")  # type: ignore[index]
     w.set(x, _of_word(w, word, str(x.result.type)))
 
 
 def _set_list_item(w: FunctionWriter, x: Instruction) -> None:
     made, at, value = x.args
     word = _as_word(w, w.value(value), str(value.type))
-    w.line(f"store i64 {word}, ptr {_cell(w, w._values[made], w.value(at))}, align 8")  # type: ignore[index]
+    w.line(f"store i64 {word}, ptr {_cell(w, w._values[made], w.value(at))}, align 8, !tbaa !5")  # type: ignore[index]
 
 
 def _pop(w: FunctionWriter, x: Instruction) -> None:
     made = w._values[x.args[0]]  # type: ignore[index]
     assert x.result is not None
     last = w.emit(f"sub i64 {_field(w, made, LENGTH)}, 1")
-    word = w.emit(f"load i64, ptr {_cell(w, made, last)}, align 8")
+    word = w.emit(f"load i64, ptr {_cell(w, made, last)}, align 8, !tbaa !5")
     _set_field(w, made, LENGTH, f"i64 {last}")
     w.set(x, _of_word(w, word, str(x.result.type)))
 
@@ -507,7 +522,7 @@ def _put_list(w: FunctionWriter, x: Instruction) -> None:
     to = w.made.results[k].dtype
 
     def body(at: str) -> None:
-        word = w.emit(f"load i64, ptr {_cell(w, made, at)}, align 8")
+        word = w.emit(f"load i64, ptr {_cell(w, made, at)}, align 8, !tbaa !5")
         value = converted(w, _of_word(w, word, dtype), dtype, to)
         w.store(value, w.place(result, [at]), to)
 
@@ -520,7 +535,7 @@ def _copy_list(w: FunctionWriter, x: Instruction) -> None:
     assert isinstance(kind, Array)
 
     def body(at: str) -> None:
-        word = w.emit(f"load i64, ptr {_cell(w, made, at)}, align 8")
+        word = w.emit(f"load i64, ptr {_cell(w, made, at)}, align 8, !tbaa !5")
         w.store(_of_word(w, word, kind.dtype), w.place(to, [at]), kind.dtype)
 
     w.loop(to.dims[0], body)

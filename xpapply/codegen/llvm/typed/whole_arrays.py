@@ -65,7 +65,31 @@ def _in_memory(w: FunctionWriter, x: Register | Literal) -> str:
 
 def map_(w: FunctionWriter, x: Instruction) -> None:
     """A ufunc; axes of length 1 are spread."""
-    k, unlike, memory = x.what
+    result, steps = mapped(w, x)
+    arrays = [isinstance(a.type, Array) for a in x.args]
+    bases = [
+        w.array(a).base if is_array else _in_memory(w, a)
+        for a, is_array in zip(x.args, arrays, strict=True)
+    ]
+    bases.append(result.base)
+    if len(result.dims) == 1:
+        call_loop(w, x.what[0], bases, [s[0] for s in steps], result.dims[0])
+    else:
+
+        def row(i: str) -> None:
+            places = []
+            for base, own in zip(bases, steps, strict=True):
+                far = w.emit(f"mul i64 {i}, {own[0]}")
+                places.append(w.emit(f"getelementptr i8, ptr {base}, i64 {far}"))
+            call_loop(w, x.what[0], places, [s[1] for s in steps], result.dims[1])
+
+        w.loop(result.dims[0], row)
+    w.set(x, result)
+
+
+def mapped(w: FunctionWriter, x: Instruction) -> tuple[InRegisters, list[list[str]]]:
+    """Memory for what a ufunc gives, and the steps of its operands and of that."""
+    _, unlike, memory = x.what
     assert x.result is not None
     kind = x.result.type
     assert isinstance(kind, Array)
@@ -102,22 +126,7 @@ def map_(w: FunctionWriter, x: Instruction) -> None:
             own.append(w.emit(f"select i1 {same}, i64 {stride}, i64 0"))
         steps.append(own)
     result = w.fresh(kind.dtype, dims, memory)
-    bases = [_in_memory(w, x.args[j]) if a is None else a.base for j, a in enumerate(operands)]
-    bases.append(result.base)
-    steps.append(list(result.strides))
-    if kind.ndim == 1:
-        call_loop(w, k, bases, [s[0] for s in steps], dims[0])
-    else:
-
-        def row(i: str) -> None:
-            places = []
-            for base, own in zip(bases, steps, strict=True):
-                far = w.emit(f"mul i64 {i}, {own[0]}")
-                places.append(w.emit(f"getelementptr i8, ptr {base}, i64 {far}"))
-            call_loop(w, k, places, [s[1] for s in steps], dims[1])
-
-        w.loop(dims[0], row)
-    w.set(x, result)
+    return result, [*steps, list(result.strides)]
 
 
 def as_type(w: FunctionWriter, x: Instruction) -> None:
@@ -144,16 +153,26 @@ def reduce_(w: FunctionWriter, x: Instruction) -> None:
     assert x.result is not None
     dtype = str(x.result.type)
     place = w.at_entry("alloca i64, align 8")
+    first = w.value(x.args[1]) if len(x.args) > 1 else None
+    reduced(w, x, array, place, first)
+    w.set(x, w.load(place, dtype))
+
+
+def reduced(
+    w: FunctionWriter, x: Instruction, array: InRegisters, place: str, first: str | None
+) -> None:
+    """Leave a reduction in memory; `first`: what it begins with, if that is not an element."""
+    assert x.result is not None
+    dtype = str(x.result.type)
     base, (count,), (step,) = array
-    if len(x.args) > 1:
-        w.store(w.value(x.args[1]), place, dtype)
+    if first is not None:
+        w.store(first, place, dtype)
     else:
         first = w.emit(f"load {in_memory(dtype)}, ptr {base}, align {size(dtype)}")
-        w.line(f"store {in_memory(dtype)} {first}, ptr {place}, align 8")
+        w.line(f"store {in_memory(dtype)} {first}, ptr {place}, align {size(dtype)}")
         base = w.emit(f"getelementptr i8, ptr {base}, i64 {step}")
         count = w.emit(f"sub i64 {count}, 1")
     call_loop(w, x.what, [place, base, place], ["0", step, "0"], count)
-    w.set(x, w.load(place, dtype))
 
 
 def dot(w: FunctionWriter, x: Instruction) -> None:
