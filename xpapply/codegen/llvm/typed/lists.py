@@ -1,0 +1,241 @@
+"""Lists of typed functions: a head, which has the length, the room and where the elements are.
+
+An element takes 64 bits; of slices that go side by side it takes as many for each lane. Such lists
+are all as long as each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ....ir.typed import Array, Instruction
+from .function import FunctionWriter, InRegisters, converted, machine
+
+LENGTH, ROOM, DATA = 0, 8, 16
+"""Where a list has its length, how many numbers there is room for, and where they are."""
+
+
+def _field(w: FunctionWriter, made: str, far: int, kind: str = "i64") -> str:
+    at = w.emit(f"getelementptr i8, ptr {made}, i64 {far}")
+    return w.emit(f"load {kind}, ptr {at}, align 8, !tbaa !7")
+
+
+def _set_field(w: FunctionWriter, made: str, far: int, value: str) -> None:
+    at = w.emit(f"getelementptr i8, ptr {made}, i64 {far}")
+    w.line(f"store {value}, ptr {at}, align 8, !tbaa !7")
+
+
+def _as_word(w: FunctionWriter, value: str, dtype: str) -> str:
+    """A number as 64 bits."""
+    if dtype == "list":
+        return w.emit(f"ptrtoint ptr {value} to i64")
+    kind = machine(dtype)
+    if kind == "double":
+        return w.emit(f"bitcast double {value} to i64")
+    if kind == "float":
+        value, kind = w.emit(f"bitcast float {value} to i32"), "i32"
+    return value if kind == "i64" else w.emit(f"zext {kind} {value} to i64")
+
+
+def _of_word(w: FunctionWriter, word: str, dtype: str) -> str:
+    if dtype == "list":
+        return w.emit(f"inttoptr i64 {word} to ptr")
+    kind = machine(dtype)
+    if kind == "double":
+        return w.emit(f"bitcast i64 {word} to double")
+    if kind == "float":
+        word = w.emit(f"trunc i64 {word} to i32")
+        return w.emit(f"bitcast i32 {word} to float")
+    return word if kind == "i64" else w.emit(f"trunc i64 {word} to {kind}")
+
+
+def _cell(w: FunctionWriter, made: str, index: str) -> str:
+    data = _field(w, made, DATA, "ptr")
+    return w.emit(f"getelementptr i64, ptr {data}, i64 {index}")
+
+
+_ROOM = 8
+"""Numbers that a new list has room for."""
+
+
+def _list(w: FunctionWriter, room: str, mark: int) -> str:
+    made = w.allocated("24", mark)
+    bytes_ = w.emit(f"shl i64 {room}, 3")
+    data = w.allocated(bytes_, mark)
+    _set_field(w, made, LENGTH, "i64 0")
+    _set_field(w, made, ROOM, f"i64 {room}")
+    _set_field(w, made, DATA, f"ptr {data}")
+    return made
+
+
+def _new_list(w: FunctionWriter, x: Instruction) -> None:
+    w.set(x, _list(w, str(_ROOM), x.what))
+
+
+def _append(w: FunctionWriter, x: Instruction) -> None:
+    made, value = x.args
+    word = _as_word(w, w.value(value), str(value.type))
+    _append_word(w, w._values[made], word, x.what)  # type: ignore[index]
+
+
+def _push(w: FunctionWriter, x: Instruction) -> None:
+    """Put a value of any type on a stack, which is a list."""
+    stack, value = x.args
+    at = w._values[stack]  # type: ignore[index]
+    if isinstance(value.type, Array):
+        array = w.array(value)
+        words = [w.emit(f"ptrtoint ptr {array.base} to i64"), *array.dims, *array.strides]
+    elif value.type == "list":
+        words = [w.emit(f"ptrtoint ptr {w._values[value]} to i64")]  # type: ignore[index]
+    else:
+        words = [_as_word(w, w.value(value), value.type)]
+    for word in words:
+        _append_word(w, at, word, x.what)
+
+
+def _pull(w: FunctionWriter, x: Instruction) -> None:
+    """Take one off it."""
+    at = w._values[x.args[0]]  # type: ignore[index]
+    assert x.result is not None
+    kind = x.result.type
+    n = 1 + 2 * kind.ndim if isinstance(kind, Array) else 1
+    first = w.emit(f"sub i64 {_field(w, at, LENGTH)}, {n}")
+    words = []
+    for k in range(n):
+        here = _cell(w, at, w.emit(f"add i64 {first}, {k}"))
+        words.append(w.emit(f"load i64, ptr {here}, align 8"))
+    _set_field(w, at, LENGTH, f"i64 {first}")
+    if isinstance(kind, Array) or kind == "list":
+        base = w.emit(f"inttoptr i64 {words[0]} to ptr")
+        if isinstance(kind, Array):
+            dims, strides = words[1 : 1 + kind.ndim], words[1 + kind.ndim :]
+            w.set(x, InRegisters(base, tuple(dims), tuple(strides)))
+        else:
+            w.set(x, base)
+    else:
+        w.set(x, _of_word(w, words[0], kind))
+
+
+def _append_word(w: FunctionWriter, at: str, word: str, mark: int) -> None:
+    count, room = _field(w, at, LENGTH), _field(w, at, ROOM)
+    full = w.emit(f"icmp sge i64 {count}, {room}")
+    grow, on = w.label(), w.label()
+    w.line(f"br i1 {full}, label %{grow}, label %{on}, !prof !0")
+    w.begin(grow)
+    twice = w.emit(f"shl i64 {room}, 1")
+    wide = w.emit(f"add i64 {twice}, {_ROOM}")  # room may be none, of what was taken out first
+    bytes_ = w.emit(f"shl i64 {wide}, 3")
+    data, old = w.allocated(bytes_, mark), _field(w, at, DATA, "ptr")
+
+    def body(k: str) -> None:
+        word = w.emit(f"load i64, ptr {w.emit(f'getelementptr i64, ptr {old}, i64 {k}')}")
+        w.line(f"store i64 {word}, ptr {w.emit(f'getelementptr i64, ptr {data}, i64 {k}')}")
+
+    w.loop(count, body)
+    _set_field(w, at, ROOM, f"i64 {wide}")
+    _set_field(w, at, DATA, f"ptr {data}")
+    w.line(f"br label %{on}")
+    w.begin(on)
+    w.line(f"store i64 {word}, ptr {_cell(w, at, count)}, align 8, !tbaa !5")
+    _set_field(w, at, LENGTH, f"i64 {w.emit(f'add i64 {count}, 1')}")
+
+
+def _repeat(w: FunctionWriter, x: Instruction) -> None:
+    made, times = x.args
+    at = w._values[made]  # type: ignore[index]
+    count = _field(w, at, LENGTH)
+    n = w.value(times)
+    positive = w.emit(f"icmp sgt i64 {n}, 0")
+    n = w.emit(f"select i1 {positive}, i64 {n}, i64 0")
+    w.mark_if(w.emit(f"icmp ugt i64 {n}, {1 << 28}"), x.what)
+    total = w.emit(f"mul i64 {n}, {count}")
+    room = w.emit(f"add i64 {total}, {_ROOM}")
+    found = _list(w, room, x.what)
+
+    def outer(k: str) -> None:
+        first = w.emit(f"mul i64 {k}, {count}")
+
+        def inner(j: str) -> None:
+            word = w.emit(f"load i64, ptr {_cell(w, at, j)}")
+            w.line(f"store i64 {word}, ptr {_cell(w, found, w.emit(f'add i64 {first}, {j}'))}")
+
+        w.loop(count, inner)
+
+    w.loop(n, outer)
+    _set_field(w, found, LENGTH, f"i64 {total}")
+    w.set(x, found)
+
+
+def _list_length(w: FunctionWriter, x: Instruction) -> None:
+    w.set(x, _field(w, w._values[x.args[0]], LENGTH))  # type: ignore[index]
+
+
+def _list_item(w: FunctionWriter, x: Instruction) -> None:
+    made, at = x.args
+    assert x.result is not None
+    word = w.emit(f"load i64, ptr {_cell(w, w._values[made], w.value(at))}, align 8, !tbaa !5")  # type: ignore[index]
+    w.set(x, _of_word(w, word, str(x.result.type)))
+
+
+def _set_list_item(w: FunctionWriter, x: Instruction) -> None:
+    made, at, value = x.args
+    word = _as_word(w, w.value(value), str(value.type))
+    w.line(f"store i64 {word}, ptr {_cell(w, w._values[made], w.value(at))}, align 8, !tbaa !5")  # type: ignore[index]
+
+
+def _pop(w: FunctionWriter, x: Instruction) -> None:
+    made = w._values[x.args[0]]  # type: ignore[index]
+    assert x.result is not None
+    last = w.emit(f"sub i64 {_field(w, made, LENGTH)}, 1")
+    word = w.emit(f"load i64, ptr {_cell(w, made, last)}, align 8, !tbaa !5")
+    _set_field(w, made, LENGTH, f"i64 {last}")
+    w.set(x, _of_word(w, word, str(x.result.type)))
+
+
+def _pop_first(w: FunctionWriter, x: Instruction) -> None:
+    """The first element: what is left begins further on."""
+    made = w._values[x.args[0]]  # type: ignore[index]
+    assert x.result is not None
+    data = _field(w, made, DATA, "ptr")
+    word = w.emit(f"load i64, ptr {data}, align 8")
+    _set_field(w, made, DATA, f"ptr {w.emit(f'getelementptr i64, ptr {data}, i64 1')}")
+    for at in (LENGTH, ROOM):
+        _set_field(w, made, at, f"i64 {w.emit(f'sub i64 {_field(w, made, at)}, 1')}")
+    w.set(x, _of_word(w, word, str(x.result.type)))
+
+
+def _clear(w: FunctionWriter, x: Instruction) -> None:
+    _set_field(w, w._values[x.args[0]], LENGTH, "i64 0")  # type: ignore[index]
+
+
+def _put_list(w: FunctionWriter, x: Instruction) -> None:
+    k, dtype = x.what
+    made, result = w._values[x.args[0]], w.result(k)  # type: ignore[index]
+    to = w.made.results[k].dtype
+
+    def body(at: str) -> None:
+        word = w.emit(f"load i64, ptr {_cell(w, made, at)}, align 8, !tbaa !5")
+        value = converted(w, _of_word(w, word, dtype), dtype, to)
+        w.store(value, w.place(result, [at]), to)
+
+    w.loop(_field(w, made, LENGTH), body)
+
+
+def _copy_list(w: FunctionWriter, x: Instruction) -> None:
+    to, made = w.array(x.args[0]), w._values[x.args[1]]  # type: ignore[index]
+    kind = x.args[0].type
+    assert isinstance(kind, Array)
+
+    def body(at: str) -> None:
+        word = w.emit(f"load i64, ptr {_cell(w, made, at)}, align 8, !tbaa !5")
+        w.store(_of_word(w, word, kind.dtype), w.place(to, [at]), kind.dtype)
+
+    w.loop(to.dims[0], body)
+
+
+OPERATIONS: dict[str, Callable[[FunctionWriter, Instruction], None]] = {
+    "new list": _new_list, "append": _append, "repeat": _repeat,
+    "list length": _list_length, "list item": _list_item, "set list item": _set_list_item,
+    "push": _push, "pull": _pull, "pop": _pop, "pop first": _pop_first, "clear": _clear,
+    "put list": _put_list, "copy list": _copy_list,
+}  # fmt: skip
