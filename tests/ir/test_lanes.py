@@ -274,6 +274,86 @@ def test_ufuncs_and_reductions_of_whole_arrays():
             check(f, a, np.linspace(-1, 2, 20).astype(a.dtype))
 
 
+WEIGHTS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3]
+SHARES = (0.5, 0.25, -0.0, 1e300)
+
+
+@needs_cpu
+def test_lists_that_are_as_long_as_each_other():
+    def slopes(v):
+        found = []
+        for i in range(len(v)):
+            for j in range(i + 1, len(v)):
+                found.append((v[j] - v[i]) / (j - i))
+        return np.median(np.array(found))
+
+    def changed(v):
+        kept = [v[0]] * len(v)
+        for i, x in enumerate(v):
+            kept[i] = x
+            if x > 0:
+                kept[i - 1] += x
+                kept[int(x) % len(v)] = -x
+        while len(kept) > 3:
+            x = kept.pop()
+            kept[0] += x + kept.pop(0)
+        last = kept[1]
+        kept.clear()
+        for x in v:
+            kept.append(x * last)
+        return np.array(kept) * 2.0
+
+    def flagged(v):
+        seen = [False] * 10
+        for x in v:
+            k = int(abs(x)) % 10
+            seen[k] = not seen[k]
+        n = 0
+        for s in seen:
+            n = 2 * n + s
+        return n
+
+    def filled(v):
+        best = [0] * 20
+        for i in range(len(v)):
+            for c in range(19, WEIGHTS[i % 10] - 1, -1):
+                best[c] = max(best[c], best[c - WEIGHTS[i % 10]] + int(v[i]))
+        return best[-1] + SHARES[len(v) % 4]
+
+    for dtype in ("float64", "float32", "int64", "int16"):
+        arr = (5 * RNG.standard_normal((75, 12))).astype(dtype)
+        for f in (slopes, changed, flagged, filled):
+            check(f, arr)
+
+
+def test_lists_that_differ_in_length_do_not_go_side_by_side():
+    def positives(v):
+        found = []
+        for x in v:
+            if x > 0:
+                found.append(x)
+        return len(found)
+
+    made, _ = typed_function(positives, np.ones(3))
+    with pytest.raises(UnsupportedError, match="append for some slices"):
+        kernel_of_lanes(made, TARGETS["AVX2"], 8, True)
+
+
+def test_numbers_of_a_list_that_is_known_are_a_table():
+    def f(v):
+        return WEIGHTS[int(v[0])] + SHARES[int(v[1])]
+
+    made, _ = typed_function(f, np.ones(2))
+    assert [x.tolist() for x in made.constants] == [WEIGHTS, list(SHARES)]
+    arr = np.array([[0.0, 3], [9, 2], [-1, -1], [10, 0], [0, 4], [-10, -4], [-11, 0]])
+    if backend.why_not() is None:
+        out = np.zeros(len(arr))
+        marks = backend.Compiled(made).run([arr], [out], 1)
+        assert (marks != 0).tolist() == [False, False, False, True, True, False, True]
+        for k in np.flatnonzero(marks == 0):
+            assert out[k] == f(arr[k])
+
+
 def test_what_differs_and_what_is_shared():
     made, _ = typed_function(loop_functions.cusum, np.ones(5))
     ways = Divergence(made)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ...errors import UnsupportedError
 from .function import Array, Block, Instruction, Register, Slot, TypedFunction, Value
 
-_SHARED = frozenset("length,expected,constant,round,new".split(","))
+_SHARED = frozenset("length,expected,constant,round,new,list length".split(","))
 """Instructions whose result is the same for all slices."""
 MOST_BLOCKS = 300
 
@@ -81,11 +81,11 @@ class Divergence:
 
     def _differs(self, x: Instruction, found: set[Register]) -> bool:
         assert x.result is not None
-        if isinstance(x.result.type, Array) or x.op in _SHARED:
+        if isinstance(x.result.type, Array) or x.result.type == "list" or x.op in _SHARED:
             return False
         if x.op == "load":
             return x.what in self.varying
-        if x.op == "input":
+        if x.op in ("input", "list item", "pop", "pop first"):
             return True
         if x.op in ("element", "reduce", "dot") and not self._are_shared(x):
             return True

@@ -108,6 +108,8 @@ class FunctionWriter:
         Whether the C library's ``pow`` is as near as `powers` says.
     """
 
+    cell = 8
+    """Bytes of an element of a list."""
     within = " nsw"
     """What LLVM is told of sums that stay in 64 bits."""
 
@@ -330,6 +332,14 @@ class FunctionWriter:
             value = self.emit(f"zext i1 {value} to i8")
         where = f"ptr {at}, align {size(dtype)}, !tbaa !5"
         self.line(f"store {in_memory(dtype)} {value}, {where}")
+
+    def store_wide(self, value: str, at: str, dtype: str) -> None:
+        """Write what an instruction gives to memory."""
+        self.store(value, at, dtype)
+
+    def put_at(self, k: int, indices: Sequence[str], value: str, dtype: str) -> None:
+        """Write an element of a result."""
+        self.store(value, self.place(self.result(k), indices), dtype)
 
     def allocated(self, bytes_: str, mark: int) -> str:
         """Memory that is there until the slice is done; a mark where there is none left."""

@@ -8,7 +8,7 @@ from typing import Any
 from ....errors import UnsupportedError
 from ....ir.typed import Array, Instruction
 from ....ir.typed.function import Value
-from . import powers
+from . import lists, powers
 from .function import InRegisters, converted, in_memory, machine, over, size
 from .lanes import LanesWriter
 from .operations import function_at
@@ -299,9 +299,8 @@ def _put(w: LanesWriter, x: Instruction) -> None:
 
 def _put_array(w: LanesWriter, x: Instruction) -> None:
     k, dtype = x.what
-    array, result = w.array(x.args[0]), w.result(k)
+    array = w.array(x.args[0])
     to, shared = w.made.results[k].dtype, x.args[0] in w.shared
-    begin = w.outs(k)
 
     def body(at: list[str]) -> None:
         place = w.place(array, at)
@@ -309,21 +308,62 @@ def _put_array(w: LanesWriter, x: Instruction) -> None:
             value = w.spread(machine(dtype), w.load(place, dtype))
         else:
             value = w.load_wide(place, dtype)
-        far = "0"
-        for i, stride in zip(at, result.strides, strict=True):
-            one = w.emit(f"mul i64 {i}, {stride}")
-            far = w.emit(f"add i64 {far}, {one}")
-        spread = w.spread("i64", far)
-        places = w.emit(f"getelementptr i8, <{w.lanes} x ptr> {begin}, {w.words} {spread}")
-        w.scatter(converted(w, value, dtype, to), places, to)
+        w.put_at(k, at, converted(w, value, dtype, to), to)
 
     over(w, array.dims, body)
+
+
+# --- lists --------------------------------------------------------------------------------------
+
+
+def _together(op: str) -> Callable[[LanesWriter, Instruction], None]:
+    """What changes how long a list is: all slices do it, or none."""
+
+    def write(w: LanesWriter, x: Instruction) -> None:
+        if w.part is not None:
+            raise UnsupportedError(f"{op} for some slices, line {x.line}")
+        if op == "repeat" and x.args[1] in w.differs:
+            raise UnsupportedError("lists that are not as long as each other")
+        lists.OPERATIONS[op](w, x)
+
+    return write
+
+
+def _cells(w: LanesWriter, x: Instruction) -> str:
+    """Where each lane has its element of a list."""
+    first = lists.cell(w, w._values[x.args[0]], "0")  # type: ignore[index]
+    far = w.emit(f"mul {w.words} {w.wide(x.args[1])}, {w.all_lanes('i64', str(w.cell))}")
+    lanes = ", ".join(f"i64 {8 * k}" for k in range(w.lanes))
+    far = w.emit(f"add {w.words} {far}, <{lanes}>")
+    return w.emit(f"getelementptr i8, ptr {first}, {w.words} {far}")
+
+
+def _list_item(w: LanesWriter, x: Instruction) -> None:
+    assert x.result is not None
+    if x.args[1] not in w.differs:
+        lists.OPERATIONS[x.op](w, x)
+        return
+    w.set(x, lists.of_word(w, w.gather(_cells(w, x), "int64"), str(x.result.type)))
+
+
+def _set_list_item(w: LanesWriter, x: Instruction) -> None:
+    made, at, value = x.args
+    word = lists.as_word(w, w.wide(value), str(value.type))
+    if at in w.differs:
+        w.scatter(word, _cells(w, x), "int64")
+    else:
+        place = lists.cell(w, w._values[made], w.value(at))  # type: ignore[index]
+        w.store_wide(word, place, "int64")
 
 
 LANE_OPERATIONS: dict[str, Callable[[LanesWriter, Instruction], None]] = {
     "mark": _mark, "call": _call, "ufunc": _ufunc,
     "load": _load, "store": _store, "input": _input, "element": _element,
     "set element": _set_element, "fill": _fill, "copy": _copy, "put": _put,
+    **{op: _together(op) for op in lists.OPERATIONS if op not in ("push", "pull")},
+    "list length": lists.OPERATIONS["list length"], "put list": lists.OPERATIONS["put list"],
+    "copy list": lists.OPERATIONS["copy list"],
+    "list item": _list_item, "set list item": _set_list_item,
     "put array": _put_array, "map": _map, "reduce": _reduce, "as type": _as_type,
 }  # fmt: skip
 """What they are on values that differ between slices; `ON_NUMBERS` has the others."""

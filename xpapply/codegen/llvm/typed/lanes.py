@@ -18,6 +18,7 @@ from ....errors import UnsupportedError
 from ....ir.typed import Array, Instruction, Literal, Register, Slot, TypedFunction
 from ....ir.typed.divergence import Divergence, Loop
 from ....ir.typed.function import Type, Value
+from . import lists
 from .function import FunctionWriter, InRegisters, in_memory, literal, machine, size, suffix
 from .notes import Notes
 from .operations import ON_NUMBERS, OPERATIONS
@@ -28,6 +29,8 @@ _HEAVY = frozenset(
     "element,set element,new,round,call,ufunc,div,rem,sqrt,put,put array,fill".split(",")
 )
 """Instructions before which it is looked whether a slice is there at all."""
+_WIDE = frozenset("put,put array,set element,fill,copy,map,as type".split(","))
+"""Instructions that write what differs."""
 _SHORT = 16
 """Up to so many others are done without looking."""
 
@@ -76,6 +79,7 @@ class LanesWriter(FunctionWriter):
                 raise UnsupportedError(f"slices of {kind.ndim} axes")
         self.ways = Divergence(made)
         self.shared = self.ways.shared_arrays
+        self.cell = 8 * lanes
         self.differs: set[Register] = set()
         self.part: str | None = None
         self._on_vectors = False
@@ -373,6 +377,9 @@ class LanesWriter(FunctionWriter):
     def _instruction(self, x: Instruction) -> None:
         writes = self._wide.get(x.op)
         is_known = writes is not None or x.op in ON_NUMBERS
+        if x.op in lists.OPERATIONS and "list" in [y.type for y in (x.result, *x.args[1:]) if y]:
+            if x.op not in ("new list", "repeat", "copy list"):
+                raise UnsupportedError(f"lists of lists, line {x.line}")
         if is_known and self._is_wide(x):
             with self.vectors():
                 (writes or ON_NUMBERS[x.op])(self, x)
@@ -385,7 +392,7 @@ class LanesWriter(FunctionWriter):
 
     def _is_wide(self, x: Instruction) -> bool:
         """Whether an instruction is one of vectors."""
-        if x.op in ("put", "put array", "set element", "fill", "copy", "map", "as type"):
+        if x.op in _WIDE or x.op in lists.OPERATIONS:
             return True
         if x.op in ("load", "store"):
             return x.what in self.ways.varying
@@ -456,6 +463,17 @@ class LanesWriter(FunctionWriter):
             f"call void @{full}({kind} {value}, <{self.lanes} x ptr> {places}, "
             f"i32 {size(dtype)}, {self.bools} {self.mask()})"
         )
+
+    def put_at(self, k: int, indices: Sequence[str], value: str, dtype: str) -> None:
+        """Write an element of the results."""
+        far = "0"
+        for i, stride in zip(indices, self.result(k).strides, strict=True):
+            one = self.emit(f"mul i64 {i}, {stride}")
+            far = self.emit(f"add i64 {far}, {one}")
+        spread = self.spread("i64", far)
+        begin = self.outs(k)
+        at = self.emit(f"getelementptr i8, <{self.lanes} x ptr> {begin}, {self.words} {spread}")
+        self.scatter(value, at, dtype)
 
     def outs(self, k: int) -> str:
         """Where results of the slices begin."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ....ir.typed import Array, Instruction
-from .function import FunctionWriter, InRegisters, converted, machine
+from ....ir.typed.function import Value
+from .function import FunctionWriter, InRegisters, converted
 
 LENGTH, ROOM, DATA = 0, 8, 16
 """Where a list has its length, how many numbers there is room for, and where they are."""
@@ -25,33 +26,54 @@ def _set_field(w: FunctionWriter, made: str, far: int, value: str) -> None:
     w.line(f"store {value}, ptr {at}, align 8, !tbaa !7")
 
 
-def _as_word(w: FunctionWriter, value: str, dtype: str) -> str:
+def as_word(w: FunctionWriter, value: str, dtype: str) -> str:
     """A number as 64 bits."""
+    word = w.kind("int64")
     if dtype == "list":
         return w.emit(f"ptrtoint ptr {value} to i64")
-    kind = machine(dtype)
-    if kind == "double":
-        return w.emit(f"bitcast double {value} to i64")
-    if kind == "float":
-        value, kind = w.emit(f"bitcast float {value} to i32"), "i32"
-    return value if kind == "i64" else w.emit(f"zext {kind} {value} to i64")
+    kind = w.kind(dtype)
+    if dtype == "float32":
+        half = w.kind("int32")
+        value, kind = w.emit(f"bitcast {kind} {value} to {half}"), half
+    elif dtype == "float64":
+        return w.emit(f"bitcast {kind} {value} to {word}")
+    return value if kind == word else w.emit(f"zext {kind} {value} to {word}")
 
 
-def _of_word(w: FunctionWriter, word: str, dtype: str) -> str:
+def of_word(w: FunctionWriter, value: str, dtype: str) -> str:
+    """A number of 64 bits."""
+    word = w.kind("int64")
     if dtype == "list":
-        return w.emit(f"inttoptr i64 {word} to ptr")
-    kind = machine(dtype)
-    if kind == "double":
-        return w.emit(f"bitcast i64 {word} to double")
-    if kind == "float":
-        word = w.emit(f"trunc i64 {word} to i32")
-        return w.emit(f"bitcast i32 {word} to float")
-    return word if kind == "i64" else w.emit(f"trunc i64 {word} to {kind}")
+        return w.emit(f"inttoptr i64 {value} to ptr")
+    kind = w.kind(dtype)
+    if dtype == "float64":
+        return w.emit(f"bitcast {word} {value} to {kind}")
+    if dtype == "float32":
+        half = w.kind("int32")
+        value = w.emit(f"trunc {word} {value} to {half}")
+        return w.emit(f"bitcast {half} {value} to {kind}")
+    return value if kind == word else w.emit(f"trunc {word} {value} to {kind}")
 
 
-def _cell(w: FunctionWriter, made: str, index: str) -> str:
+def cell(w: FunctionWriter, made: str, index: str) -> str:
+    """Where an element of a list is."""
     data = _field(w, made, DATA, "ptr")
-    return w.emit(f"getelementptr i64, ptr {data}, i64 {index}")
+    far = w.emit(f"mul i64 {index}, {w.cell}")
+    return w.emit(f"getelementptr i8, ptr {data}, i64 {far}")
+
+
+def _read(w: FunctionWriter, at: str, dtype: str) -> str:
+    """An element."""
+    return of_word(w, w.emit(f"load {w.kind('int64')}, ptr {at}, align 8, !tbaa !5"), dtype)
+
+
+def _write(w: FunctionWriter, word: str, at: str) -> None:
+    w.line(f"store {w.kind('int64')} {word}, ptr {at}, align 8, !tbaa !5")
+
+
+def _head(w: FunctionWriter, x: Instruction, k: int = 0) -> str:
+    """The list that an instruction is about."""
+    return w._values[x.args[k]]  # type: ignore[index, no-any-return]
 
 
 _ROOM = 8
@@ -60,8 +82,7 @@ _ROOM = 8
 
 def _list(w: FunctionWriter, room: str, mark: int) -> str:
     made = w.allocated("24", mark)
-    bytes_ = w.emit(f"shl i64 {room}, 3")
-    data = w.allocated(bytes_, mark)
+    data = w.allocated(w.emit(f"mul i64 {room}, {w.cell}"), mark)
     _set_field(w, made, LENGTH, "i64 0")
     _set_field(w, made, ROOM, f"i64 {room}")
     _set_field(w, made, DATA, f"ptr {data}")
@@ -73,9 +94,14 @@ def _new_list(w: FunctionWriter, x: Instruction) -> None:
 
 
 def _append(w: FunctionWriter, x: Instruction) -> None:
-    made, value = x.args
-    word = _as_word(w, w.value(value), str(value.type))
-    _append_word(w, w._values[made], word, x.what)  # type: ignore[index]
+    value = x.args[1]
+    word = as_word(w, _operand(w, value), str(value.type))
+    _append_word(w, _head(w, x), word, x.what)
+
+
+def _operand(w: FunctionWriter, x: Value) -> str:
+    """What goes into a list: another list, or a number of each lane."""
+    return w._values[x] if x.type == "list" else w.operand(x)  # type: ignore[index, no-any-return]
 
 
 def _push(w: FunctionWriter, x: Instruction) -> None:
@@ -88,7 +114,7 @@ def _push(w: FunctionWriter, x: Instruction) -> None:
     elif value.type == "list":
         words = [w.emit(f"ptrtoint ptr {w._values[value]} to i64")]  # type: ignore[index]
     else:
-        words = [_as_word(w, w.value(value), value.type)]
+        words = [as_word(w, w.value(value), value.type)]
     for word in words:
         _append_word(w, at, word, x.what)
 
@@ -102,7 +128,7 @@ def _pull(w: FunctionWriter, x: Instruction) -> None:
     first = w.emit(f"sub i64 {_field(w, at, LENGTH)}, {n}")
     words = []
     for k in range(n):
-        here = _cell(w, at, w.emit(f"add i64 {first}, {k}"))
+        here = cell(w, at, w.emit(f"add i64 {first}, {k}"))
         words.append(w.emit(f"load i64, ptr {here}, align 8"))
     _set_field(w, at, LENGTH, f"i64 {first}")
     if isinstance(kind, Array) or kind == "list":
@@ -113,7 +139,7 @@ def _pull(w: FunctionWriter, x: Instruction) -> None:
         else:
             w.set(x, base)
     else:
-        w.set(x, _of_word(w, words[0], kind))
+        w.set(x, of_word(w, words[0], kind))
 
 
 def _append_word(w: FunctionWriter, at: str, word: str, mark: int) -> None:
@@ -124,20 +150,29 @@ def _append_word(w: FunctionWriter, at: str, word: str, mark: int) -> None:
     w.begin(grow)
     twice = w.emit(f"shl i64 {room}, 1")
     wide = w.emit(f"add i64 {twice}, {_ROOM}")  # room may be none, of what was taken out first
-    bytes_ = w.emit(f"shl i64 {wide}, 3")
+    bytes_ = w.emit(f"mul i64 {wide}, {w.cell}")
     data, old = w.allocated(bytes_, mark), _field(w, at, DATA, "ptr")
 
     def body(k: str) -> None:
-        word = w.emit(f"load i64, ptr {w.emit(f'getelementptr i64, ptr {old}, i64 {k}')}")
-        w.line(f"store i64 {word}, ptr {w.emit(f'getelementptr i64, ptr {data}, i64 {k}')}")
+        _move(w, old, k, data, k)
 
     w.loop(count, body)
     _set_field(w, at, ROOM, f"i64 {wide}")
     _set_field(w, at, DATA, f"ptr {data}")
     w.line(f"br label %{on}")
     w.begin(on)
-    w.line(f"store i64 {word}, ptr {_cell(w, at, count)}, align 8, !tbaa !5")
+    _write(w, word, cell(w, at, count))
     _set_field(w, at, LENGTH, f"i64 {w.emit(f'add i64 {count}, 1')}")
+
+
+def _move(w: FunctionWriter, from_: str, k: str, to: str, j: str) -> None:
+    """Copy an element."""
+    kind = w.kind("int64")
+    near, far = (w.emit(f"mul i64 {i}, {w.cell}") for i in (k, j))
+    word = w.emit(
+        f"load {kind}, ptr {w.emit(f'getelementptr i8, ptr {from_}, i64 {near}')}, align 8"
+    )
+    w.line(f"store {kind} {word}, ptr {w.emit(f'getelementptr i8, ptr {to}, i64 {far}')}, align 8")
 
 
 def _repeat(w: FunctionWriter, x: Instruction) -> None:
@@ -151,13 +186,13 @@ def _repeat(w: FunctionWriter, x: Instruction) -> None:
     total = w.emit(f"mul i64 {n}, {count}")
     room = w.emit(f"add i64 {total}, {_ROOM}")
     found = _list(w, room, x.what)
+    source, data = _field(w, at, DATA, "ptr"), _field(w, found, DATA, "ptr")
 
     def outer(k: str) -> None:
         first = w.emit(f"mul i64 {k}, {count}")
 
         def inner(j: str) -> None:
-            word = w.emit(f"load i64, ptr {_cell(w, at, j)}")
-            w.line(f"store i64 {word}, ptr {_cell(w, found, w.emit(f'add i64 {first}, {j}'))}")
+            _move(w, source, j, data, w.emit(f"add i64 {first}, {j}"))
 
         w.loop(count, inner)
 
@@ -167,68 +202,63 @@ def _repeat(w: FunctionWriter, x: Instruction) -> None:
 
 
 def _list_length(w: FunctionWriter, x: Instruction) -> None:
-    w.set(x, _field(w, w._values[x.args[0]], LENGTH))  # type: ignore[index]
+    w.set(x, _field(w, _head(w, x), LENGTH))
 
 
 def _list_item(w: FunctionWriter, x: Instruction) -> None:
-    made, at = x.args
     assert x.result is not None
-    word = w.emit(f"load i64, ptr {_cell(w, w._values[made], w.value(at))}, align 8, !tbaa !5")  # type: ignore[index]
-    w.set(x, _of_word(w, word, str(x.result.type)))
+    w.set(x, _read(w, cell(w, _head(w, x), w.value(x.args[1])), str(x.result.type)))
 
 
 def _set_list_item(w: FunctionWriter, x: Instruction) -> None:
-    made, at, value = x.args
-    word = _as_word(w, w.value(value), str(value.type))
-    w.line(f"store i64 {word}, ptr {_cell(w, w._values[made], w.value(at))}, align 8, !tbaa !5")  # type: ignore[index]
+    _, at, value = x.args
+    word = as_word(w, _operand(w, value), str(value.type))
+    _write(w, word, cell(w, _head(w, x), w.value(at)))
 
 
 def _pop(w: FunctionWriter, x: Instruction) -> None:
-    made = w._values[x.args[0]]  # type: ignore[index]
+    made = _head(w, x)
     assert x.result is not None
     last = w.emit(f"sub i64 {_field(w, made, LENGTH)}, 1")
-    word = w.emit(f"load i64, ptr {_cell(w, made, last)}, align 8, !tbaa !5")
+    found = _read(w, cell(w, made, last), str(x.result.type))
     _set_field(w, made, LENGTH, f"i64 {last}")
-    w.set(x, _of_word(w, word, str(x.result.type)))
+    w.set(x, found)
 
 
 def _pop_first(w: FunctionWriter, x: Instruction) -> None:
     """The first element: what is left begins further on."""
-    made = w._values[x.args[0]]  # type: ignore[index]
+    made = _head(w, x)
     assert x.result is not None
     data = _field(w, made, DATA, "ptr")
-    word = w.emit(f"load i64, ptr {data}, align 8")
-    _set_field(w, made, DATA, f"ptr {w.emit(f'getelementptr i64, ptr {data}, i64 1')}")
+    found = _read(w, data, str(x.result.type))
+    _set_field(w, made, DATA, f"ptr {w.emit(f'getelementptr i8, ptr {data}, i64 {w.cell}')}")
     for at in (LENGTH, ROOM):
         _set_field(w, made, at, f"i64 {w.emit(f'sub i64 {_field(w, made, at)}, 1')}")
-    w.set(x, _of_word(w, word, str(x.result.type)))
+    w.set(x, found)
 
 
 def _clear(w: FunctionWriter, x: Instruction) -> None:
-    _set_field(w, w._values[x.args[0]], LENGTH, "i64 0")  # type: ignore[index]
+    _set_field(w, _head(w, x), LENGTH, "i64 0")
 
 
 def _put_list(w: FunctionWriter, x: Instruction) -> None:
     k, dtype = x.what
-    made, result = w._values[x.args[0]], w.result(k)  # type: ignore[index]
-    to = w.made.results[k].dtype
+    made, to = _head(w, x), w.made.results[k].dtype
 
     def body(at: str) -> None:
-        word = w.emit(f"load i64, ptr {_cell(w, made, at)}, align 8, !tbaa !5")
-        value = converted(w, _of_word(w, word, dtype), dtype, to)
-        w.store(value, w.place(result, [at]), to)
+        value = converted(w, _read(w, cell(w, made, at), dtype), dtype, to)
+        w.put_at(k, [at], value, to)
 
     w.loop(_field(w, made, LENGTH), body)
 
 
 def _copy_list(w: FunctionWriter, x: Instruction) -> None:
-    to, made = w.array(x.args[0]), w._values[x.args[1]]  # type: ignore[index]
+    to, made = w.array(x.args[0]), _head(w, x, 1)
     kind = x.args[0].type
     assert isinstance(kind, Array)
 
     def body(at: str) -> None:
-        word = w.emit(f"load i64, ptr {_cell(w, made, at)}, align 8, !tbaa !5")
-        w.store(_of_word(w, word, kind.dtype), w.place(to, [at]), kind.dtype)
+        w.store_wide(_read(w, cell(w, made, at), kind.dtype), w.place(to, [at]), kind.dtype)
 
     w.loop(to.dims[0], body)
 

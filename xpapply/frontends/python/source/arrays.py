@@ -46,8 +46,8 @@ def item(t: Writes, x: Abstract, index: Abstract) -> Abstract:
         if isinstance(index, Span):
             parts = [_literal(t, b) for b in index]
             return Tup(x.items[slice(*parts)])
-        items = lists.as_list(t, x)
-        return item(t, items, index)
+        found = _of_table(t, x, index) if isinstance(index, Num) else None
+        return item(t, lists.as_list(t, x), index) if found is None else found
     if isinstance(x, (Lst, Rows)):
         return lists.item(t, x, index)
     if isinstance(x, Held):
@@ -86,6 +86,18 @@ def item(t: Writes, x: Abstract, index: Abstract) -> Abstract:
         else:
             raise t.refuse(f"{described(i)} as an index")
     return x
+
+
+def _of_table(t: Writes, x: Tup, index: Num) -> Num | None:
+    """An element of a tuple, or of a list of the user's, of numbers that are known."""
+    values = [y.value.value for y in x.items if isinstance(y, Num) and isinstance(y.value, Literal)]
+    types = {y[:2] for y in x.items}
+    if len(values) < len(x.items) or len(types) != 1:
+        return None
+    dtype, kind = types.pop()
+    table = t.constant(np.array(values, dtype), is_own=True)
+    at = within(t, index, Literal(len(values), "int64"))
+    return Num(dtype, kind, t.op("element", dtype, table.value, at))
 
 
 def _literal(t: Writes, x: Abstract) -> Any:

@@ -59,6 +59,7 @@ class Blocks:
         self._retyped: set[Any] = set()
         self._sites: dict[Any, int] = {}
         self._held: dict[Slot, Value] = {}
+        self._tables: dict[tuple[str, bytes], np.ndarray] = {}
 
     # --- writing --------------------------------------------------------------------------
 
@@ -154,8 +155,10 @@ class Blocks:
             self.made.externals.append(name)
         return self.made.externals.index(name)
 
-    def constant(self, x: np.ndarray) -> Arr:
-        """An array of the user's, which the function reads."""
+    def constant(self, x: np.ndarray, is_own: bool = False) -> Arr:
+        """An array of the user's, which the function reads; `is_own`: of ours, known by content."""
+        if is_own:
+            x = self._tables.setdefault((x.dtype.str, x.tobytes()), x)
         if x.dtype.name not in numbers.DTYPES or not x.dtype.isnative or x.ndim > 2 or not x.ndim:
             raise TraceError(f"it reads an array {x.shape} of {x.dtype}")
         if type(x) is not np.ndarray:

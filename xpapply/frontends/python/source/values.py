@@ -389,8 +389,8 @@ class Writes(Protocol):
     def external(self, *name: str) -> int:
         """The number of a library's function."""
 
-    def constant(self, x: np.ndarray) -> Arr:
-        """An array of the user's, which the function reads."""
+    def constant(self, x: np.ndarray, is_own: bool = False) -> Arr:
+        """An array of the user's, which the function reads; `is_own`: of ours, known by content."""
 
     def site(self, part: int = 0) -> int:
         """The number of this place in the source, where a list is made, or one of several."""
