@@ -263,6 +263,48 @@ def f(v):
         return 1
     return 2.5, 1
 """,
+    "a name without a value is noticed where it is read": """
+def f(v):
+    found = []
+    some = [1.0, 2.0]
+    for k in range(6):
+        try:
+            if k == 0:
+                x += 1 / int(v[0] > 9)
+            elif k == 1:
+                found.append(x * (1 / int(v[0] > 9)))
+            elif k == 2:
+                x[1 // int(v[0] > 9)] += some.pop()
+            elif k == 3:
+                found.append(max(x, some.pop(), 1 // int(v[0] > 9)))
+            elif k == 4:
+                found.append(x < 1 // int(v[0] > 9) < 2)
+            else:
+                some[0], some[x] = some.pop(), 1 // int(v[0] > 9)
+        except ZeroDivisionError:
+            found.append(1.0)
+        except UnboundLocalError:
+            found.append(2.0)
+    if v[1] > 99:
+        x = 1
+    return sum(found) + 100 * len(some)
+""",
+    "a name is read before it gets another value": """
+def f(v):
+    x = float(v[0])
+    x += (x := 3.0)
+    return x
+""",
+    "names of a comprehension are its own from its second loop on": """
+def f(v):
+    y, n = [1.0, 2.0], 0
+    for k in range(2):
+        try:
+            n += len([z for x in v for z in y for y in y])
+        except UnboundLocalError:
+            n += 1
+    return n + sum([y for x in v for y in y if y > 0] if v[1] > 1 else y)
+""",
 }
 REFUSED = {
     "a generator is used up": "a generator that is kept",
