@@ -209,3 +209,36 @@ def test_as_the_library(expression):
             except (TraceError, loops.Skipped):
                 pass
     assert compiled
+
+
+WARN = """
+np.mean(w)
+w.std()
+np.var(v, ddof=12)
+np.median(w)
+np.nanmean(w)
+np.nanmean(w[:1] + NAN)
+np.nanvar(v, ddof=12)
+np.nanstd(w)
+np.nanmedian(w)
+np.nanmax(v * NAN)
+np.nanmin(v * NAN)
+np.column_stack((w, w)).mean()
+np.mean(np.column_stack((w, w)), axis=0)[1]
+np.mean(np.vstack((w, w)), axis=1)[1]
+""".strip().splitlines()
+"""What NumPy warns of by itself, where warnings of floats are ignored too; `w` may be empty."""
+
+
+@pytest.mark.skipif(loops.MAY_SKIP is not None, reason=str(loops.MAY_SKIP))
+@pytest.mark.parametrize("expression", WARN)
+def test_warnings_that_are_not_ignored(expression):
+    program = f"""{HEAD}NAN = np.nan
+def f(v):
+    w = v if v[0] > 0 else v[:0]
+    with np.errstate(all="ignore"):
+        return {expression} if v[1] > 0 else 1.0
+"""
+    given = loops.Given(np.abs(slices("float64", 9)[:1]) * np.ones((10, 1)), False)
+    given.slices[3:, 0] = given.slices[:2, 1] = -1
+    assert loops.compared(program, given) is None

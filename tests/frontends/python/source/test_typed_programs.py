@@ -356,6 +356,13 @@ def f(v):
     w[[np.int32(1), 2]] = 1.0
     return w
 """,
+    "tolerances that are no numbers": """
+def f(v):
+    a = bool(np.isclose(v[:1], 1.0, v[1])[0])
+    with np.errstate(invalid="ignore"):
+        a += np.allclose(v, v, 1e-3, v[2])
+    return a + np.allclose(v, 0.0, 0, len(v))
+""",
 }
 REFUSED = {
     "a generator is used up": "a generator that is kept",
