@@ -1,5 +1,7 @@
 """Calls of library functions, compiled, against the libraries."""
 
+import contextlib
+
 import numpy as np
 import pytest
 from fuzz import loops
@@ -162,6 +164,8 @@ round(v[0], 1)
 round(float(v[0]) / 8, 3)
 round(int(len(v)) , 1)
 len(v) ** (len(v) % 5)
+np.count_nonzero(v)
+np.count_nonzero(v > 0) * np.float32(0.1)
 math.fsum(v)
 math.fsum([1e16, 1.0, float(v[0]), -1e16])
 math.prod(v)
@@ -209,6 +213,15 @@ def test_as_the_library(expression):
             except (TraceError, loops.Skipped):
                 pass
     assert compiled
+
+
+@pytest.mark.skipif(loops.MAY_SKIP is not None, reason=str(loops.MAY_SKIP))
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_whose_number_it_is(expression):
+    program = f"{HEAD}def f(v):\n    x = {expression}\n    return isinstance(x, np.generic)\n"
+    for dtype in ("float64", "int64"):
+        with contextlib.suppress(TraceError, loops.Skipped):
+            assert loops.compared(program, loops.Given(slices(dtype, 7), False)) is None, dtype
 
 
 WARN = """
