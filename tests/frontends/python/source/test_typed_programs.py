@@ -306,6 +306,14 @@ def f(v):
             n += 1
     return n + sum([y for x in v for y in y if y > 0] if v[1] > 1 else y)
 """,
+    "integers of NumPy's whose signs differ are compared as they are": """
+def f(v):
+    w = np.full(3, len(v) - 1, np.uint64)
+    w[1] = np.uint64(len(v)) << np.uint64(61)
+    n = np.array([len(v) - 5, 3, LEAST])
+    k = np.int32(len(v) - 5)
+    return (w > n) + 2 * (k < w) + 4 * (w == np.int64(3)) + 8 * (np.maximum(w, w) >= n[::-1])
+""",
     "a list of several types is no tuple": """
 def f(v):
     k, n = len(v), 0
