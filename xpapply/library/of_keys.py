@@ -163,7 +163,7 @@ def commonest(keys: Any, values: Any) -> Any:
     for k in range(1, len(values)):
         if values[k] > values[at]:
             at = k
-    return ((keys[at], values[at]),)
+    return [(keys[at], values[at])]
 
 
 def add(keys: Any, places: Any, key: Any, number: int, state: Any) -> None:

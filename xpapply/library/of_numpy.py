@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+COUNTED: Any = type(np.count_nonzero(np.zeros(1)))
+"""Whose integer it is how many there are: Python's, or NumPy's own, as it gives it."""
+
 
 def added(v: Any) -> Any:
     """The sum of floats, and of integers as floats; the compiler calls NumPy's loop."""
@@ -238,7 +241,7 @@ def count(v: Any) -> Any:
     for x in v:
         if x:
             n += 1
-    return n
+    return COUNTED(n)
 
 
 def searched(a: Any, x: Any, right: bool) -> Any:

@@ -202,7 +202,10 @@ def _clear(run: _Run, x: Instruction, made: Any) -> None:
 
 def _map(run: _Run, x: Instruction, *args: Any) -> Any:
     _, name, *types = run.made.externals[x.what[0]]
-    return np.asarray(ufunc_named(name)(*args, signature=tuple(map(np.dtype, types))))
+    # the types of what is given choose the loop: some that NumPy chooses may not be asked for
+    found = np.asarray(ufunc_named(name)(*args))
+    assert found.dtype == types[-1], (name, types)
+    return found
 
 
 def _reduce(run: _Run, x: Instruction, a: Any, *begins: Any) -> Any:

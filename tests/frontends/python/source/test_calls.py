@@ -1,5 +1,7 @@
 """Calls of library functions, compiled, against the libraries."""
 
+import contextlib
+
 import numpy as np
 import pytest
 from fuzz import loops
@@ -162,6 +164,8 @@ round(v[0], 1)
 round(float(v[0]) / 8, 3)
 round(int(len(v)) , 1)
 len(v) ** (len(v) % 5)
+np.count_nonzero(v)
+np.count_nonzero(v > 0) * np.float32(0.1)
 math.fsum(v)
 math.fsum([1e16, 1.0, float(v[0]), -1e16])
 math.prod(v)
@@ -209,3 +213,45 @@ def test_as_the_library(expression):
             except (TraceError, loops.Skipped):
                 pass
     assert compiled
+
+
+@pytest.mark.skipif(loops.MAY_SKIP is not None, reason=str(loops.MAY_SKIP))
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_whose_number_it_is(expression):
+    program = f"{HEAD}def f(v):\n    x = {expression}\n    return isinstance(x, np.generic)\n"
+    for dtype in ("float64", "int64"):
+        with contextlib.suppress(TraceError, loops.Skipped):
+            assert loops.compared(program, loops.Given(slices(dtype, 7), False)) is None, dtype
+
+
+WARN = """
+np.mean(w)
+w.std()
+np.var(v, ddof=12)
+np.median(w)
+np.nanmean(w)
+np.nanmean(w[:1] + NAN)
+np.nanvar(v, ddof=12)
+np.nanstd(w)
+np.nanmedian(w)
+np.nanmax(v * NAN)
+np.nanmin(v * NAN)
+np.column_stack((w, w)).mean()
+np.mean(np.column_stack((w, w)), axis=0)[1]
+np.mean(np.vstack((w, w)), axis=1)[1]
+""".strip().splitlines()
+"""What NumPy warns of by itself, where warnings of floats are ignored too; `w` may be empty."""
+
+
+@pytest.mark.skipif(loops.MAY_SKIP is not None, reason=str(loops.MAY_SKIP))
+@pytest.mark.parametrize("expression", WARN)
+def test_warnings_that_are_not_ignored(expression):
+    program = f"""{HEAD}NAN = np.nan
+def f(v):
+    w = v if v[0] > 0 else v[:0]
+    with np.errstate(all="ignore"):
+        return {expression} if v[1] > 0 else 1.0
+"""
+    given = loops.Given(np.abs(slices("float64", 9)[:1]) * np.ones((10, 1)), False)
+    given.slices[3:, 0] = given.slices[:2, 1] = -1
+    assert loops.compared(program, given) is None

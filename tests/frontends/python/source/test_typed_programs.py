@@ -7,6 +7,7 @@ from fuzz import loops
 from xpapply.errors import TraceError
 
 HEAD = "import math\nimport numpy as np\nNAN = float('nan')\nONE = np.uint8(1)\nLEAST = -(2**63)\n"
+HEAD += "TABLE = [1, 2.5]\nDICT = {1: 2.0, 2: 3.0}\n"
 PROGRAMS = {
     "lists of one place in the source have types of their own": """
 def f(v):
@@ -263,6 +264,113 @@ def f(v):
         return 1
     return 2.5, 1
 """,
+    "a name without a value is noticed where it is read": """
+def f(v):
+    found = []
+    some = [1.0, 2.0]
+    for k in range(6):
+        try:
+            if k == 0:
+                x += 1 / int(v[0] > 9)
+            elif k == 1:
+                found.append(x * (1 / int(v[0] > 9)))
+            elif k == 2:
+                x[1 // int(v[0] > 9)] += some.pop()
+            elif k == 3:
+                found.append(max(x, some.pop(), 1 // int(v[0] > 9)))
+            elif k == 4:
+                found.append(x < 1 // int(v[0] > 9) < 2)
+            else:
+                some[0], some[x] = some.pop(), 1 // int(v[0] > 9)
+        except ZeroDivisionError:
+            found.append(1.0)
+        except UnboundLocalError:
+            found.append(2.0)
+    if v[1] > 99:
+        x = 1
+    return sum(found) + 100 * len(some)
+""",
+    "a name is read before it gets another value": """
+def f(v):
+    x = float(v[0])
+    x += (x := 3.0)
+    return x
+""",
+    "names of a comprehension are its own from its second loop on": """
+def f(v):
+    y, n = [1.0, 2.0], 0
+    for k in range(2):
+        try:
+            n += len([z for x in v for z in y for y in y])
+        except UnboundLocalError:
+            n += 1
+    return n + sum([y for x in v for y in y if y > 0] if v[1] > 1 else y)
+""",
+    "integers of NumPy's whose signs differ are compared as they are": """
+def f(v):
+    w = np.full(3, len(v) - 1, np.uint64)
+    w[1] = np.uint64(len(v)) << np.uint64(61)
+    n = np.array([len(v) - 5, 3, LEAST])
+    k = np.int32(len(v) - 5)
+    return (w > n) + 2 * (k < w) + 4 * (w == np.int64(3)) + 8 * (np.maximum(w, w) >= n[::-1])
+""",
+    "a list of several types is no tuple": """
+def f(v):
+    k, n = len(v), 0
+    some, rows = [k, 1.5], []
+    rows.append([k, True])
+    rows.append([k + 1, v[0] > 0])
+    n += some == (k, 1.5)
+    n += 2 * (some == [k, 1.5])
+    n += 4 * (tuple(some) == (k, 1.5))
+    n += 8 * (rows[0] == [k, True]) + 16 * (rows[0] == (k, True))
+    n += 32 * isinstance(some, list) + 64 * isinstance(rows[1], tuple)
+    n += 128 * isinstance(some + TABLE, list) + 256 * isinstance(TABLE[:1] * 2, tuple)
+    n += 512 * (rows.pop() != (k, True))
+    for j in range(6):
+        try:
+            if j == 5:
+                n += some in DICT
+            elif j == 0:
+                some + (k,)
+            elif j == 1:
+                some < (k, 1.5)
+            elif j == 2:
+                {some: 1}
+            elif j == 3:
+                {k: 1}[some]
+            else:
+                [k, v[0]] in {(k, 1.5)}
+        except TypeError:
+            n += 1024
+    return n
+""",
+    "a list of several types has two names and grows": """
+def f(v):
+    a = [len(v), 1.5]
+    b = a
+    b += [v[0]]
+    return len(a)
+""",
+    "a list of the user's grows": """
+def f(v):
+    a = TABLE
+    a += (v[0],)
+    return len(a)
+""",
+    "a list of several types as an index": """
+def f(v):
+    w = np.zeros((3, 3))
+    w[[np.int32(1), 2]] = 1.0
+    return w
+""",
+    "tolerances that are no numbers": """
+def f(v):
+    a = bool(np.isclose(v[:1], 1.0, v[1])[0])
+    with np.errstate(invalid="ignore"):
+        a += np.allclose(v, v, 1e-3, v[2])
+    return a + np.allclose(v, 0.0, 0, len(v))
+""",
 }
 REFUSED = {
     "a generator is used up": "a generator that is kept",
@@ -274,6 +382,9 @@ REFUSED = {
     "an element of reversed": "an element of an iterator",
     "an array of no axes is written in place": "of an array without axes",
     "an array of no axes keeps its type": "of an array without axes",
+    "a list of several types has two names and grows": "of a list of several types",
+    "a list of the user's grows": "of a list of several types",
+    "a list of several types as an index": "a list of several types as an index",
 }
 X = np.array(
     [
@@ -293,3 +404,25 @@ def test_as_python(name):
             loops.compared(source, given)
     else:
         assert loops.compared(source, given) is None
+
+
+SEVERAL = {
+    "a list is one result, a tuple several": """
+def f(v):
+    if v[1] > 1:
+        return [v[0], 1]
+    return v[0], 1
+""",
+    "lists among several results": """
+def f(v):
+    if v[1] > 1:
+        return [v[0], 1], (v[0], 2)
+    return (v[0], 1), [v[0], 2]
+""",
+}
+
+
+@pytest.mark.skipif(loops.MAY_SKIP is not None, reason=str(loops.MAY_SKIP))
+@pytest.mark.parametrize("name", SEVERAL)
+def test_several_results(name):
+    assert loops.compared(HEAD + SEVERAL[name], loops.Given(X, True)) is None

@@ -45,7 +45,7 @@ def item(t: Writes, x: Abstract, index: Abstract) -> Abstract:
                 raise Leaves("an index is out of bounds", IndexError) from None
         if isinstance(index, Span):
             parts = [_literal(t, b) for b in index]
-            return Tup(x.items[slice(*parts)])
+            return x._replace(items=x.items[slice(*parts)])
         found = _of_table(t, x, index) if isinstance(index, Num) else None
         return item(t, lists.as_list(t, x), index) if found is None else found
     if isinstance(x, (Lst, Rows)):
@@ -61,7 +61,7 @@ def item(t: Writes, x: Abstract, index: Abstract) -> Abstract:
 
         which = of_numpy.chosen if index.type.dtype == "bool" else of_numpy.taken
         return Inlined(which, [x, index], {})
-    indices = list(index.items) if isinstance(index, Tup) else [index]
+    indices = _indices(t, index)
     if len([i for i in indices if not is_none(i)]) > x.type.ndim:
         raise t.refuse(f"{len(indices)} indices of {described(x)}")
     if len(indices) == x.type.ndim and all(isinstance(i, Num) for i in indices):
@@ -100,6 +100,13 @@ def _of_table(t: Writes, x: Tup, index: Num) -> Num | None:
     return Num(dtype, kind, t.op("element", dtype, table.value, at))
 
 
+def _indices(t: Writes, index: Abstract) -> list[Abstract]:
+    """The index of each axis: those of a tuple, and not of a list, which chooses elements."""
+    if isinstance(index, Tup) and index.is_list:
+        raise t.refuse(f"{described(index)} as an index")
+    return list(index.items) if isinstance(index, Tup) else [index]
+
+
 def _literal(t: Writes, x: Abstract) -> Any:
     if is_none(x):
         return None
@@ -122,7 +129,7 @@ def set_item(t: Writes, x: Abstract, index: Abstract, value: Abstract) -> Inline
         raise t.refuse(f"{described(value)} is put into an array")
     if isinstance(index, Arr):
         return _set_chosen(t, x, index, value)
-    indices = list(index.items) if isinstance(index, Tup) else [index]
+    indices = _indices(t, index)
     if len(indices) == x.type.ndim and all(isinstance(i, Num) for i in indices):
         if not isinstance(value, Num):
             raise t.refuse("an array is put into an element")
@@ -199,6 +206,8 @@ def classes(x: Abstract) -> tuple[type, ...]:
     """The classes that a value may have."""
     if isinstance(x, Held):
         return (held.CLASSES[x.what],)
+    if isinstance(x, Tup):
+        return (list if x.is_list else tuple,)
     found = _CLASSES[x.kind](x.dtype) if isinstance(x, Num) else _HOLDERS[type(x)]
     return found  # type: ignore[no-any-return]
 
@@ -217,9 +226,7 @@ _CLASSES: dict[str, Any] = {
     NO_AXES: lambda _: (np.ndarray,),
     EITHER: lambda dtype: (_PYTHONS[numbers.kind_of(dtype)], np.dtype(dtype).type),
 }
-_HOLDERS: dict[type, tuple[type, ...]] = {
-    Arr: (np.ndarray,), Lst: (list,), Rows: (list,), Tup: (tuple, list)
-}  # fmt: skip
+_HOLDERS: dict[type, tuple[type, ...]] = {Arr: (np.ndarray,), Lst: (list,), Rows: (list,)}
 
 
 def method(

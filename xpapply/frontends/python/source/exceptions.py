@@ -47,7 +47,7 @@ def is_own(t: Writes, x: Abstract, f: Any) -> None:
 
 def catches(t: Writes, x: Abstract, kinds: Abstract) -> Num:
     """Whether a handler is for an exception."""
-    some = kinds.items if isinstance(kinds, Tup) else (kinds,)
+    some = kinds.items if isinstance(kinds, Tup) and not kinds.is_list else (kinds,)
     if not isinstance(x, Raised) or not all(isinstance(k, Known) for k in some):
         raise TraceError("it catches what is not known before it runs")
     classes = tuple(k.value for k in some)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from ....errors import TraceError
 from .statements import BINARY, Statements
-from .steps import Const, Flow, Operand, Step, find_live
+from .steps import Const, Flow, Operand, Step, drop_reads, find_live
 
 
 def flow_of(tree: ast.FunctionDef | ast.Lambda, outer: _Reader | None = None) -> Flow:
@@ -24,6 +24,7 @@ def flow_of(tree: ast.FunctionDef | ast.Lambda, outer: _Reader | None = None) ->
         If it has statements that are not read; with the line.
     """
     reader = _Reader(tree, outer)
+    drop_reads(reader.parts)
     find_live(reader.parts)
     name = getattr(tree, "name", "<lambda>")
     return Flow(name, tree.args, reader.parts, frozenset(reader.shared))
@@ -97,7 +98,7 @@ class _Reader(Statements):
                 return names[name]
         return name
 
-    def _name(self, name: str, line: int) -> Operand:
+    def _name(self, name: str, line: int) -> str:
         own = self._renamed_name(name)
         if own != name or name in self._locals:
             return own
@@ -143,8 +144,16 @@ class _Reader(Statements):
         return self.function(e)
 
     def _Name(self, e: ast.Name) -> Operand:
-        found = self._name(e.id, e.lineno)
-        return self._step("copy", e.lineno, found) if self._walrus else found
+        return self.read(e.id, e.lineno)
+
+    def read(self, name: str, line: int) -> Operand:
+        """The value that a name has here, whatever is done before that is used."""
+        found = self._name(name, line)
+        if self._walrus:  # the name may have another one then
+            return self._step("copy", line, found)
+        if not found.startswith("."):  # a variable, which may have none
+            self._do("read", line, found)
+        return found
 
     def _NamedExpr(self, e: ast.NamedExpr) -> Operand:
         value = self.expression(e.value)
@@ -326,18 +335,22 @@ class _Reader(Statements):
 
     def _through(self, e: _Comprehension, each: Callable[[], None]) -> None:
         """The loops of a comprehension."""
-        afters = []
+        afters: list[tuple[int, int]] = []
+        targets = [n for g in e.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)]
         for g in e.generators:
             if g.is_async:
                 raise self._refuse("an asynchronous comprehension", e)
             iterator = self._step("iterator", e.lineno, self.expression(g.iter))
+            if not afters:  # all that follows knows the comprehension's own names
+                own = {n.id: f"{n.id}.{next(self._counter)}" for n in targets}
+                for name in own.values() if e.generators[1:] else ():
+                    self._do("forget", e.lineno, Const(name))
+                self._renamed.append(own)
             head, inside, after = self._part(), self._part(), self._part()
             self._jump(head)
             self._here = head
             self._end("more", e.lineno, iterator, to=(inside, after))
             self._here = inside
-            names = {n.id for n in ast.walk(g.target) if isinstance(n, ast.Name)}
-            self._renamed.append({n: f"{n}.{next(self._counter)}" for n in names})
             self.assign(g.target, self._step("next", e.lineno, iterator))
             for test in g.ifs:
                 further = self._part()
@@ -348,7 +361,7 @@ class _Reader(Statements):
         for head, after in reversed(afters):
             self._jump(head)
             self._here = after
-            self._renamed.pop()
+        self._renamed.pop()
 
 
 _AT_ONCE = frozenset("sum any all min max sorted list tuple set Counter deque".split())

@@ -94,6 +94,7 @@ def _mixed(t: Writes, x: Value) -> Value:
 
 def _key(t: Writes, x: Held, key: Abstract) -> Abstract:
     """A key as one of those that there are may be, so that equal numbers are found."""
+    _no_list(key)
     if not lists.is_typed(x.items):
         return key
     if isinstance(x.items, Rows):
@@ -108,6 +109,11 @@ def _key(t: Writes, x: Held, key: Abstract) -> Abstract:
         large = numbers.compare(t, ">=", size, integer(1 << 40))
         t.mark(large.value, "a large integer is looked up among floats, or the other way")
     return key
+
+
+def _no_list(key: Abstract) -> None:
+    if isinstance(key, (Lst, Rows)) or (isinstance(key, Tup) and key.is_list):
+        raise Leaves("a list as a key", TypeError)
 
 
 def _find(t: Writes, x: Held, key: Abstract) -> list[Abstract]:
@@ -248,7 +254,7 @@ def _of_dict(t: Writes, x: Held, name: str, args: list[Abstract]) -> Abstract:
         return Inlined(of_keys.clear, [x.items, x.places, x.values, x.state], {})
     if name == "most_common" and len(args) == 1 and x.what == "counter" and args[0] == integer(1):
         if not lists.is_typed(x.items):
-            return Tup(())
+            return Tup((), True)
         return Inlined(of_keys.commonest, [x.items, x.values], {})
     return None
 
@@ -293,6 +299,7 @@ def _compared(
     t: Writes, x: dict[Any, Any], key: Abstract, *, values: bool = True
 ) -> tuple[Value, Any]:
     """Whether a key is there, and its value."""
+    _no_list(key)
     if not isinstance(key, (Num, Tup)) or not 0 < len(x) <= _FEW:
         raise t.refuse(f"{described(key)} is looked up in a dict of {len(x)} keys")
     there: Value = Literal(False, "bool")

@@ -38,7 +38,7 @@ _LONG = "its lists grow long"
 def element(t: Writes, x: Lst | Rows, at: Value) -> Abstract:
     """The element at a place that is there."""
     if isinstance(x, Rows):
-        return Tup(tuple(element(t, c, at) for c in x.columns))
+        return Tup(tuple(element(t, c, at) for c in x.columns), x.of_lists)
     if isinstance(x.dtype, Inner):
         return Lst(*x.dtype, t.op("list item", "list", x.value, at))
     return Num(x.dtype, x.kind, t.op("list item", x.dtype, x.value, at))
@@ -75,7 +75,8 @@ def _columns(t: Writes, x: Lst | Rows, value: Abstract) -> list[tuple[Lst, Any]]
     """The lists that parts of a value are put into, known to hold such."""
     if isinstance(x, Lst):
         return [(of_kind(t, x, value), value)]
-    if not isinstance(value, Tup) or len(value.items) != len(x.columns):
+    like = isinstance(value, Tup) and value.is_list is x.of_lists
+    if not like or len(value.items) != len(x.columns):
         raise t.refuse(f"{described(value)} is put into a list of tuples")
     pairs = zip(x.columns, value.items, strict=True)
     return [(of_kind(t, column, one), one) for column, one in pairs]
@@ -119,21 +120,22 @@ def popped(t: Writes, x: Lst | Rows, op: str) -> Abstract:
         raise Leaves("an empty list is popped", IndexError)
     t.mark(t.op("le", "bool", length(t, x), ZERO), "an empty list is popped", IndexError)
     if isinstance(x, Rows):
-        return Tup(tuple(Num(c.dtype, c.kind, t.op(op, c.dtype, c.value)) for c in x.columns))
+        parts = tuple(Num(c.dtype, c.kind, t.op(op, c.dtype, c.value)) for c in x.columns)
+        return Tup(parts, x.of_lists)
     if isinstance(x.dtype, Inner):
         return Lst(*x.dtype, t.op(op, "list", x.value))
     return Num(x.dtype, x.kind, t.op(op, x.dtype, x.value))
 
 
 def new_list(t: Writes, items: tuple[Abstract, ...], *, grows: bool = False, part: int = 0) -> Any:
-    """A list; one of several types is a tuple, which nothing is put into.
+    """A list; one of several types is like a tuple, and nothing is put into it.
 
     `grows`: whether something may be put into it, also if it is of tuples or lists; `part`: which
     one it is of several that are made here.
     """
     if items and not (grows and all(isinstance(x, (Num, Tup, Lst)) for x in items)):
         if not all(isinstance(x, Num) for x in items) or len({x.dtype for x in items}) > 1:
-            return Tup(items)
+            return Tup(items, True)
     made: Lst | Rows = Lst(
         "", "", t.site(part), t.op("new list", "list", what=t.mark_number(_LONG))
     )
@@ -152,7 +154,7 @@ def append(t: Writes, x: Abstract, value: Abstract) -> Lst | Rows:
     for column, one in columns:
         t.do("append", column.value, one.value, what=t.mark_number(_LONG))
     found = tuple(c for c, _ in columns)
-    return Rows(found) if isinstance(x, Rows) else found[0]
+    return x._replace(columns=found) if isinstance(x, Rows) else found[0]
 
 
 def _as_rows(t: Writes, x: Lst, value: Tup) -> Rows:
@@ -163,7 +165,7 @@ def _as_rows(t: Writes, x: Lst, value: Tup) -> Rows:
     for k in range(1, len(value.items)):
         more = t.op("new list", "list", what=t.mark_number(_LONG))
         columns.append(Lst("", "", t.site(k), more))
-    found = Rows(tuple(columns))
+    found = Rows(tuple(columns), value.is_list)
     _renew(t, lambda y: found if y.site == x.site and not y.dtype else y)
     return found
 
@@ -233,7 +235,7 @@ def repeated(t: Writes, x: Abstract, count: Num) -> Abstract:
     """``[...] * n``."""
     if isinstance(x, Tup):
         if isinstance(count.value, Literal):
-            return Tup(x.items * count.value.value)
+            return x._replace(items=x.items * count.value.value)
         raise t.refuse("a tuple as often as is computed")
     if isinstance(x, Rows):
         raise t.refuse("a list of tuples as often as is said")
@@ -263,7 +265,11 @@ def contains(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
 
 
 def compared(t: Writes, op: str, a: Tup, b: Tup) -> Num:
-    """A comparison of two tuples of numbers, place by place."""
+    """A comparison of two tuples of numbers, place by place. No list is like a tuple."""
+    if a.is_list is not b.is_list:
+        if op in ("==", "!="):
+            return Num("bool", PYTHON, Literal(op == "!=", "bool"))
+        raise Leaves("a list is compared with a tuple", TypeError)
     if len(a.items) != len(b.items) or not all(isinstance(x, Num) for x in (*a.items, *b.items)):
         raise t.refuse(f"{described(a)} {op} {described(b)}")
     for x in (*a.items, *b.items):

@@ -47,7 +47,7 @@ def known(t: Writes, x: Any) -> Abstract:
     if type(x) is list:
         items = tuple(known(t, y) for y in x)
         if all(isinstance(y, Num) for y in items):
-            return Tup(items)
+            return Tup(items, True)
         raise t.refuse("it reads a list")
     return Known(x)
 
@@ -168,7 +168,9 @@ def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
             return Inlined(of_math.power, [a, b], {})
         return numbers.binary(t, op, a, b)
     if isinstance(a, Tup) and isinstance(b, Tup) and op == "+":
-        return Tup((*a.items, *b.items))
+        if a.is_list is not b.is_list:
+            raise Leaves("a list and a tuple are added", TypeError)
+        return a._replace(items=(*a.items, *b.items))
     if isinstance(a, (Lst, Rows)) and isinstance(b, (Lst, Rows)) and op == "+":
         return Inlined(of_lists.joined, [a, b], {})
     if isinstance(a, Num) and isinstance(b, (Tup, Lst)) and op == "*":
@@ -191,7 +193,7 @@ def inplace(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     """An operation that writes into its first operand, where that is an array."""
     if isinstance(a, (Lst, Rows)) and op == "+" and not isinstance(b, Num):
         return Inlined(of_lists.extended, [a, b], {})
-    if isinstance(a, (Lst, Rows, Held)):
+    if isinstance(a, (Lst, Rows, Held)) or (isinstance(a, Tup) and a.is_list):
         raise t.refuse(f"{op}= of {places.described(a)}")
     if isinstance(a, Num) and a.kind == NO_AXES:
         raise t.refuse(f"{op}= of an array without axes")

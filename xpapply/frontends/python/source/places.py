@@ -37,9 +37,9 @@ def described(x: Abstract) -> str:
         return "None" if value is None else f"a {type(value).__name__}"
     if isinstance(x, Held):
         return f"a {x.what}"
-    return {Lst: "a list", Rows: "a list of tuples", Tup: "a tuple", Method: "a method"}.get(
-        type(x), "an iterator"
-    )
+    if isinstance(x, Tup):
+        return "a list of several types" if x.is_list else "a tuple"
+    return {Lst: "a list", Rows: "a list of tuples", Method: "a method"}.get(type(x), "an iterator")
 
 
 def as_index(t: Writes, x: Abstract) -> Value:

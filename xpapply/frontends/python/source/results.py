@@ -17,7 +17,8 @@ def returned(t: Writes, value: Abstract) -> None:
     if len(t.expected) == 1:
         _put(t, 0, value)
         return
-    if not isinstance(value, Tup) or len(value.items) != len(t.expected):
+    is_tuple = isinstance(value, Tup) and not value.is_list
+    if not is_tuple or len(value.items) != len(t.expected):
         raise _other()
     for k, x in enumerate(value.items):
         _put(t, k, x)

@@ -63,7 +63,8 @@ class Statements(Writer):
         """A function that is defined here."""
         raise NotImplementedError
 
-    def _name(self, name: str, line: int) -> Operand:
+    def read(self, name: str, line: int) -> Operand:
+        """The value of a name."""
         raise NotImplementedError
 
     def _renamed_name(self, name: str) -> str:
@@ -129,7 +130,7 @@ class Statements(Writer):
     def _AugAssign(self, s: ast.AugAssign) -> None:
         op = BINARY[type(s.op)]
         if isinstance(s.target, ast.Name):
-            before = self._name(s.target.id, s.lineno)
+            before = self.read(s.target.id, s.lineno)
             value = self._step("inplace", s.lineno, op, before, self.expression(s.value))
             self.assign(s.target, value)
         elif isinstance(s.target, ast.Subscript):
@@ -250,7 +251,7 @@ class Statements(Writer):
         raised = self.expression(what)
         for n in (n for x in said for n in ast.walk(x)):
             if isinstance(n, ast.Name):  # that it has a value
-                self._step("copy", s.lineno, self._name(n.id, s.lineno))
+                self.read(n.id, s.lineno)
         self._end("raise", s.lineno, raised)
 
     def _Assert(self, s: ast.Assert) -> None:

@@ -90,6 +90,19 @@ _PLAIN |= {"outer": 2, "set outer": 2, "call": 1, "leave": 9, "jump": 9, "method
 """How many of the first arguments of a step are no operands."""
 
 
+def drop_reads(parts: list[Part]) -> None:
+    """Drop the steps that read a name right before one that does so itself."""
+    for p in parts:
+        kept: list[Step] = []
+        after: list[str] = []
+        for s in reversed(p.steps):
+            if s.kind != "read":
+                after = _reads(s)
+            if s.kind != "read" or s.args[0] not in after:
+                kept.append(s)
+        p.steps = kept[::-1]
+
+
 def _before(step: Step, live: set[str]) -> set[str]:
     if step.result is not None:
         live.discard(step.result)

@@ -446,6 +446,7 @@ def _unary(t: Typer, op: str, a: Any) -> Abstract:
 _NO = Const(False)
 _STEPS: dict[str, Callable[..., Abstract]] = {
     "copy": lambda t, x: iterators.kept(t, t.value(x)),
+    "read": lambda t, x: t.value(x),
     "global": lambda t, name: objects.global_value(t, t.place.code.function, name),
     "module": lambda t, name: objects.module(t, name.value),
     "attribute": lambda t, name, x: objects.attribute(t, t.value(x), name),

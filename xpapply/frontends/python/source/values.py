@@ -71,9 +71,10 @@ class Lst(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """A list of tuples: a list for each of their places."""
+    """A list of tuples, or of lists such as `Tup` says: a list for each of their places."""
 
     columns: tuple[Lst, ...]
+    of_lists: bool
 
 
 class Held(NamedTuple):
@@ -112,9 +113,10 @@ class Watched(NamedTuple):
 
 
 class Tup(NamedTuple):
-    """A tuple; or a list that nothing is put into."""
+    """A tuple; or a list that nothing is put into, of several types or of the user's."""
 
     items: tuple[Any, ...]
+    is_list: bool = False
 
 
 class Known(NamedTuple):

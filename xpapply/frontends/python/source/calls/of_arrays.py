@@ -134,8 +134,12 @@ def _reduction(ufunc: Any) -> Call:
 
 
 def _added(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
-    """A sum of integers as floats."""
+    """A sum of which a mean is made: of integers as floats. A mark where there is nothing.
+
+    Then NumPy warns by itself, also where warnings of floats are ignored.
+    """
     (x,) = args
+    t.mark(t.op("eq", "bool", places.length(t, x), places.ZERO), "the mean of nothing")
     own = x.type.dtype
     return whole.reduced(t, np.add, x, own if numbers.kind_of(own) == "f" else "float64")
 
@@ -360,6 +364,10 @@ def _isclose(one: Any, many: Any, mixed: Any) -> Call:
         kinds = ["number64" if isinstance(x, Num) else "doubles" for x in args[:2]]
         spec = f"a:{kinds[0]} b:{kinds[1]} rtol:number64 atol:number64 equal_nan:flag"
         given = bound(t, spec, args, kwargs)
+        for name in given.keys() & {"rtol", "atol"}:  # NumPy warns of others by itself
+            tolerance = numbers.cast(t, given[name].value, "float64")
+            odd = t.op("not", "bool", numbers.is_finite(t, tolerance))
+            t.mark(odd, "a tolerance that is not finite")
         if kinds == ["number64", "doubles"]:
             raise t.refuse("a number is compared with an array")
         if kinds[0] != kinds[1]:

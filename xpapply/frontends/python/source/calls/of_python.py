@@ -203,7 +203,7 @@ def _list(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
 def _tuple(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     exactly(t, args, kwargs, 1)
     if isinstance(args[0], Tup):
-        return args[0]
+        return Tup(args[0].items)
     raise t.refuse(f"a tuple of {places.described(args[0])}")
 
 
@@ -229,7 +229,8 @@ def _isinstance(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
 
 
 def _flat(x: Abstract) -> list[Abstract]:
-    return [y for z in x.items for y in _flat(z)] if isinstance(x, Tup) else [x]
+    is_tuple = isinstance(x, Tup) and not x.is_list
+    return [y for z in x.items for y in _flat(z)] if is_tuple else [x]
 
 
 def _class(cls: Any) -> Call:
