@@ -54,7 +54,7 @@ nothing, and for slices side by side."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Layout:
+class _Prepared:
     """What calls have alike whose arrays lie alike.
 
     Attributes
@@ -90,7 +90,7 @@ class _Call(NamedTuple):
 
     Attributes
     ----------
-    layout : _Layout
+    layout : _Prepared
         How its arrays lie.
     noted : int
         Which notes of the processor are marks.
@@ -100,7 +100,7 @@ class _Call(NamedTuple):
         The results.
     """
 
-    layout: _Layout
+    layout: _Prepared
     noted: int
     arguments: list[int]
     outs: Sequence[np.ndarray]
@@ -230,7 +230,7 @@ class Compiled:
         self.compile()
         everything = [*arrays, *outs]
         key = (batch, *[(x.shape, x.strides) for x in everything])
-        layout: _Layout | None = self._layouts.get(key)
+        layout: _Prepared | None = self._layouts.get(key)
         if layout is None:
             layout = self._layouts[key] = self._layout(arrays, outs, batch)
         if not all(x.flags.aligned for x in everything):
@@ -259,7 +259,7 @@ class Compiled:
 
     def _layout(
         self, arrays: Sequence[np.ndarray], outs: Sequence[np.ndarray], batch: int
-    ) -> _Layout:
+    ) -> _Prepared:
         """What calls have alike whose arrays lie like these."""
         everything = [*arrays, *outs]
         if any(s % x.itemsize for x in everything for s in x.strides):
@@ -274,7 +274,7 @@ class Compiled:
         tile = text_of.tile_bytes(self.made, own, LIMITS.typed_lanes)
         words, numbers = self._words(arrays, outs, batch), sum(map(math.prod, own))
         places = [of_array(s) for s in steps]
-        return _Layout(shape, math.prod(shape), sizes, steps, places, words, numbers, tile)
+        return _Prepared(shape, math.prod(shape), sizes, steps, places, words, numbers, tile)
 
     def _in_forms(self, call: _Call, marks: np.ndarray) -> None:
         """All slices: one after the other, or side by side once that is seen to pay."""

@@ -72,6 +72,8 @@ class TypedLoop:
         Of each result.
     plans : set of Plan
         Those that run it, which shall say so if the loop does from now on.
+    ready : dict
+        How further calls of `vectorize` run it, by how their arrays lie.
     is_best : bool
         Whether no trace would do better: of a few whole arrays and numbers, a few times, it may.
 
@@ -111,7 +113,7 @@ class TypedLoop:
         self.is_best = made.walks if whole else made.decides or (made.walks and long)
         self.record = Record()
         self.plans: weakref.WeakSet[Any] = weakref.WeakSet()
-        self.agreed = BoundedDict()
+        self.agreed, self.ready = BoundedDict(), BoundedDict()
         self.has_run = False
         self.looped = 0
         self._checked = False
