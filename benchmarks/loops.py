@@ -17,6 +17,7 @@ import time
 import types
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -96,9 +97,8 @@ class Case:
         return self._called(np.apply_along_axis, np.vectorize)
 
     def ours(self) -> Any:
-        """The same of xpapply."""
-        with xpapply.options(fallback="silent"):
-            return self._called(xpapply.apply_along_axis, xpapply.vectorize)
+        """The same of xpapply, under the options in force."""
+        return self._called(xpapply.apply_along_axis, xpapply.vectorize)
 
     def plan(self) -> Any:
         """What `explain` says."""
@@ -156,6 +156,7 @@ def smoothed(v: np.ndarray) -> np.ndarray:
     return out
 
 
+@xpapply.options(fallback="silent")
 def first_of(row: Row, part: int, is_first: bool) -> dict[str, Any]:
     """CPU seconds of a first call beside those of the loop, in this process."""
     warnings.simplefilter("ignore")
@@ -184,6 +185,7 @@ def first_of(row: Row, part: int, is_first: bool) -> dict[str, Any]:
 # --- rates ----------------------------------------------------------------------------
 
 
+@xpapply.options(fallback="silent")
 def rates(row: Row, part: int, turns: int, numba: Any) -> dict[str, Any]:
     """Seconds of all ways, and whether their results are those of the loop."""
     case = Case(row, part)
@@ -207,19 +209,20 @@ def rates(row: Row, part: int, turns: int, numba: Any) -> dict[str, Any]:
         found["marked"] = made.looped / case.count
     if bits(got) != bits(want):
         found["wrong"] = "WRONG: other results than the loop's"
-    calls: dict[str, clocks.Call] = {}
-    for name, threads in ((OURS, 1), (OURS_ALL, runner.cores())):
-        calls[name] = partial(with_threads, threads, case.ours)
+    calls: dict[str, clocks.Call] = dict.fromkeys((OURS, OURS_ALL), case.ours)
+    contexts = {OURS: partial(xpapply.options, threads=1)}
     try:
         calls |= numbas(case, want, found, numba)
     except Exception as problem:
         found["numba"] = clocks.reason(problem)
     counts = {}
     for name, call in calls.items():
-        call()
-        counts[name] = max(1, math.ceil(BATCH / clocks.seconds(call)))
+        with contexts.get(name, nullcontext)():
+            call()
+            counts[name] = max(1, math.ceil(BATCH / clocks.seconds(call)))
     many = {name: clocks.many(call, counts[name]) for name, call in calls.items()}
-    times = clocks.in_turns(many, turns, devices.Cpu().pause, patience=4.0)
+    pause = devices.Cpu().pause
+    times = clocks.in_turns(many, turns, pause, contexts=contexts, patience=4.0)
     for name, t in times.items():
         found[name] = statistics.median(t) / counts[name]
     for mine, theirs in NUMBAS.items():
@@ -228,12 +231,6 @@ def rates(row: Row, part: int, turns: int, numba: Any) -> dict[str, Any]:
             factor = counts[mine] / counts[theirs]
             found[f"{mine} / {theirs}"] = statistics.median(b / a * factor for a, b in pairs)
     return found
-
-
-def with_threads(threads: int, call: clocks.Call) -> Any:
-    """A call of ours with so many threads."""
-    with xpapply.options(threads=threads):
-        return call()
 
 
 def bits(x: Any) -> tuple[Any, ...]:

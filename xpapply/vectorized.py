@@ -143,7 +143,7 @@ class vectorize(OwnVectorize):  # called as a function
         self._core = None if signature is None else Signature.parse(signature)
         self._on_error, self._fill = on_error, fill
         self._output_dims = _names_of_results(output_dims)
-        self._ready, self._fits = kept(BoundedDict()), kept(BoundedDict())
+        self._fits = kept(BoundedDict())
         self._like: Any = None
         self._again: tuple[ref[Any], Any, Hashable, Loops] | None = None
         """The last function that ran in the loop, with which `otypes`, for what kinds of arguments
@@ -172,12 +172,15 @@ class vectorize(OwnVectorize):  # called as a function
         if not callable(self.pyfunc):
             return originals.call_vectorize(self, *args, **kwargs)  # the decorator with keywords
         layout = None if kwargs else self._layout(args)
-        ready = self._ready.get(layout)
+        ready = None if layout is None else cache_of(self.pyfunc)[0].ready.get(layout)
         loops = ready if type(ready) is Loops else None
         if ready is not None and loops is None:
             asks = self._core is None and self.otypes is None
             found = ready(self.pyfunc, args, asks)
             if found is not None:
+                if ready.kind is not self._like:
+                    self._called_with(ready.kind)
+                    self._like = ready.kind
                 return found
         if not size:
             return self._looked_at(args, kwargs, layout)[0]
@@ -194,8 +197,8 @@ class vectorize(OwnVectorize):  # called as a function
             seconds = perf_counter() - began
             loops = straight.loops(call.looped, seconds, call.in_loop, call.budget)
             cache_of(self.pyfunc)[0].looped[self._how(args, kwargs)] = loops
-            if layout is not None:
-                self._ready[layout] = loops
+            if layout is not None and loops is not None:
+                cache_of(self.pyfunc)[0].ready[layout] = loops
         return found
 
     def _elements(self, args: tuple, kwargs: dict) -> float:
@@ -284,12 +287,21 @@ class vectorize(OwnVectorize):  # called as a function
         found = call.results()
         if leaves is None or leaves.are_plain:
             if layout is not None:
-                self._ready[layout] = call.ready
+                self._remember(layout, call)
             like = None if kwargs or self.excluded else [(x.shape, x.dtype) for x in call.operands]
             if like is None or like != self._like:
                 self._called_with(call.kind)
                 self._like = like
         return found if leaves is None else leaves.put_back(found), call
+
+    def _remember(self, layout: Hashable, call: VectorizedCall) -> None:
+        """What runs calls like this one, for as long as that is remembered itself."""
+        known, ready = cache_of(self.pyfunc)[0].ready, call.ready
+        if ready is None:
+            known.pop(layout, None)
+            return
+        ready.kind = call.kind
+        known[layout] = ready.traced.ready[layout] = ready
 
     def explain(self, *args: Any, **kwargs: Any) -> Plan:
         """What a call with these arguments would run, and why.
@@ -461,7 +473,9 @@ class vectorize(OwnVectorize):  # called as a function
 
     def _layout(self, args: Sequence[Any]) -> Hashable:
         """How arrays lie, and what else decides what runs; None: the long way is gone."""
-        if self.excluded or self.cache or type(self.pyfunc) is not FunctionType:
+        if self.excluded or self.cache or self._on_error != "raise":
+            return None
+        if type(self.pyfunc) is not FunctionType:
             return None
         how: list[Hashable]
         if {np.ndarray}.issuperset(map(type, args)):
@@ -471,7 +485,7 @@ class vectorize(OwnVectorize):  # called as a function
         else:
             return None
         otypes = None if self.otypes is None else tuple(self.otypes)  # it may be a list
-        return (id(self.pyfunc), otypes, *how)
+        return (self.signature, otypes, *how)
 
     @property
     def _holds_objects(self) -> bool:
@@ -503,14 +517,13 @@ class vectorize(OwnVectorize):  # called as a function
 
 _OWN = frozenset(GUFUNC)
 _NDARRAY = frozenset((np.ndarray,))
-_FRESH = ("_ready", "_fits", "_again", "_plain", "_ufunc", "_like", "_kinds")
+_FRESH = ("_fits", "_again", "_plain", "_ufunc", "_like", "_kinds")
 """What does not go to other processes."""
 
 
 def _fresh() -> dict[str, Any]:
     """What copies have of their own."""
-    known = {name: kept(BoundedDict()) for name in ("_ready", "_fits")}
-    return {**known, "_again": None, "_plain": (None, None), "_ufunc": {}}
+    return {"_fits": kept(BoundedDict()), "_again": None, "_plain": (None, None), "_ufunc": {}}
 
 
 def _names_of_results(given: Any) -> tuple[tuple[Hashable, ...], ...]:

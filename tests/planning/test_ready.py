@@ -1,7 +1,9 @@
 """Calls of vectorize on arrays like those before: what has changed is seen all the same."""
 
 import contextlib
+import gc
 import pickle
+import weakref
 
 import numpy as np
 import pytest
@@ -24,6 +26,8 @@ def warm():
 
 @pytest.fixture(autouse=True)
 def compiled(warm):
+    for f in (larger, scaled, both, correlation):
+        cache.cache_of(f)[0].ready.clear()
     with xpapply.options(engine="cpu"):
         yield
 
@@ -139,7 +143,7 @@ def test_dtypes_are_asked_for_anew():
     a, b = numbers()
     f = xpapply.vectorize(larger)
     f(a, b)
-    (ready,) = f._ready.values()
+    (ready,) = cache.cache_of(larger)[0].ready.values()
     assert ready(larger, (a, b), True).dtype == np.float64
     whole = np.arange(100)
     assert ready(larger, (whole, whole), True) is None
@@ -171,6 +175,58 @@ def test_what_is_forgotten_is_not_run(quick):
     cache.clear()
     f(a, b)
     assert not quick
+
+
+def test_what_is_made_anew_of_a_function_is_quick_too(quick):
+    a, b = numbers()
+    for _ in range(3):
+        np.testing.assert_array_equal(xpapply.vectorize(larger)(a, b), np.vectorize(larger)(a, b))
+    assert quick == [True, True]
+    assert xpapply.vectorize(larger, "f")(a, b).dtype == np.float32
+    assert xpapply.vectorize(larger, on_error="fill")(a, b).dtype == np.float64
+    assert quick == [True, True]
+    with xpapply.options(engine="cpu"):  # the same options once more
+        xpapply.vectorize(larger)(a, b)
+    assert quick == [True, True, True]
+    with xpapply.options(threads=1):
+        xpapply.vectorize(larger)(a, b)
+    assert quick == [True, True, True, False]
+
+
+def test_signatures_are_told_apart(quick):
+    a, b = np.random.default_rng(0).random((2, 20, 20))
+    f = lambda a, b: a * 2 + b  # noqa: E731
+    for _ in range(2):
+        xpapply.vectorize(f)(a, b)
+        xpapply.vectorize(f, signature="(n),(n)->(n)")(a, b)
+        with pytest.raises((ValueError, xpapply.UnsupportedError), match="shape"):
+            xpapply.vectorize(f, signature="(n),(n)->()")(a, b)
+    assert quick == [True] * len(quick)
+
+
+def test_no_function_and_none_of_its_arrays_is_kept_alive():
+    a, b = numbers((30, 8))
+
+    def made(table):
+        return lambda x, y: (x * y).sum() + table[:8].sum()
+
+    table = np.random.default_rng(0).random(5000)
+    f = made(table)
+    for _ in range(3):
+        xpapply.vectorize(f, signature="(n),(n)->()")(a, b)
+    gone = weakref.ref(f), weakref.ref(table)
+    del f, table
+    gc.collect()
+    assert [r() for r in gone] == [None, None]
+
+
+def test_what_is_sent_knows_what_it_was_called_with(quick):
+    a, b = np.random.default_rng(0).random((2, 20, 50))
+    xpapply.vectorize(correlation, signature="(n),(n)->()")(a, b)
+    again = xpapply.vectorize(correlation, signature="(n),(n)->()")
+    again(a, b)
+    assert quick == [True]
+    assert [[x.shape for x in kind.slices] for kind in again._kinds.values()] == [[(50,), (50,)]]
 
 
 def test_excluded_and_further_arguments_go_the_long_way(quick):

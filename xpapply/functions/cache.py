@@ -89,6 +89,8 @@ class FunctionCache:
         self.leaves = BoundedDict()
         self.looped = BoundedDict()
         """For what kinds of arguments `vectorize` runs it in the loop."""
+        self.ready: weakref.WeakValueDictionary[Hashable, Any] = weakref.WeakValueDictionary()
+        """How it runs on arrays that lie like those of an earlier call of `vectorize`."""
         self.batched = BoundedDict()
         """The kinds of slices that it takes in batches alone."""
         self.warned: set[Hashable] = set()

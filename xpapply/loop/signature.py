@@ -19,6 +19,8 @@ import numpy as np
 
 from .. import arrays
 from ..errors import add_note
+from ..functions.cache import remembered
+from ..limits import LIMITS
 
 _DIM = r"(?:[^\W\d]\w*|\d+)\??"
 _CORE = rf"\((?:{_DIM}(?:,{_DIM})*)?\)"
@@ -76,27 +78,7 @@ class Signature:
         """
         if not isinstance(text, str):
             raise TypeError(f"signature must be a string such as '(n),(n)->()': found {text!r}")
-        found = re.fullmatch(_SIGNATURE, re.sub(r"\s+", "", text))
-        if found is None:
-            raise ValueError(
-                f"not a valid gufunc signature: {text!r}. Give one list of core dims in "
-                "parentheses per argument, '->' and one per result, as in '(m,n),(n)->(m)'"
-            )
-        inputs, outputs = (
-            tuple(
-                tuple(CoreDim(d.rstrip("?"), d.endswith("?")) for d in re.findall(_DIM, core))
-                for core in re.findall(_CORE, side or "")
-            )
-            for side in found.groups()
-        )
-        dims = {d for side in (*inputs, *outputs) for d in side}
-        for d in dims:
-            if d.optional and CoreDim(d.name) in dims:
-                raise ValueError(
-                    f"not a valid gufunc signature: {text!r} has the dim {d.name} with and without "
-                    "a question mark: it is one dim, which may be missing everywhere or nowhere"
-                )
-        return Signature(inputs, outputs)
+        return _parsed(text)
 
     def without(self, missing: Iterable[str]) -> Signature:
         """The signature where some dims are missing."""
@@ -120,6 +102,31 @@ class Signature:
                 f"wrong number of positional arguments: expected {len(self.inputs)}, got {count} "
                 f"(signature {self})"
             )
+
+
+@remembered(LIMITS.remembered)
+def _parsed(text: str) -> Signature:
+    found = re.fullmatch(_SIGNATURE, re.sub(r"\s+", "", text))
+    if found is None:
+        raise ValueError(
+            f"not a valid gufunc signature: {text!r}. Give one list of core dims in "
+            "parentheses per argument, '->' and one per result, as in '(m,n),(n)->(m)'"
+        )
+    inputs, outputs = (
+        tuple(
+            tuple(CoreDim(d.rstrip("?"), d.endswith("?")) for d in re.findall(_DIM, core))
+            for core in re.findall(_CORE, side or "")
+        )
+        for side in found.groups()
+    )
+    dims = {d for side in (*inputs, *outputs) for d in side}
+    for d in dims:
+        if d.optional and CoreDim(d.name) in dims:
+            raise ValueError(
+                f"not a valid gufunc signature: {text!r} has the dim {d.name} with and without "
+                "a question mark: it is one dim, which may be missing everywhere or nowhere"
+            )
+    return Signature(inputs, outputs)
 
 
 @dataclass

@@ -92,7 +92,7 @@ class Loops(Budget):
         Of loops until something else is tried, by which the long way goes.
     """
 
-    __slots__ = ("most", "options", "others")
+    __slots__ = ("__weakref__", "most", "options", "others")
 
     def __init__(self, seconds: float, most: float, others: Budget | None) -> None:
         super().__init__(seconds)

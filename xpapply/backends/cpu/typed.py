@@ -16,6 +16,7 @@ from ... import config
 from ...arrays.layout import merged
 from ...codegen.llvm import typed as text_of
 from ...errors import CompilerError, UnsupportedError
+from ...functions.cache import BoundedDict
 from ...ir.typed import TypedFunction
 from ...ir.typed.function import NOTED, WARNED
 from ...limits import LIMITS
@@ -44,9 +45,44 @@ def why_not() -> str | None:
     return why
 
 
+_ODD = "its elements lie at odd places"
+
+
 ONE, QUIET, LANES = "one", "quiet", "lanes"
 """The forms of a function: for one slice after the other, the same with comparisons that note
 nothing, and for slices side by side."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """What calls have alike whose arrays lie alike.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Of the batch.
+    count : int
+        How many slices there are.
+    sizes : array
+        The axes that slices are gone through along.
+    steps : list of array
+        The strides of each array along them.
+    places : list of int
+        Where these lie.
+    words : array
+        The frame, but for the memory of a thread.
+    numbers, tile : int
+        How many numbers a slice has, and bytes of as many slices as there are lanes.
+    """
+
+    shape: tuple[int, ...]
+    count: int
+    sizes: np.ndarray
+    steps: list[np.ndarray]
+    places: list[int]
+    words: np.ndarray
+    numbers: int
+    tile: int
 
 
 class _Call(NamedTuple):
@@ -54,34 +90,29 @@ class _Call(NamedTuple):
 
     Attributes
     ----------
-    words : array
-        The frame.
+    layout : _Prepared
+        How its arrays lie.
     noted : int
         Which notes of the processor are marks.
     arguments : list of int
         Where marks, slices and results are.
-    numbers, tile : int
-        How many numbers a slice has, and bytes of as many slices as there are lanes.
-    sizes : array
-        The axes that slices are gone through along.
-    outs : list of (array, array, int)
-        The results, their strides along these axes, and how many axes of theirs these are.
+    outs : sequence of array
+        The results.
     """
 
-    words: np.ndarray
+    layout: _Prepared
     noted: int
     arguments: list[int]
-    numbers: int
-    tile: int
-    sizes: np.ndarray
-    outs: list[tuple[np.ndarray, np.ndarray, int]]
+    outs: Sequence[np.ndarray]
 
     def firsts(self, count: int) -> list[np.ndarray]:
         """Copies of the results of the first slices."""
-        at = np.unravel_index(np.arange(count), tuple(self.sizes))
+        sizes, batch = self.layout.sizes, len(self.layout.shape)
+        at = np.unravel_index(np.arange(count), tuple(sizes))
+        steps = self.layout.steps[-len(self.outs) :]
         return [
-            as_strided(x, (*self.sizes, *x.shape[batch:]), (*steps, *x.strides[batch:]))[at]
-            for x, steps, batch in self.outs
+            as_strided(x, (*sizes, *x.shape[batch:]), (*own, *x.strides[batch:]))[at]
+            for x, own in zip(self.outs, steps, strict=True)
         ]
 
 
@@ -116,6 +147,7 @@ class Compiled:
         self._forms: dict[str, compiler.Function] = {}
         self._lanes = Lanes()
         instructions = [x for b in made.blocks for x in b.instructions]
+        self._size = len(instructions)
         self._waited = 0.0  # seconds that the quiet one might have saved
         self._may_warn = any(x.op not in _SILENT or x.what == NOTED for x in instructions)
         self._compares = any(
@@ -124,6 +156,7 @@ class Compiled:
         self._frame = text_of.fields(made)
         self._table: np.ndarray | None = None
         self._arenas: list[np.ndarray] = []
+        self._layouts = BoundedDict()
         allocates = any(x.op in _ALLOCATE for x in instructions)
         self._arena = LIMITS.typed_arena if allocates else 64
 
@@ -140,7 +173,7 @@ class Compiled:
         return LIMITS.typed_lanes if self._lanes.is_good else 1
 
     def _own_seconds(self) -> float:
-        return LIMITS.typed_compiling + LIMITS.typed_per_instruction * self.made.size
+        return LIMITS.typed_compiling + LIMITS.typed_per_instruction * self._size
 
     def compile(self, form: str = ONE) -> compiler.Function:
         """The function in a form, compiled if that has not been done.
@@ -164,7 +197,7 @@ class Compiled:
                 text = text_of.kernel_of_lanes(self.made, target, *how)
             else:
                 text = text_of.kernel(self.made, target, form == QUIET, externals.near_pow())
-            short = self.made.size < LIMITS.typed_unrolled
+            short = self._size < LIMITS.typed_unrolled
             found = compiler.compile(text, text_of.NAME, target=target, passes=True, unrolls=short)
             self._forms[form] = found
         return found
@@ -197,47 +230,57 @@ class Compiled:
         """
         self.compile()
         everything = [*arrays, *outs]
-        shape = outs[0].shape[:batch] if outs else arrays[0].shape[:batch]
-        for x in everything:
-            if any(s % x.itemsize for s in x.strides) or not x.flags.aligned:
-                raise UnsupportedError("its elements lie at odd places")
+        key = (batch, *[(x.shape, x.strides) for x in everything])
+        layout: _Prepared | None = self._layouts.get(key)
+        if layout is None:
+            layout = self._layouts[key] = self._layout(arrays, outs, batch)
+        if not all(x.flags.aligned for x in everything):
+            raise UnsupportedError(_ODD)
+        marks = np.zeros(layout.count, np.uint16)
+        arguments = [of_array(marks), len(layout.sizes), of_array(layout.sizes)]
+        for x, place in zip(everything, layout.places, strict=True):
+            arguments += (of_array(x), place)
+        call = _Call(layout, _noted() if self._may_warn else 0, arguments, outs)
+        if form:
+            self._go(form, call, 0, layout.count)
+            if form == LANES:
+                self._go(ONE, call, 0, layout.count, again=True)
+        else:
+            self._in_forms(call, marks)
+        # a comparison may have noted NaN, of which NumPy says nothing
+        left = call.noted and self._compares and np.count_nonzero(marks) and (marks == WARNED).sum()
+        if left:
+            self._waited += left * seconds
+            if not self.waits:
+                for x, was in zip(arrays, originals, strict=False):
+                    here_again = marks.reshape(layout.shape) == WARNED
+                    x[here_again] = was[here_again]
+                self._go(QUIET, call, 0, layout.count, again=True)
+        return marks.reshape(layout.shape)
+
+    def _layout(
+        self, arrays: Sequence[np.ndarray], outs: Sequence[np.ndarray], batch: int
+    ) -> _Prepared:
+        """What calls have alike whose arrays lie like these."""
+        everything = [*arrays, *outs]
+        if any(s % x.itemsize for x in everything for s in x.strides):
+            raise UnsupportedError(_ODD)
+        shape = everything[-1].shape[:batch]
         strides = [x.strides[:batch] for x in everything]
         dims = merged(shape, list(zip(*strides, strict=True)), range(batch)) if batch else []
         dims = dims[::-1] if dims and dims[0].axis > dims[-1].axis else dims
         sizes = np.array([d.size for d in dims] or [1], np.int64)
         steps = [np.array([d.steps[k] for d in dims] or [0], np.int64) for k in range(len(strides))]
-        count = math.prod(shape)
-        marks = np.zeros(count, np.uint16)
-        arguments = [marks.ctypes.data, len(sizes), sizes.ctypes.data]
-        for x, s in zip(everything, steps, strict=True):
-            arguments += [of_array(x), s.ctypes.data]
-        noted = _noted() if self._may_warn else 0
         own = [x.shape[batch:] for x in arrays]
         tile = text_of.tile_bytes(self.made, own, LIMITS.typed_lanes)
         words, numbers = self._words(arrays, outs, batch), sum(map(math.prod, own))
-        places = [(x, s, batch) for x, s in zip(outs, steps[len(arrays) :], strict=True)]
-        call = _Call(words, noted, arguments, numbers, tile, sizes, places)
-        if form:
-            self._go(form, call, 0, count)
-            if form == LANES:
-                self._go(ONE, call, 0, count, again=True)
-        else:
-            self._in_forms(call, count, marks)
-        # a comparison may have noted NaN, of which NumPy says nothing
-        left = noted and self._compares and (marks == WARNED).sum()
-        if left:
-            self._waited += left * seconds
-            if not self.waits:
-                for x, was in zip(arrays, originals, strict=False):
-                    here_again = marks.reshape(shape) == WARNED
-                    x[here_again] = was[here_again]
-                self._go(QUIET, call, 0, count, again=True)
-        return marks.reshape(shape)
+        places = [of_array(s) for s in steps]
+        return _Prepared(shape, math.prod(shape), sizes, steps, places, words, numbers, tile)
 
-    def _in_forms(self, call: _Call, count: int, marks: np.ndarray) -> None:
+    def _in_forms(self, call: _Call, marks: np.ndarray) -> None:
         """All slices: one after the other, or side by side once that is seen to pay."""
-        lanes, done = self._lanes, 0
-        fits = call.tile <= LIMITS.typed_tile and count >= 4 * LIMITS.typed_lanes
+        lanes, done, count = self._lanes, 0, call.layout.count
+        fits = call.layout.tile <= LIMITS.typed_tile and count >= 4 * LIMITS.typed_lanes
         if not fits or lanes.is_good is False:
             self._go(ONE, call, 0, count)
             return
@@ -262,7 +305,8 @@ class Compiled:
             self._go(ONE, call, 0, count)
             return
         took = self._timed(LANES, call, done, count)
-        left = np.count_nonzero(marks[done:] == WARNED)
+        left = np.count_nonzero(marks[done:])
+        left = left and np.count_nonzero(marks[done:] == WARNED)
         if left:
             took += self._timed(ONE, call, done, count, again=True)
         if lanes.is_good is None or left > LIMITS.typed_lanes_left * (count - done):
@@ -305,33 +349,33 @@ class Compiled:
         """The frame, but for the memory of a thread."""
         found = np.zeros(self._frame.count, np.int64)
         assert self._table is not None
-        found[0] = self._table.ctypes.data
+        found[0] = of_array(self._table)
         places = [*self._frame.inputs, *self._frame.results]
         for x, (dims, strides) in zip([*arrays, *outs], places, strict=True):
             found[dims], found[strides] = x.shape[batch:], x.strides[batch:]
         for x, (base, (dims, strides)) in zip(
             self.made.constants, self._frame.constants, strict=True
         ):
-            found[base], found[dims], found[strides] = x.ctypes.data, x.shape, x.strides
+            found[base], found[dims], found[strides] = of_array(x), x.shape, x.strides
         return found
 
     def _go(self, form: str, call: _Call, begin: int, end: int, again: bool = False) -> None:
         """Some slices, in one form; `again`: those that are marked as warned of."""
-        function, tile = self.compile(form), call.tile if form == LANES else 0
+        function, tile = self.compile(form), call.layout.tile if form == LANES else 0
 
         def some(start: int, stop: int) -> None:
-            frame = call.words.copy()
-            arena = self._memory(tile)
-            at = arena.ctypes.data + -arena.ctypes.data % 64
-            frame[1], frame[2] = at + tile, arena.ctypes.data + arena.nbytes
-            own = (frame.ctypes.data, start, stop, call.noted, again, at)
+            frame, arena = call.layout.words.copy(), self._memory(tile)
+            begin = of_array(arena)
+            at = begin + -begin % 64
+            frame[1], frame[2] = at + tile, begin + arena.nbytes
+            own = (of_array(frame), start, stop, call.noted, again, at)
             function.call(compiler.packed(*own, *call.arguments))
             self._arenas.append(arena)
 
         # the first slices tell how many are done before an interruption is looked for
         width = LIMITS.typed_lanes if form == LANES else 1
         began = time.perf_counter()
-        some_first = max(1, 4096 // max(1, call.numbers))
+        some_first = max(1, 4096 // max(1, call.layout.numbers))
         first = min(end, begin + -(-some_first // width) * width)  # no lane stays empty
         some(begin, first)
         each = (time.perf_counter() - began) / max(1, first - begin)

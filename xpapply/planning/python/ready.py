@@ -12,12 +12,12 @@ import numpy as np
 
 from ... import arrays, config
 from ...frontends.python.run.rows import RowsOfSeveral
-from ...functions.cache import FunctionCache, cache_of
 from ...loop.arguments import Arguments
 from ...loop.own_vectorize import note
 from .traced import TracedFunction
 
 if TYPE_CHECKING:
+    from ..portable import InputSpec
     from .typed_loop import TypedLoop
 
 
@@ -29,17 +29,23 @@ class Ready:
 
     Parameters
     ----------
-    f, arguments
-        The function, and what it got.
+    arguments : Arguments
+        What the function got.
     rows, operands
         The slices that it was applied to, and the arrays that they are of.
     traced, run, any_shapes
         What ran, and what `xpapply.planning.ways.Way.ran` gave for it.
+
+    Attributes
+    ----------
+    kind : InputSpec or None
+        What the function was called with.
+    traced
+        What runs, which keeps this.
     """
 
     def __init__(
         self,
-        f: Any,
         rows: RowsOfSeveral,
         operands: Sequence[Any],
         arguments: Arguments,
@@ -47,8 +53,8 @@ class Ready:
         run: Callable[[RowsOfSeveral], Sequence[Any] | None],
         any_shapes: bool,
     ) -> None:
-        self._traced, self._run = traced, run
-        self._known: FunctionCache = cache_of(f)[0]
+        self.traced, self._run = traced, run
+        self.kind: InputSpec | None = None
         self._options, self._state = config.current(), np.geterr()
         self._batch = rows.batch
         self._shapes = [
@@ -59,10 +65,11 @@ class Ready:
 
     def __call__(self, f: Any, given: Sequence[Any], asks: bool) -> Any:
         """The results for all slices; `asks`: whether a call of `f` tells of their dtypes."""
-        traced = self._traced
-        if config.current() is not self._options or np.geterr() != self._state:
+        traced = self.traced
+        now = config.current()
+        if now is not self._options and now != self._options:
             return None
-        if traced.record.refused or cache_of(f)[0] is not self._known or not traced.unchanged(f):
+        if np.geterr() != self._state or traced.record.refused or not traced.unchanged(f):
             return None
         if asks and not self._as_before(f, given):
             return None

@@ -242,7 +242,7 @@ def run(what: Several) -> Any:
         if told:
             rows, arguments = what.rows(), what.call.arguments
             if (again := traced.ran(rows)) is not None:
-                what.ready = Ready(what.f, rows, what.operands, arguments, traced, *again)
+                what.ready = Ready(rows, what.operands, arguments, traced, *again)
         return result
     if not found.quick:
         what.announce(found.why or "")

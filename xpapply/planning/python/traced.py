@@ -68,6 +68,8 @@ class TracedFunction:
         All that there are: the first one that does not refuse runs, and `explain` says which.
     plans : set of Plan
         Those that run it, which shall say so if the loop does from now on.
+    ready : dict
+        How further calls of `vectorize` run it, by how their arrays lie.
     agreed : dict
         What it gave for arrays of another library, where that was what `f` gives there.
     """
@@ -127,7 +129,7 @@ class TracedFunction:
             graph = partial(graph_of_several, f, arguments, aval, blocks, scratch)
             self.ways.insert(0, OneLaunch(graph, blocks, scratch))
         self.plans: weakref.WeakSet[Any] = weakref.WeakSet()
-        self.agreed = BoundedDict()
+        self.agreed, self.ready = BoundedDict(), BoundedDict()
 
     @property
     def compiles(self) -> bool:

@@ -43,6 +43,8 @@ def price(f: Any) -> float:
     return LIMITS.typed_compiling + LIMITS.typed_per_byte * size + loads + llvm
 
 
+_NONE = np.empty(0, np.intp)
+
 _BACKEND = f"{__name__.partition('.')[0]}.backends.cpu.typed"
 
 
@@ -70,6 +72,8 @@ class TypedLoop:
         Of each result.
     plans : set of Plan
         Those that run it, which shall say so if the loop does from now on.
+    ready : dict
+        How further calls of `vectorize` run it, by how their arrays lie.
     is_best : bool
         Whether no trace would do better: of a few whole arrays and numbers, a few times, it may.
 
@@ -109,7 +113,7 @@ class TypedLoop:
         self.is_best = made.walks if whole else made.decides or (made.walks and long)
         self.record = Record()
         self.plans: weakref.WeakSet[Any] = weakref.WeakSet()
-        self.agreed = BoundedDict()
+        self.agreed, self.ready = BoundedDict(), BoundedDict()
         self.has_run = False
         self.looped = 0
         self._checked = False
@@ -162,22 +166,25 @@ class TypedLoop:
         if self.writes:
             return rows.placed(self._writing(rows, f, () if account is None else account.known))
         outs, marks = self._compiled(rows)
-        self._noted(marks)
+        left = self._noted(marks)
         if not self._checked:
             self._check(rows, f, outs, marks)
-        left = np.flatnonzero(marks)
         if left.size:
             self._by_itself(rows, f, outs, left)
             self._told(f, marks, rows)
         found: Any = Block(outs) if self._arguments.results else outs[0]
         return rows.placed(found)
 
-    def _noted(self, marks: np.ndarray) -> None:
-        """Note which slices are left."""
+    def _noted(self, marks: np.ndarray) -> np.ndarray:
+        """Which slices are left, of which it is noted why."""
+        if not np.count_nonzero(marks):
+            self.looped, self._marked = 0, {}
+            return _NONE
         left = np.flatnonzero(marks)
         self.looped = left.size
         numbers, counts = np.unique(marks.ravel()[left], return_counts=True)
         self._marked = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
+        return left
 
     def _told(self, f: Any, marks: np.ndarray, rows: Rows) -> None:
         """Say that many slices are left, if they are; of very many it is the last call."""
@@ -208,12 +215,12 @@ class TypedLoop:
             outs = self._outs(rows)
             marks = np.full(rows.batch, WARNED, np.uint16)
         marks.ravel()[:done] = 0
-        self._noted(marks)
+        left = self._noted(marks)
         if not self._checked:
             self._check(rows, f, outs, marks, copy, done)
         for k in range(done):
             self._put(outs, rows, k, known[k])
-        for k in (*np.flatnonzero(marks).tolist(), n):
+        for k in (*left.tolist(), n):
             if k - done == n:
                 view[...] = copy
             elif k > done:
@@ -292,7 +299,7 @@ class TypedLoop:
 
     def _again(self, rows: Rows) -> list[np.ndarray] | None:
         outs, marks = self._compiled(rows)
-        return None if marks.any() else outs
+        return None if np.count_nonzero(marks) else outs
 
     def _outs(self, rows: Rows) -> list[np.ndarray]:
         return [np.empty((*rows.batch, *r.shape), r.dtype) for r in self.results]
