@@ -38,6 +38,8 @@ QUICK = 20
 """One of so many slices."""
 LATE = 120.0
 """Seconds after which a function is given up."""
+SETTLES = 1.0
+"""Seconds of calls, on one thread, before rates are taken: numba has compiled for as long."""
 TRIES = 12
 """Calls after which a function that has not been compiled is not."""
 
@@ -199,7 +201,7 @@ def rates(row: Row, part: int, turns: int, numba: Any) -> dict[str, Any]:
     for _ in range(TRIES):  # it waits until that pays
         got = case.ours()
         if case.compiled() is not None:
-            got = case.ours()
+            got = settled(case, SETTLES / part)
             break
     made = case.compiled()
     if made is None:
@@ -231,6 +233,15 @@ def rates(row: Row, part: int, turns: int, numba: Any) -> dict[str, Any]:
             factor = counts[mine] / counts[theirs]
             found[f"{mine} / {theirs}"] = statistics.median(b / a * factor for a, b in pairs)
     return found
+
+
+@xpapply.options(threads=1)
+def settled(case: Case, seconds: float) -> Any:
+    """What a call gives once such calls have gone on for a while: slices go side by side then."""
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        case.ours()
+    return case.ours()
 
 
 def bits(x: Any) -> tuple[Any, ...]:
