@@ -51,7 +51,8 @@ def render(data: dict[str, Any]) -> str:
         summary(found, first),
         "## Rates",
         "Milliseconds of a call, after a second of calls: the median of turns with numba; of "
-        "NumPy's loop the least of two calls. What is more than 1 beside numba is faster than it. Marked: slices that the "
+        "NumPy's loop the least of two calls. What is more than 1 beside numba is faster than it. "
+        "Marked: slices that the "
         "function itself runs for, in per cent.",
     ]
     for group in dict.fromkeys(e["group"] for e in found.values()):
