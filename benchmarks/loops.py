@@ -40,7 +40,7 @@ LATE = 120.0
 """Seconds after which a function is given up."""
 SETTLES = 1.0
 """Seconds of calls, on one thread, before rates are taken: numba has compiled for as long."""
-TRIES = 12
+TRIES = 60
 """Calls after which a function that has not been compiled is not."""
 
 

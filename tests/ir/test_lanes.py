@@ -274,6 +274,25 @@ def test_ufuncs_and_reductions_of_whole_arrays():
             check(f, a, np.linspace(-1, 2, 20).astype(a.dtype))
 
 
+@needs_cpu
+def test_which_zero_is_the_largest_is_said_by_the_slice_alone():
+    def largest(v):
+        return np.max(v) + 0.0 * v[0], np.max(v)
+
+    zeros = np.array([-0.0, 0.0])
+    arr = zeros[RNG.integers(0, 2, (80, 7))]
+    check(largest, arr)
+    arr[::3] += 1
+    check(largest, arr)
+
+    def clipped(v):
+        return np.clip(v, 0, 1)
+
+    made, _ = typed_function(clipped, arr[0])
+    with pytest.raises(UnsupportedError, match="zeros of two signs"):
+        kernel_of_lanes(made, TARGETS["AVX2"], 8, True)
+
+
 WEIGHTS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3]
 SHARES = (0.5, 0.25, -0.0, 1e300)
 

@@ -287,12 +287,11 @@ class Compiled:
         if lanes.is_good is None:  # what one after the other takes is to be known
             price = LIMITS.typed_lanes_price * self._own_seconds()
             done = count if count < LIMITS.typed_lanes_tried else -(-count // 8)
-            lanes.took += self._timed(ONE, call, 0, done)
-            lanes.each = min(lanes.each, lanes.took / done)
-            if done < count and lanes.took + lanes.each * (count - done) < price:
+            took = self._timed(ONE, call, 0, done)
+            lanes.took += took
+            lanes.each = min(lanes.each, took / done)
+            if lanes.took + lanes.each * (count - done) < price:
                 lanes.took += self._timed(ONE, call, done, count)
-                return
-            if done == count:
                 return
         try:
             self.compile(LANES)
@@ -304,6 +303,7 @@ class Compiled:
             lanes.is_good = False
             self._go(ONE, call, 0, count)
             return
+        done = 0 if done == count else done  # all were done, to compare them
         took = self._timed(LANES, call, done, count)
         left = np.count_nonzero(marks[done:])
         left = left and np.count_nonzero(marks[done:] == WARNED)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ....errors import UnsupportedError
 from ....ir.typed import Array, Instruction
 from ....ir.typed.function import Value
@@ -129,10 +131,24 @@ def _array_of_lane(w: LanesWriter, x: Value, k: str) -> InRegisters:
     return a if x in w.shared else a._replace(base=_of_lane(w, a.base, k, x.type.dtype))
 
 
+_EXTREMES = frozenset("maximum minimum fmax fmin clip".split())
+"""Of which zero a result is, in these NumPy's loops depend on how numbers lie, and how many."""
+
+
+def _is_extreme(w: LanesWriter, x: Instruction) -> bool:
+    """Whether an instruction may choose between zeros of two signs."""
+    assert x.result is not None
+    k = x.what if x.op == "reduce" else x.what[0]
+    kind = x.result.type.dtype if isinstance(x.result.type, Array) else x.result.type
+    return w.made.externals[k][1] in _EXTREMES and np.dtype(kind).kind == "f"
+
+
 def _map(w: LanesWriter, x: Instruction) -> None:
     """All lanes' numbers side by side: NumPy's loops err where results are 64 bytes apart."""
     if w.part is not None:
         raise UnsupportedError("a function of whole arrays for some slices")
+    if _is_extreme(w, x):
+        raise UnsupportedError(f"zeros of two signs, line {x.line}")
     result, steps = mapped(w, x)
     assert x.result is not None
     assert isinstance(x.result.type, Array)
@@ -187,7 +203,11 @@ def _reduce(w: LanesWriter, x: Instruction) -> None:
         reduced(w, x, _array_of_lane(w, x.args[0], k), place, first)
 
     _here(w, one)
-    w.set(x, w.load_wide(found, dtype))
+    value = w.load_wide(found, dtype)
+    w.set(x, value)
+    if _is_extreme(w, x):
+        kind = w.wide_type(dtype)
+        w.leave(w.emit(f"fcmp oeq {kind} {value}, zeroinitializer"))
 
 
 def _as_type(w: LanesWriter, x: Instruction) -> None:
