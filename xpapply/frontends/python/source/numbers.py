@@ -420,6 +420,10 @@ def _of_integers(
     if op in _BITS:
         return w.op(_BITS[op], dtype, x, y)
     if op in ("//", "%"):
+        if isinstance(y, Literal) and y.value > 0 and y.value & (y.value - 1) == 0:
+            if op == "%":
+                return w.op("and", dtype, x, Literal(y.value - 1, dtype))
+            return w.op("shr", dtype, x, Literal(y.value.bit_length() - 1, dtype))
         if not isinstance(y, Literal) or y.value == 0:
             w.mark(w.op("eq", "bool", y, zero), "a division by zero", raises)
         if not signed:
