@@ -167,13 +167,26 @@ class TypedFunction:
         """The number of instructions."""
         return sum(len(b.instructions) for b in self.blocks)
 
+    @property
+    def nests(self) -> bool:
+        """Whether it has a loop within a loop."""
+        after = [self.targets(b) for b in self.blocks]
+        for loop in _loops(after, set(range(len(after)))):
+            entries = {t for k, to in enumerate(after) if k not in loop for t in to} & loop
+            if any(_loops(after, loop - entries)):
+                return True
+        return False
+
+    @staticmethod
+    def targets(block: Block) -> list[int]:
+        """All blocks that may come after one."""
+        return [*block.targets, *(x.what for x in block.instructions if x.op == "catch")]
+
     def keep_reachable(self) -> None:
         """Leave out blocks that nothing leads to."""
         found, waiting = {0}, [0]
         while waiting:
-            block = self.blocks[waiting.pop()]
-            caught = (x.what for x in block.instructions if x.op == "catch")
-            for t in (*block.targets, *caught):
+            for t in self.targets(self.blocks[waiting.pop()]):
                 if t not in found:
                     found.add(t)
                     waiting.append(t)
@@ -195,6 +208,43 @@ class TypedFunction:
             to = " or ".join(f"block {t}" for t in block.targets)
             lines.append(f"  {last}{' to ' * bool(to)}{to}")
         return "\n".join(lines)
+
+
+def _loops(after: list[list[int]], among: set[int]) -> list[set[int]]:
+    """Sets of blocks that all lead to each other, and to themselves (Tarjan)."""
+    order: dict[int, int] = {}
+    low: dict[int, int] = {}
+    path: list[int] = []
+    found: list[set[int]] = []
+    for start in among:
+        if start in order:
+            continue
+        waiting = [(start, iter(after[start]))]
+        order[start] = low[start] = len(order)
+        path.append(start)
+        while waiting:
+            k, rest = waiting[-1]
+            for t in rest:
+                if t not in among:
+                    continue
+                if t not in order:
+                    order[t] = low[t] = len(order)
+                    path.append(t)
+                    waiting.append((t, iter(after[t])))
+                    break
+                if t in path:
+                    low[k] = min(low[k], order[t])
+            else:
+                waiting.pop()
+                if waiting:
+                    low[waiting[-1][0]] = min(low[waiting[-1][0]], low[k])
+                if low[k] == order[k]:
+                    at = path.index(k)
+                    group = set(path[at:])
+                    del path[at:]
+                    if len(group) > 1 or k in after[k]:
+                        found.append(group)
+    return found
 
 
 def ufunc_named(name: str) -> Any:

@@ -92,11 +92,6 @@ class TypedLoop:
     def __init__(
         self, f: Any, arguments: Arguments, slices: tuple[Any, ...], first: Any, seconds: float
     ) -> None:
-        from ...backends.cpu import typed as backend
-
-        why = backend.why_not()
-        if why:
-            raise TraceError(why)
         # arguments are told apart by their content, which may change later
         args, kwargs = _copied(arguments.args), _copied(arguments.kwargs)
         arguments = replace(arguments, args=args, kwargs=kwargs)
@@ -106,10 +101,17 @@ class TypedLoop:
         made = _typed(f, arguments, slices, self.results, self._guards)
         if not any(b.instructions[-1].op == "return" for b in made.blocks):
             raise TraceError(f"compiled, {made.marks[0].why if made.marks else 'it never returns'}")
+        # what compiles is loaded for what can be compiled
+        from ...backends.cpu import typed as backend
+
+        why = backend.why_not()
+        if why:
+            raise TraceError(why)
         self.compiled = backend.Compiled(made)
         self.keeps = bool(made.constants)
         whole = any(x.op in ("map", "reduce") for b in made.blocks for x in b.instructions)
         long = sum(np.size(x) for x in slices) > LIMITS.typed_straight
+        long = long or made.nests
         self.is_best = made.walks if whole else made.decides or (made.walks and long)
         self.record = Record()
         self.plans: weakref.WeakSet[Any] = weakref.WeakSet()
