@@ -105,3 +105,24 @@ def column_extremes(m: Any, dtype: Any, of: Any) -> Any:
         if out[j] == 0:
             one_zero(m[:, j])
     return out
+
+
+def place(m: Any, of: Any) -> Any:
+    """``m.argmax()``, or ``m.argmin()``, as `of` says of a row."""
+    return of(_in_a_row(m))
+
+
+def row_places(m: Any, dtype: Any, of: Any) -> Any:
+    """The same of each row: ``m.argmax(axis=1)``."""
+    out = np.empty(m.shape[0], np.int64)
+    for i in range(m.shape[0]):
+        out[i] = of(m[i])
+    return out
+
+
+def column_places(m: Any, dtype: Any, of: Any) -> Any:
+    """The same of each column: ``m.argmax(axis=0)``."""
+    out = np.empty(m.shape[1], np.int64)
+    for j in range(m.shape[1]):
+        out[j] = of(m[:, j])
+    return out

@@ -528,6 +528,14 @@ def _of_table(
 
 
 _T = of_tables
+
+
+def _placed(of: Any) -> Call:
+    """Where an extreme is."""
+    row = written(of, "a>v:array axis:axis")
+    return _of_table(row, _T.place, _T.column_places, _T.row_places, of)
+
+
 METHODS: dict[str, Call] = {
     "sum": _of_table(_reduction(np.add), _T.total, _T.column_sums, _T.row_sums),
     "prod": _reduction(np.multiply),
@@ -543,8 +551,7 @@ METHODS: dict[str, Call] = {
     ),
     "var": written(of_numpy.variance, "a>v:array axis:axis ddof:int"),
     "std": written(of_numpy.deviation, "a>v:array axis:axis ddof:int"),
-    "argmax": written(of_numpy.argmax, "a>v:array axis:axis"),
-    "argmin": written(of_numpy.argmin, "a>v:array axis:axis"),
+    "argmax": _placed(of_numpy.argmax), "argmin": _placed(of_numpy.argmin),
     "cumsum": _running(of_numpy.cumulated), "cumprod": _running(of_numpy.multiplied),
     "any": written(of_numpy.any_true, "a>v:array axis:axis"),
     "all": written(of_numpy.all_true, "a>v:array axis:axis"),
