@@ -335,6 +335,29 @@ def f(v):
     third = w // np.int8(-1 if v[1] > 2 else 3)
     return (w // np.int8(n))[0] + (k % n)[0] + (k // 2)[1] + third[1]
 """,
+    "what says how a list is sorted is an integer": """
+def f(v):
+    x, n = [3, 1, 2], 0
+    for k in range(7):
+        try:
+            if k == 0:
+                n += sorted(x, reverse=0.5)[0]
+            elif k == 1:
+                x.sort(reverse=v[0])
+            elif k == 2:
+                x.sort(reverse=np.bool_(True))
+            elif k == 3:
+                n += sorted(x, reverse=1099511627776)[0]
+            elif k == 4:
+                n += sorted(x, reverse=np.int8(1))[0] + sorted(x, reverse=k - 4)[0]
+            elif k == 5:
+                n += sorted(x, reverse=len(x) > 2, key=lambda y: -y)[0]
+            else:
+                n += 10 * sorted(x, reverse=1)[0]
+        except (TypeError, OverflowError):
+            n += 1000
+    return n + 100 * x[0]
+""",
     "a list of several types is no tuple": """
 def f(v):
     k, n = len(v), 0
