@@ -314,6 +314,50 @@ def f(v):
     k = np.int32(len(v) - 5)
     return (w > n) + 2 * (k < w) + 4 * (w == np.int64(3)) + 8 * (np.maximum(w, w) >= n[::-1])
 """,
+    "exponentials that are too large": """
+def f(v):
+    w = np.exp(v.astype(np.float32) * 40)
+    with np.errstate(over="ignore"):
+        ignored = np.exp(np.float32(v[1]) * np.float32(100))
+    k = int(v[3] == 2)
+    return np.exp(np.float32(v[k]) * np.float32(50)) + np.exp(v[k] * 500) + w[0] + ignored
+""",
+    "exponentials that are too large, in a table": """
+def f(v):
+    w = v.astype(np.float32)
+    return np.exp(np.column_stack((w, w[::-1])) * 40)[0]
+""",
+    "arrays of integers divided by -1": """
+def f(v):
+    w = np.full(3, -128, np.int8)
+    k = np.full(2, LEAST)
+    n = len(v) * (1 if v[0] > 0 else 0) - (0 if v[0] > 2 else 1)
+    third = w // np.int8(-1 if v[1] > 2 else 3)
+    return (w // np.int8(n))[0] + (k % n)[0] + (k // 2)[1] + third[1]
+""",
+    "what says how a list is sorted is an integer": """
+def f(v):
+    x, n = [3, 1, 2], 0
+    for k in range(7):
+        try:
+            if k == 0:
+                n += sorted(x, reverse=0.5)[0]
+            elif k == 1:
+                x.sort(reverse=v[0])
+            elif k == 2:
+                x.sort(reverse=np.bool_(True))
+            elif k == 3:
+                n += sorted(x, reverse=1099511627776)[0]
+            elif k == 4:
+                n += sorted(x, reverse=np.int8(1))[0] + sorted(x, reverse=k - 4)[0]
+            elif k == 5:
+                n += sorted(x, reverse=len(x) > 2, key=lambda y: -y)[0]
+            else:
+                n += 10 * sorted(x, reverse=1)[0]
+        except (TypeError, OverflowError):
+            n += 1000
+    return n + 100 * x[0]
+""",
     "a list of several types is no tuple": """
 def f(v):
     k, n = len(v), 0

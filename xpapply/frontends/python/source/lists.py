@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ....ir.typed import Literal
 from ....ir.typed.function import Value
 from ....library import of_lists, of_python
@@ -87,7 +89,7 @@ def method(
 ) -> Abstract:
     """``x.name(...)``."""
     if name == "sort" and not args:
-        return Inlined(of_python.sort_in_place, [x], kwargs)
+        return sorted_by(t, of_python.sort_in_place, x, kwargs)
     if kwargs:
         raise t.refuse(f"the method {name} of a list")
     if name == "append" and len(args) == 1:
@@ -105,6 +107,27 @@ def method(
     if not is_typed(x) and name in ("pop", "index", "remove"):
         raise Leaves("an empty list has no such element", ValueError)
     return Inlined(found[0], [x, *args], {})
+
+
+def sorted_by(t: Writes, how: Any, x: Abstract, kwargs: dict[str, Abstract]) -> Inlined:
+    """``sorted(x, ...)`` or ``x.sort(...)``: Python may want an integer of C's for `reverse`."""
+    back = kwargs.get("reverse")
+    if back is None:
+        return Inlined(how, [x], kwargs)
+    if not isinstance(back, Num) or back.kind in (EITHER, NO_AXES):
+        raise t.refuse(f"{described(back)} says how a list is sorted")
+    is_known = isinstance(back.value, Literal)
+    if back.dtype not in ("bool", "float32", "float64") and not is_known:
+        n = as_index(t, back)
+        for op, limit in (("lt", -(1 << 31)), ("gt", (1 << 31) - 1)):
+            t.mark(numbers.compared(t, op, n, limit), "a large integer says how to sort")
+    one = np.array(back.value.value if is_known else 1, back.dtype)[()]  # type: ignore[union-attr]
+    reverse: Any = one.item() if back.kind == PYTHON else one
+    try:
+        sorted((), reverse=reverse)
+    except (TypeError, OverflowError) as error:
+        raise Leaves(f"{described(back)} says how a list is sorted", type(error)) from None
+    return Inlined(how, [x], kwargs)
 
 
 _WRITTEN: dict[str, tuple[Any, int]] = {

@@ -54,10 +54,7 @@ def elementwise(t: Writes, ufunc: Any, args: Sequence[Abstract]) -> Arr:
         else:
             values.append(numbers.operand(t, x, dtype))
     kind = Array(names[-1], max(x.type.ndim for x in args if isinstance(x, Arr)))
-    if names[-1] in ("int64", "int32", "uint64", "bool") and ufunc in (
-        np.floor_divide,
-        np.remainder,
-    ):
+    if ufunc in (np.floor_divide, np.remainder) and numbers.kind_of(names[-1]) in "iub":
         _no_zero(t, args[1], values[1])
     what = (
         t.external("ufunc", ufunc.__name__, *names),
@@ -68,11 +65,17 @@ def elementwise(t: Writes, ufunc: Any, args: Sequence[Abstract]) -> Arr:
 
 
 def _no_zero(t: Writes, x: Abstract, value: Value) -> None:
-    """NumPy notes a division of integers by zero in a way of its own: so it is a mark."""
+    """NumPy notes a division of integers by zero in a way of its own: so it is a mark.
+
+    By -1 too, which may overflow.
+    """
     if isinstance(x, Arr):
         raise t.refuse("integers are divided by those of an array")
-    if not isinstance(value, Literal) or value.value == 0:
-        t.mark(t.op("eq", "bool", value, Literal(0, str(value.type))), "a division by zero")
+    signed = numbers.kind_of(str(value.type)) == "i"
+    for odd in (0, -1) if signed else (0,):
+        if not isinstance(value, Literal) or value.value == odd:
+            why = f"an array is divided by {odd}"
+            t.mark(t.op("eq", "bool", value, Literal(odd, str(value.type))), why)
 
 
 def weak(t: Writes, x: Num) -> Any:

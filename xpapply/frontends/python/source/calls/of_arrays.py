@@ -134,10 +134,7 @@ def _reduction(ufunc: Any) -> Call:
 
 
 def _added(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
-    """A sum of which a mean is made: of integers as floats. A mark where there is nothing.
-
-    Then NumPy warns by itself, also where warnings of floats are ignored.
-    """
+    """A sum for a mean, of integers as floats; of nothing NumPy warns, whatever is ignored."""
     (x,) = args
     t.mark(t.op("eq", "bool", places.length(t, x), places.ZERO), "the mean of nothing")
     own = x.type.dtype
@@ -365,9 +362,8 @@ def _isclose(one: Any, many: Any, mixed: Any) -> Call:
         spec = f"a:{kinds[0]} b:{kinds[1]} rtol:number64 atol:number64 equal_nan:flag"
         given = bound(t, spec, args, kwargs)
         for name in given.keys() & {"rtol", "atol"}:  # NumPy warns of others by itself
-            tolerance = numbers.cast(t, given[name].value, "float64")
-            odd = t.op("not", "bool", numbers.is_finite(t, tolerance))
-            t.mark(odd, "a tolerance that is not finite")
+            ends = numbers.is_finite(t, numbers.cast(t, given[name].value, "float64"))
+            t.mark(t.op("not", "bool", ends), "a tolerance that is not finite")
         if kinds == ["number64", "doubles"]:
             raise t.refuse("a number is compared with an array")
         if kinds[0] != kinds[1]:

@@ -200,6 +200,11 @@ def _list(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return Inlined(of_python.listed, args, {})
 
 
+def _sorted(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    exactly(t, args, {}, 1)
+    return lists.sorted_by(t, of_python.in_order, args[0], kwargs)
+
+
 def _tuple(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     exactly(t, args, kwargs, 1)
     if isinstance(args[0], Tup):
@@ -249,7 +254,7 @@ ROWS: dict[Any, Call] = {
     builtins.sum: of_python.compensated_total if of_python.COMPENSATES else of_python.total,
     of_python.is_float: _is_python("f"), of_python.is_int: _is_python("ib"),
     builtins.any: of_python.any_of, builtins.all: of_python.all_of,
-    builtins.sorted: of_python.in_order, isinstance: _isinstance,
+    builtins.sorted: _sorted, isinstance: _isinstance,
     dict: _class(dict), set: _class(set), collections.deque: _class(collections.deque),
     collections.Counter: _class(collections.Counter),
     collections.defaultdict: _class(collections.defaultdict),
