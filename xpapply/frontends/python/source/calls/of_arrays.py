@@ -25,6 +25,7 @@ from ..values import (
     integer,
 )
 from .common import Call, exactly, number, python_int
+from .of_axes import of_table, placed
 from .of_numpy import array, dtype_of, ufunc_of, where
 
 FALSE = Num("bool", PYTHON, Literal(False, "bool"))
@@ -494,60 +495,24 @@ def _allclose(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return _ALL_CLOSE(t, args, kwargs)
 
 
-def _of_table(
-    row: Call, total: Any, columns: Any, rows: Any, *of: Any, floats: bool = False
-) -> Call:
-    """A reduction that takes arrays of two axes too, along one or both; `of`: what these get."""
-    more = [*map(Known, of)]
-
-    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if not args or not isinstance(args[0], Arr) or args[0].type.ndim != 2:
-            return row(t, args, kwargs)
-        axis = kwargs.pop("axis", args[1] if len(args) == 2 else Known(None))
-        exactly(t, args, kwargs, 1, 2)
-        own = args[0].type.dtype
-        letter = numbers.kind_of(own)
-        if letter == "b" or (floats and letter != "f"):
-            raise t.refuse(f"a function of {places.described(args[0])}")
-        if places.is_none(axis):
-            return Inlined(total, [args[0], *more], {})
-        if not isinstance(axis, Num) or not isinstance(axis.value, Literal):
-            raise t.refuse("a function along an axis that is computed")
-        if axis.value.value not in (0, 1, -1, -2):
-            raise t.refuse("a function along such an axis")
-        is_sum = columns is of_tables.column_sums
-        dtype = {"i": "int64", "u": "uint64"}.get(letter, own) if is_sum else own
-        by = columns if axis.value.value in (0, -2) else rows
-        return Inlined(by, [args[0], Known(np.dtype(dtype)), *more], {})
-
-    return call
-
-
 _T = of_tables
-
-
-def _placed(of: Any) -> Call:
-    """Where an extreme is."""
-    row = written(of, "a>v:array axis:axis")
-    return _of_table(row, _T.place, _T.column_places, _T.row_places, of)
-
-
 METHODS: dict[str, Call] = {
-    "sum": _of_table(_reduction(np.add), _T.total, _T.column_sums, _T.row_sums),
+    "sum": of_table(_reduction(np.add), _T.total, _T.column_sums, _T.row_sums),
     "prod": _reduction(np.multiply),
-    "max": _of_table(
+    "max": of_table(
         _reduction(np.maximum), _T.extreme, _T.column_extremes, _T.row_extremes, np.maximum
     ),
-    "min": _of_table(
+    "min": of_table(
         _reduction(np.minimum), _T.extreme, _T.column_extremes, _T.row_extremes, np.minimum
     ),
-    "mean": _of_table(
+    "mean": of_table(
         written(of_numpy.mean, "a>v:array axis:axis"), _T.mean, _T.column_means, _T.row_means,
         floats=True,
     ),
     "var": written(of_numpy.variance, "a>v:array axis:axis ddof:int"),
     "std": written(of_numpy.deviation, "a>v:array axis:axis ddof:int"),
-    "argmax": _placed(of_numpy.argmax), "argmin": _placed(of_numpy.argmin),
+    "argmax": placed(written(of_numpy.argmax, "a>v:array axis:axis"), of_numpy.argmax),
+    "argmin": placed(written(of_numpy.argmin, "a>v:array axis:axis"), of_numpy.argmin),
     "cumsum": _running(of_numpy.cumulated), "cumprod": _running(of_numpy.multiplied),
     "any": written(of_numpy.any_true, "a>v:array axis:axis"),
     "all": written(of_numpy.all_true, "a>v:array axis:axis"),
