@@ -512,3 +512,67 @@ def test_functions_of_a_signature(f, signature, low):
     wanted, warned_by_loop = caught(lambda: theirs(a, b))
     assert warned == warned_by_loop
     assert same(found, wanted)
+
+
+def _of_two_dtypes(v):
+    count = 0
+    for x in v:
+        count += x > 1
+    return count if v[0] > 0 else count + 0.5
+
+
+def _of_two_shapes(v):
+    n = 2 if v[0] > 0 else 3
+    out = np.zeros(n)
+    for i in range(n):
+        out[i] = v[i]
+    return out
+
+
+def _of_lists(v):
+    count = 0
+    for x in v:
+        count += x > 1
+    return [1, count] if v[0] > 0 else [0.5, count]
+
+
+def _that_writes(v):
+    for i in range(len(v)):
+        v[i] *= 2
+    return 1 if v[0] > 0 else 0.5
+
+
+@pytest.mark.parametrize("engine", ["", "cpu"])
+@pytest.mark.parametrize("f", [_of_two_dtypes, _of_two_shapes, _of_lists, _that_writes])
+def test_the_first_slice_of_each_call_says_what_results_are_like(f, engine):
+    """Not that of the first call, for which the function was compiled."""
+    above, below = np.ones((50, 6)), -np.ones((50, 6))
+    arrays = [above, below, above, np.concatenate([above, below]), np.concatenate([below, above])]
+    with xpapply.options(engine=engine, fallback="silent"):
+        for arr in [*arrays, *arrays]:
+            found = []
+            for apply in (np.apply_along_axis, xpapply.apply_along_axis):
+                mine = arr.copy()
+                try:
+                    found.append((apply(f, 1, mine), mine))
+                except ValueError as error:
+                    found.append((str(error), mine))
+            (want, written), (got, mine) = found
+            assert type(got) is type(want)
+            np.testing.assert_array_equal(got, want)
+            assert getattr(got, "dtype", 0) == getattr(want, "dtype", 0)
+            if not isinstance(want, str):
+                np.testing.assert_array_equal(mine, written)
+    assert f is _of_two_shapes or "known once" in str(xpapply.explain(f, 1, above)) or not engine
+
+
+def test_the_first_slice_says_it_of_a_signature_too():
+    arr = np.ones((50, 6))
+    for engine in ("cpu", ""):
+        with xpapply.options(engine=engine, fallback="silent"):
+            mine = xpapply.vectorize(_of_two_dtypes, signature="(n)->()")
+            loop = np.vectorize(_of_two_dtypes, signature="(n)->()")
+            for x in (arr, -arr, arr, -arr):
+                got, want = mine(x), loop(x)
+                assert got.dtype == want.dtype
+                np.testing.assert_array_equal(got, want)

@@ -144,6 +144,8 @@ class TypedFunction:
         Arrays of the user's that it reads.
     externals : list of (kind, name)
         Functions of libraries that it calls: of "libm", or "ufunc".
+    differs : bool
+        Whether it may return another dtype than that of `results`, which it is put into then.
     writes : bool
         Whether it writes to a slice. What a slice that is marked has then is not said.
     decides, walks : bool
@@ -158,6 +160,7 @@ class TypedFunction:
     marks: list[Mark] = field(default_factory=list)
     constants: list[np.ndarray] = field(default_factory=list)
     externals: list[tuple[str, ...]] = field(default_factory=list)
+    differs: bool = False
     writes: bool = False
     decides: bool = False
     walks: bool = False

@@ -289,7 +289,8 @@ def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
     if traced is None:
         assert found.why is not None
         return _otherwise(app, found.what, found.why, says)
-    seen: dict[str, Any] = {"results": traced.results[:1], "graph": traced.graph}
+    results = None if traced.differs else traced.results[:1]
+    seen: dict[str, Any] = {"results": results, "graph": traced.graph}
     if found.why is not None:
         return app.in_loop((_and_compiled(found.what, found.why),), one, **seen), None
     alive = _alive(one)

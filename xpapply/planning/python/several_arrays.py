@@ -390,7 +390,7 @@ def plan(
         found, said = _said(decide(what))
     results: tuple[ShapeDtype, ...] | None = None
     out_shapes, dtypes = None, what.call.arguments.dtypes
-    if found is not None:
+    if found is not None and not found.differs:
         results = found.results
         out_shapes = tuple(out_shape(k, x.shape) for k, x in enumerate(results))
         if dtypes is not None:

@@ -74,7 +74,7 @@ class TracedFunction:
         What it gave for arrays of another library, where that was what `f` gives there.
     """
 
-    writes = False
+    writes = differs = False
 
     def __init__(
         self,

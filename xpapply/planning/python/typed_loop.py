@@ -72,6 +72,8 @@ class TypedLoop:
         Of each result.
     plans : set of Plan
         Those that run it, which shall say so if the loop does from now on.
+    differs : bool
+        Whether the first slice of each call says of which dtypes results are.
     ready : dict
         How further calls of `vectorize` run it, by how their arrays lie.
     is_best : bool
@@ -117,6 +119,8 @@ class TypedLoop:
         self.plans: weakref.WeakSet[Any] = weakref.WeakSet()
         self.agreed, self.ready = BoundedDict(), BoundedDict()
         self.has_run = False
+        self.differs = made.differs and arguments.dtypes is None
+        self._others = BoundedDict()
         self.looped = 0
         self._checked = False
         self._marked: dict[int, int] = {}
@@ -165,6 +169,10 @@ class TypedLoop:
     def __call__(self, rows: Rows, f: Any, account: Account | None = None) -> Any:
         """All slices through `f`; the result axes stand where the slices' axis was."""
         self.has_run = True
+        if self.differs:
+            other = self._of_first(rows, f, () if account is None else account.known)
+            if other is not self:
+                return other(rows, f, account)
         if self.writes:
             return rows.placed(self._writing(rows, f, () if account is None else account.known))
         outs, marks = self._compiled(rows)
@@ -172,10 +180,33 @@ class TypedLoop:
         if not self._checked:
             self._check(rows, f, outs, marks)
         if left.size:
+            if left[0] == 0:  # it may be of another shape
+                other = self._of_first(rows, f, () if account is None else account.known)
+                if other is not self:
+                    return other(rows, f, account)
             self._by_itself(rows, f, outs, left)
             self._told(f, marks, rows)
         found: Any = Block(outs) if self._arguments.results else outs[0]
         return rows.placed(found)
+
+    def _of_first(self, rows: Rows, f: Any, known: Sequence[Any]) -> TypedLoop:
+        """The loop for results like that of the first slice, which says what all are like."""
+        v = rows[(0,) * len(rows.batch)]
+        slices = tuple(map(np.array, v)) if isinstance(v, tuple) else (np.array(v),)
+        call = self._arguments.caller(f)
+        try:
+            with np.errstate(all="ignore"), silent():
+                first = known[0] if known else call(*map(np.copy, slices))
+        except Exception:
+            return self  # which has the function itself raise it
+        results = _results(self._arguments, first)
+        if results == self.results:
+            return self
+        found: TypedLoop | None = self._others.get(results)
+        if found is None:
+            found = TypedLoop(f, self._arguments, slices, first, self.seconds)
+            self._others[results] = found
+        return found
 
     def _noted(self, marks: np.ndarray) -> np.ndarray:
         """Which slices are left, of which it is noted why."""
@@ -295,7 +326,7 @@ class TypedLoop:
 
     def ran(self, rows: Rows) -> tuple[Callable[[Rows], Any], bool] | None:
         """What ran on slices like these, for further ones, as `Way.ran` gives it."""
-        if self.writes or self._marked or not self._checked:
+        if self.writes or self._marked or not self._checked or self.differs:
             return None
         return self._again, False
 

@@ -174,6 +174,10 @@ class Blocks:
         here = self.place.key, self.line, self._step, part
         return self._sites.setdefault(here, len(self._sites))
 
+    def differs(self) -> None:
+        """Say that a result may be of another dtype than that of the first slice."""
+        self.made.differs = True
+
     def refuse(self, why: str) -> TraceError:
         """An error for something that is not compiled, with the line."""
         return TraceError(f"{why} (line {self.line})")

@@ -33,12 +33,16 @@ def _put(t: Writes, k: int, value: Abstract) -> None:
     dtype, shape = t.expected[k]
     if isinstance(value, Tup):
         numbers_ = _flat(value, shape)
+        if numbers_ and np.result_type(*{x.dtype for x in numbers_}) != dtype:
+            t.differs()
         for i, x in enumerate(numbers_):
             t.do("put", Literal(i, "int64"), numbers.stored(t, x, dtype), what=k)
         return
     if isinstance(value, Num):
         if shape:
             raise _other()
+        if value.dtype != dtype:
+            t.differs()
         t.do("put", ZERO, numbers.stored(t, value, dtype), what=k)
         return
     if isinstance(value, (Rows, Held)) or (
@@ -54,6 +58,7 @@ def _put(t: Writes, k: int, value: Abstract) -> None:
     else:
         raise _other()
     if same != dtype:
+        t.differs()
         if not np.can_cast(same, dtype, "safe"):
             raise t.refuse(f"results of {same} and of {dtype}")
     for axis in range(len(shape)):

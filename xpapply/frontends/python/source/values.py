@@ -397,6 +397,9 @@ class Writes(Protocol):
     def site(self, part: int = 0) -> int:
         """The number of this place in the source, where a list is made, or one of several."""
 
+    def differs(self) -> None:
+        """Say that a result may be of another dtype than that of the first slice."""
+
     def refuse(self, why: str) -> TraceError:
         """An error for something that is not compiled, with the line."""
 
