@@ -44,6 +44,29 @@ def f(v):
     return v[0]
 call = lambda: xpapply.apply_along_axis(f, -1, arr)
 """,
+    "a compiled loop, in threads": """
+def f(v):
+    s = 0.0
+    for x in v:
+        while x < 1000.0:
+            x = x * 1.01 + 1e-6
+            s += 1.0 if x > 0.5 else 0.25
+    return s
+call = lambda: [xpapply.apply_along_axis(f, -1, arr) for _ in range(50)]
+""",
+    "a compiled loop": """
+def f(v):
+    s = 0.0
+    for x in v:
+        while x < 1000.0:
+            x = x * 1.01 + 1e-6
+            s += 1.0 if x > 0.5 else 0.25
+    return s
+def call():
+    with xpapply.options(threads=1):
+        for _ in range(50):
+            xpapply.apply_along_axis(f, -1, arr)
+""",
     "a network": """
 net = xpapply.MLP([np.ones((2000, 60)), np.ones((2000, 2000)), np.ones((1, 2000))])
 call = lambda: xpapply.apply_along_axis(net, -1, arr)

@@ -47,9 +47,10 @@ class Limits:
     # instructions of a typed function from which its loops are not unrolled: of 49 functions the
     # larger ones lose 2 % by that, and take 102 ms to compile instead of 140
     typed_unrolled = 150
-    # seconds of a piece of slices for a thread, about: 16 threads that take shorter ones wait up to
-    # 4 ms for the lock of the interpreter
-    typed_piece = 1e-3
+    typed_thread = 1.5e-4  # seconds of slices for which one more thread is woken
+    typed_piece = 2e-5  # seconds of the slices that a thread draws at a time, at the least ...
+    typed_pieces = 16  # ... and how often each thread draws, about
+    typed_turn = 0.02  # seconds after which an interruption is looked for
     typed_instruction = 1e-9  # an instruction of a typed function, about
     module_loading = 0.15  # CPU seconds of the largest of our modules, with all that it imports
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from collections.abc import Iterator, Sequence
@@ -98,12 +97,15 @@ class _Call(NamedTuple):
         Where marks, slices and results are.
     outs : sequence of array
         The results.
+    kept : list of array
+        All that threads read and write, which may do so a little longer than who is interrupted.
     """
 
     layout: _Prepared
     noted: int
     arguments: list[int]
     outs: Sequence[np.ndarray]
+    kept: list[np.ndarray]
 
     def firsts(self, count: int) -> list[np.ndarray]:
         """Copies of the results of the first slices."""
@@ -240,7 +242,8 @@ class Compiled:
         arguments = [of_array(marks), len(layout.sizes), of_array(layout.sizes)]
         for x, place in zip(everything, layout.places, strict=True):
             arguments += (of_array(x), place)
-        call = _Call(layout, _noted() if self._may_warn else 0, arguments, outs)
+        kept = [marks, *everything]
+        call = _Call(layout, _noted() if self._may_warn else 0, arguments, outs, kept)
         if form:
             self._go(form, call, 0, layout.count)
             if form == LANES:
@@ -362,45 +365,44 @@ class Compiled:
     def _go(self, form: str, call: _Call, begin: int, end: int, again: bool = False) -> None:
         """Some slices, in one form; `again`: those that are marked as warned of."""
         function, tile = self.compile(form), call.layout.tile if form == LANES else 0
+        drawn = np.array([begin], np.int64)
 
-        def some(start: int, stop: int) -> None:
+        def some(until: int, piece: int) -> None:
+            """Draw pieces up to a slice; others draw as well."""
             frame, arena = call.layout.words.copy(), self._memory(tile)
-            begin = of_array(arena)
-            at = begin + -begin % 64
-            frame[1], frame[2] = at + tile, begin + arena.nbytes
-            own = (of_array(frame), start, stop, call.noted, again, at)
+            place = of_array(arena)
+            at = place + -place % 64
+            frame[1], frame[2] = at + tile, place + arena.nbytes
+            own = of_array(frame), of_array(drawn), until, end, piece, call.noted, again, at
             function.call(compiler.packed(*own, *call.arguments))
             self._arenas.append(arena)
 
         # the first slices tell how many are done before an interruption is looked for
         width = LIMITS.typed_lanes if form == LANES else 1
         began = time.perf_counter()
-        some_first = max(1, 4096 // max(1, call.layout.numbers))
+        some_first = max(1, 1024 // max(1, call.layout.numbers))
         first = min(end, begin + -(-some_first // width) * width)  # no lane stays empty
-        some(begin, first)
-        each = (time.perf_counter() - began) / max(1, first - begin)
+        some(first, first - begin)
         if first == end:
             return
-        workers = min(config.current().thread_count(), end - first)
-        left = each * (end - first)
-        if left < 2e-4:
-            some(first, end)
-            return
-        pieces = min(4 * workers, 1 + int(left / LIMITS.typed_piece))
-        workers = min(workers, pieces)
-        chunk = max(1, min(int(0.02 / max(each, 1e-9)), -(-(end - first) // pieces)))
-        chunk = -(-chunk // width) * width
-        if workers == 1:
-            for start in range(first, end, chunk):
-                some(start, min(end, start + chunk))
-            return
-        ends = [*range(first, end, chunk), end]
+        each = max(1e-9, (time.perf_counter() - began) / (first - begin))
+        count = end - first
+        workers = min(config.current().thread_count(), 1 + int(each * count / LIMITS.typed_thread))
+        turn = max(1, int(LIMITS.typed_turn / each))
+        piece = turn
+        if workers > 1:
+            least = max(int(LIMITS.typed_piece / each), count // (LIMITS.typed_pieces * workers))
+            piece = min(turn, max(1, least))
+        piece = -(-piece // width) * width
+        workers = min(workers, -(-count // piece))
+        # who is at its last turn goes on to the end, so each thread has to have one
+        turns = [*range(first + turn, end, turn), *[end] * workers]
 
-        def work(ranges: Iterator[tuple[int, int]]) -> None:
-            for start, stop in ranges:
-                some(start, stop)
+        def work(turns: Iterator[int]) -> None:
+            for until in turns:
+                some(until, piece)
 
-        threads.in_threads(work, itertools.pairwise(ends), workers, short=True)
+        threads.in_threads(work, iter(turns), workers, short=True)
 
 
 def _alike(a: np.ndarray, b: np.ndarray) -> bool:

@@ -30,11 +30,12 @@ def fields(made: TypedFunction) -> Frame:
 def kernel(made: TypedFunction, target: Target, quiet: bool = False, near_pow: bool = False) -> str:
     """The text of a kernel.
 
-    Its arguments: the address of the frame, the first slice and the one after the last, which
-    notes of the processor are marks, whether only those slices are meant of which these were
-    marked, memory (of `kernel_of_lanes`), where marks go (16 bits each), how many batch axes there
-    are and where their lengths lie; then for each input and result its address and where its
-    strides along the batch axes lie, in bytes.
+    Its arguments: the address of the frame; where the first slice stands that nobody has drawn,
+    which calls in several threads share, the one until which this call draws, the one after the
+    last, and how many are drawn at a time; which notes of the processor are marks, whether only
+    those slices are meant of which these were marked, memory (of `kernel_of_lanes`), where marks go
+    (16 bits each), how many batch axes there are and where their lengths lie; then for each input
+    and result its address and where its strides along the batch axes lie, in bytes.
 
     `quiet`, `near_pow`: as of `FunctionWriter`.
     """
@@ -148,14 +149,15 @@ def kernel_of_lanes(
         "rest.head:",
         "  %rest.k = phi i64 [%rest.lanes, %done], [%rest.next, %rest.one]",
         "  %rest.more = icmp sgt i64 %rest.k, 0",
-        "  br i1 %rest.more, label %rest.one, label %over",
+        "  br i1 %rest.more, label %rest.one, label %rest.done",
         "rest.one:",
         "  %rest.next = sub i64 %rest.k, 1",
         "  %rest.at = sub i64 %stop, %rest.k",
         "  %p.rest = getelementptr i16, ptr %p.marks, i64 %rest.at",
         f"  store i16 {WARNED - 65536}, ptr %p.rest, align 2",
         "  br label %rest.head",
-        "over:",
+        "rest.done:",
+        "  store i64 0, ptr %lane, align 8",
     ]
     lines = _through(notes, operands, slots, body, rest)
     kinds = dict.fromkeys(
@@ -226,14 +228,18 @@ def _through(
     body: Sequence[str],
     end: Sequence[str],
 ) -> list[str]:
-    """A function that goes through slices: `body` knows where their operands and marks are."""
-    names = ["frame", "start", "stop", "noted", "again", "tiles", "marks", "ndim", "sizes"]
+    """A function that goes through slices: `body` knows where their operands and marks are.
+
+    `end`: what is done after some slices in a row.
+    """
+    names = ["frame", "drawn", "until", "end", "piece", "noted", "again", "tiles", "marks"]
+    names += ["ndim", "sizes"]
     names += [f"{o}.{what}" for o in operands for what in ("base", "strides")]
     lines = [f"define void @{NAME}(ptr %arguments) nounwind #0 {{", "entry:"]
     for k, name in enumerate(names):
         lines.append(f"  %a.{name} = getelementptr i64, ptr %arguments, i64 {k}")
         lines.append(f"  %{name} = load i64, ptr %a.{name}, align 8")
-    pointers = ["frame", "marks", "sizes", *(f"{o}.strides" for o in operands)]
+    pointers = ["frame", "drawn", "marks", "sizes", *(f"{o}.strides" for o in operands)]
     lines += [f"  %p.{n} = inttoptr i64 %{n} to ptr" for n in pointers]
     lines += [f"  %at.{o} = alloca i64, align 8" for o in operands]
     lines += ["  %s = alloca i64, align 8", "  %left = alloca i64, align 8"]
@@ -241,8 +247,6 @@ def _through(
     lines += ["  %state = alloca i64, align 8", *slots, *notes.read("%state")]
     lines += ["  %before = load i32, ptr %state, align 8", *notes.forget("%before", "%state")]
     lines += [
-        "  store i64 %start, ptr %s",
-        "  store i64 0, ptr %left",
         "  %last = sub i64 %ndim, 1",
         "  %p.last = getelementptr i64, ptr %p.sizes, i64 %last",
         "  %inner = load i64, ptr %p.last, align 8",
@@ -251,6 +255,17 @@ def _through(
         lines.append(f"  %p.{o}.last = getelementptr i64, ptr %p.{o}.strides, i64 %last")
         lines.append(f"  %{o}.inner = load i64, ptr %p.{o}.last, align 8")
     lines += [
+        "  br label %draw",
+        "draw:",
+        "  %start = atomicrmw add ptr %p.drawn, i64 %piece monotonic, align 8",
+        "  %is.any = icmp slt i64 %start, %end",
+        "  br i1 %is.any, label %piece.of, label %over",
+        "piece.of:",
+        "  %stop.whole = add i64 %start, %piece",
+        "  %is.whole = icmp slt i64 %stop.whole, %end",
+        "  %stop = select i1 %is.whole, i64 %stop.whole, i64 %end",
+        "  store i64 %start, ptr %s",
+        "  store i64 0, ptr %left",
         "  br label %head",
         "head:",
         "  %k = load i64, ptr %s",
@@ -317,6 +332,9 @@ def _through(
         "  br label %head, !llvm.loop !2",
         "done:",
         *end,
+        "  %is.turn = icmp slt i64 %stop, %until",
+        "  br i1 %is.turn, label %draw, label %over",
+        "over:",
         *notes.put("%before", "%state"),
         "  ret void",
         "}",
