@@ -47,7 +47,8 @@ class Limits:
     # instructions of a typed function from which its loops are not unrolled: of 49 functions the
     # larger ones lose 2 % by that, and take 102 ms to compile instead of 140
     typed_unrolled = 150
-    typed_thread = 1.5e-4  # seconds of slices for which one more thread is woken
+    # seconds until one more thread has begun, in which another one waits for the interpreter's lock
+    typed_thread = 1.2e-4
     typed_piece = 2e-5  # seconds of the slices that a thread draws at a time, at the least ...
     typed_pieces = 16  # ... and how often each thread draws, about
     typed_turn = 0.02  # seconds after which an interruption is looked for

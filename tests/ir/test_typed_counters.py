@@ -52,6 +52,52 @@ def test_what_counts_is_not_checked(f):
     assert not [x for b in made.blocks for x in b.instructions if x.op == "overflows"]
 
 
+def by_powers_of_two(v):
+    n = 0
+    for x in v:
+        n += x % 8
+    return n + len(v) // 4
+
+
+def test_remainders_and_quotients_of_powers_of_two_are_small():
+    made, _ = typed_function(by_powers_of_two, FIRST)
+    ops = [x.op for b in made.blocks for x in b.instructions]
+    assert {"and", "shr"} <= {*ops}
+    assert not {"rem", "div"} & {*ops}
+    assert [x for b in made.blocks for x in b.instructions if x.op == "overflows"] == []
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int64", "uint8"])
+def test_powers_of_two_divide_as_python_does(dtype):
+    def f(v):
+        out = np.empty((len(v), 6))
+        for i, x in enumerate(v):
+            out[i, 0], out[i, 1], out[i, 2] = x % 8, x // 8, x % 1
+            out[i, 3], out[i, 4], out[i, 5] = x // 1, int(x) // 4, int(x) % 16
+        return out
+
+    info = np.iinfo(dtype)
+    numbers = [info.min, info.min + 1, 0, 1, 7, 8, info.max]
+    arr = np.array([[x, y] for x in numbers for y in (x, 3)] * 3, dtype)
+    with xpapply.options(engine="cpu"):
+        got = xpapply.apply_along_axis(f, 1, arr)
+    np.testing.assert_array_equal(got, np.apply_along_axis(f, 1, arr))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+def test_a_power_of_a_small_integer_is_as_small(dtype):
+    def f(v):
+        s = 0.0
+        for x in v:
+            s += float(np.power(x, 3) ** 2)
+        return s
+
+    arr = np.arange(-60, 60).reshape(30, 4).astype(dtype)
+    with xpapply.options(engine="cpu"):
+        got = xpapply.apply_along_axis(f, 1, arr)
+    np.testing.assert_array_equal(got, np.apply_along_axis(f, 1, arr))
+
+
 def adds(v):
     s = 0
     for x in v:

@@ -387,7 +387,9 @@ class Compiled:
             return
         each = max(1e-9, (time.perf_counter() - began) / (first - begin))
         count = end - first
-        workers = min(config.current().thread_count(), 1 + int(each * count / LIMITS.typed_thread))
+        # n threads take left / n, after n * typed_thread: that is least for so many
+        most = int(math.sqrt(each * count / LIMITS.typed_thread))
+        workers = max(1, min(config.current().thread_count(), most))
         turn = max(1, int(LIMITS.typed_turn / each))
         piece = turn
         if workers > 1:

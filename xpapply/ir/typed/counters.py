@@ -85,8 +85,10 @@ def _kind(x: Instruction, known: dict[Register, int], slots: dict[Slot, int]) ->
         return _NARROW.get(str(x.args[0].type), _ANY)
     if x.op == "select":
         return max(_of(a, known) for a in x.args[1:])
-    if x.op in ("div", "rem"):
+    if x.op in ("div", "rem", "shr"):
         return _parted(x, known)
+    if x.op == "and":  # the remainder of a power of two
+        return max((_of(a, known) for a in x.args if _is_mask(a)), default=_ANY)
     return _ANY
 
 
@@ -111,5 +113,11 @@ def _parted(x: Instruction, known: dict[Register, int]) -> int:
         return min(of, by)
     divisor = x.args[1]
     if isinstance(divisor, Literal) and divisor.value and _SMALL < of < _ANY:
-        return _SMALL - (_SMALL - of) // abs(int(divisor.value))
+        times = abs(int(divisor.value))
+        return _SMALL - (_SMALL - of) // (1 << times if x.op == "shr" else times)
     return of
+
+
+def _is_mask(x: Value) -> bool:
+    """Whether it is a number of the source that is not negative."""
+    return isinstance(x, Literal) and x.value >= 0

@@ -58,7 +58,8 @@ def ufunc_of(ufunc: Any) -> Call:
         given = [number(t, x) for x in args]
         types = _loop(t, ufunc, given)
         if ufunc is np.power and numbers.kind_of(types[0]) != "f":  # whose loop may raise
-            return numbers.binary(t, "**", *(x._replace(kind=NUMPY) for x in given))
+            values = [numbers.operand(t, x, types[0]) for x in given]
+            return numbers.binary(t, "**", *(Num(types[0], NUMPY, x) for x in values))
         values = [numbers.operand(t, x, dtype) for x, dtype in zip(given, types, strict=False)]
         own = _NATIVE.get(ufunc.__name__)
         if ufunc in (np.maximum, np.minimum) and not _second_of_zeros():
