@@ -293,6 +293,32 @@ def test_which_zero_is_the_largest_is_said_by_the_slice_alone():
         kernel_of_lanes(made, TARGETS["AVX2"], 8, True)
 
 
+@needs_cpu
+def test_slices_that_wait_at_the_begin_of_a_loop_around():
+    """What they have counted stays, while others go on in the inner loop."""
+
+    def largest(v):
+        return v[1] and max(v[::-2])
+
+    def counted(v):
+        c = i = 0
+        n = len(v)
+        while True:
+            c += 1
+            while True:
+                if i >= n:
+                    return 100 * c + i
+                x = v[i]
+                i += 1
+                if x > 0:
+                    break
+
+    arr = np.array([2.0, 1.0, 0.0, -0.0, -1.0])[RNG.integers(0, 5, (64, 12))]
+    for f in (largest, counted):
+        check(f, arr, np.ones(12))
+        check(f, arr.astype(np.float32), np.ones(12, np.float32))
+
+
 WEIGHTS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3]
 SHARES = (0.5, 0.25, -0.0, 1e300)
 

@@ -143,8 +143,10 @@ class Divergence:
         loop that the others are still in.
         """
         end = self.ends[k]
+        between: set[int] = set()
         for t in self._next[k]:
-            self.parts |= self._until(t, end, ())
+            between |= self._until(t, end, ())
+        self.parts |= between
         yes, no = (
             set() if (k, t) in self._back else self._until(t, end, self._back)
             for t in self._next[k]
@@ -154,7 +156,8 @@ class Divergence:
             self.varying |= self._written(mine) & last
             self.varying |= self._written(mine - others) & self._read(others)
         for loop in self._loops:
-            if k in loop and end not in loop:
+            # some may wait at the begin of a loop around it, while others go on in this one
+            if k in loop and (end not in loop or not between <= loop):
                 leaves = {t for b in loop for t in self._next[b] if t not in loop}
                 self.varying |= self._written(loop) & self._read(leaves)
 
