@@ -115,3 +115,10 @@ def test_texts_are_the_same_in_each_process():
         )
         found.add(done.stdout)
     assert len(found) == 1
+
+
+def test_loops_within_loops():
+    nested = {"mann_kendall", "warping", "insertion_sort"}
+    for name in ("longest_run", "drawdown", "mann_kendall", "warping", "insertion_sort", "cusum"):
+        made, _ = typed_function(getattr(loop_functions, name), np.abs(RNG.standard_normal(12)))
+        assert made.nests is (name in nested), name

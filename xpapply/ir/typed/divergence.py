@@ -8,10 +8,11 @@ meet again: in between each block runs for some of them.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from ...errors import UnsupportedError
+from .components import components
 from .function import Array, Block, Instruction, Register, Slot, TypedFunction, Value
 
 _SHARED = frozenset("length,expected,constant,round,new,list length".split(","))
@@ -228,7 +229,7 @@ class Divergence:
 
     def _find_loops(self, group: set[int], header: int | None) -> None:
         """The loops whose rounds some slices go through, and where their rounds end."""
-        for part in _components(group, lambda k: self._inside(k, group, header)):
+        for part in components(group, lambda k: self._inside(k, group, header)):
             members = set(part)
             if len(part) == 1 and part[0] not in self._inside(part[0], group, header):
                 continue
@@ -290,7 +291,7 @@ class Divergence:
 
     def _ordered(self, group: set[int], header: int | None) -> list[int | Loop]:
         found: list[int | Loop] = []
-        for part in reversed(_components(group, lambda k: self._inside(k, group, header))):
+        for part in reversed(components(group, lambda k: self._inside(k, group, header))):
             (first, *others) = part
             if not others and first not in self._inside(first, group, header):
                 found.append(first)
@@ -309,39 +310,6 @@ def _bits(x: int) -> Iterable[int]:
         low = x & -x
         yield low.bit_length() - 1
         x ^= low
-
-
-def _components(nodes: set[int], after: Callable[[int], Iterable[int]]) -> list[list[int]]:
-    """Nodes that lead to each other, a component after those that it leads to (Tarjan, 1972)."""
-    index: dict[int, int] = {}
-    low: dict[int, int] = {}
-    stack: list[int] = []
-    found: list[list[int]] = []
-    for root in sorted(nodes):
-        if root in index:
-            continue
-        work = [(root, iter(after(root)))]
-        index[root] = low[root] = len(index)
-        stack.append(root)
-        while work:
-            k, others = work[-1]
-            for t in others:
-                if t not in index:
-                    index[t] = low[t] = len(index)
-                    stack.append(t)
-                    work.append((t, iter(after(t))))
-                    break
-                if t in stack:
-                    low[k] = min(low[k], index[t])
-            else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[k])
-                if low[k] == index[k]:
-                    at = stack.index(k)
-                    found.append(stack[at:])
-                    del stack[at:]
-    return found
 
 
 def _simplified(made: TypedFunction) -> list[Block]:
@@ -420,7 +388,7 @@ def _second_entry(
     def inside(k: int) -> list[int]:
         return [t for t in blocks[k].targets if t in group and t != header]
 
-    for part in _components(group, inside):
+    for part in components(group, inside):
         if len(part) == 1 and part[0] not in inside(part[0]):
             continue
         members = set(part)

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy._core import umath
 
+from .components import components
+
 
 class Array(NamedTuple):
     """The type of an array that a function reads or makes."""
@@ -214,40 +216,9 @@ class TypedFunction:
 
 
 def _loops(after: list[list[int]], among: set[int]) -> list[set[int]]:
-    """Sets of blocks that all lead to each other, and to themselves (Tarjan)."""
-    order: dict[int, int] = {}
-    low: dict[int, int] = {}
-    path: list[int] = []
-    found: list[set[int]] = []
-    for start in among:
-        if start in order:
-            continue
-        waiting = [(start, iter(after[start]))]
-        order[start] = low[start] = len(order)
-        path.append(start)
-        while waiting:
-            k, rest = waiting[-1]
-            for t in rest:
-                if t not in among:
-                    continue
-                if t not in order:
-                    order[t] = low[t] = len(order)
-                    path.append(t)
-                    waiting.append((t, iter(after[t])))
-                    break
-                if t in path:
-                    low[k] = min(low[k], order[t])
-            else:
-                waiting.pop()
-                if waiting:
-                    low[waiting[-1][0]] = min(low[waiting[-1][0]], low[k])
-                if low[k] == order[k]:
-                    at = path.index(k)
-                    group = set(path[at:])
-                    del path[at:]
-                    if len(group) > 1 or k in after[k]:
-                        found.append(group)
-    return found
+    """Sets of blocks that all lead to each other, and to themselves."""
+    parts = components(among, lambda k: [t for t in after[k] if t in among])
+    return [set(p) for p in parts if len(p) > 1 or p[0] in after[p[0]]]
 
 
 def ufunc_named(name: str) -> Any:

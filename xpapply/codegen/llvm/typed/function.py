@@ -333,6 +333,10 @@ class FunctionWriter:
         where = f"ptr {at}, align {size(dtype)}, !tbaa !5"
         self.line(f"store {in_memory(dtype)} {value}, {where}")
 
+    def load_wide(self, at: str, dtype: str) -> str:
+        """What an instruction reads from memory."""
+        return self.load(at, dtype)
+
     def store_wide(self, value: str, at: str, dtype: str) -> None:
         """Write what an instruction gives to memory."""
         self.store(value, at, dtype)

@@ -14,7 +14,7 @@ from . import lists, powers
 from .function import InRegisters, converted, in_memory, machine, over, size
 from .lanes import LanesWriter
 from .operations import function_at
-from .whole_arrays import call_loop, mapped, one_number, reduced
+from .whole_arrays import as_type, call_loop, mapped, one_number, reduced
 
 
 def _mark(w: LanesWriter, x: Instruction) -> None:
@@ -211,22 +211,9 @@ def _reduce(w: LanesWriter, x: Instruction) -> None:
 
 
 def _as_type(w: LanesWriter, x: Instruction) -> None:
-    (a,) = x.args
-    assert x.result is not None
-    kind = x.result.type
-    assert isinstance(kind, Array)
-    assert isinstance(a.type, Array)
-    old, source = a.type.dtype, w.array(a)
-    if a in w.shared:
+    if x.args[0] in w.shared:
         raise UnsupportedError("another type of what slices share")
-    result = w.fresh(kind.dtype, list(source.dims), x.what)
-
-    def body(at: list[str]) -> None:
-        value = converted(w, w.load_wide(w.place(source, at), old), old, kind.dtype)
-        w.store_wide(value, w.place(result, at), kind.dtype)
-
-    over(w, source.dims, body)
-    w.set(x, result)
+    as_type(w, x)
 
 
 # --- slots, arrays, results ---------------------------------------------------------------------

@@ -181,8 +181,8 @@ def as_type(w: FunctionWriter, x: Instruction) -> None:
     result = w.fresh(kind.dtype, list(source.dims), x.what)
 
     def body(at: list[str]) -> None:
-        value = converted(w, w.load(w.place(source, at), old), old, kind.dtype)
-        w.store(value, w.place(result, at), kind.dtype)
+        value = converted(w, w.load_wide(w.place(source, at), old), old, kind.dtype)
+        w.store_wide(value, w.place(result, at), kind.dtype)
 
     over(w, source.dims, body)
     w.set(x, result)
