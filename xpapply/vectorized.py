@@ -188,8 +188,7 @@ class vectorize(OwnVectorize):  # called as a function
             known, key = cache_of(self.pyfunc)[0].looped, self._how(args, kwargs)
             loops = known.get(key)
         if loops is not None and loops.hold(size):
-            if layout is not None and self._core is None and isinstance(self.otypes, str | None):
-                self._again = ref(self.pyfunc), self.otypes, straight.kinds(args), loops
+            self._goes_on(layout, args, loops)
             return self._straight(args, kwargs, loops)
         began = perf_counter()
         found, call = self._looked_at(args, kwargs, layout)
@@ -199,7 +198,13 @@ class vectorize(OwnVectorize):  # called as a function
             cache_of(self.pyfunc)[0].looped[self._how(args, kwargs)] = loops
             if layout is not None and loops is not None:
                 cache_of(self.pyfunc)[0].ready[layout] = loops
+                self._goes_on(layout, args, loops)
         return found
+
+    def _goes_on(self, layout: Hashable, args: tuple, loops: Loops) -> None:
+        """Say that the next call like this one is a loop, for which nothing is looked up."""
+        if layout is not None and self._core is None and isinstance(self.otypes, str | None):
+            self._again = ref(self.pyfunc), self.otypes, straight.kinds(args), loops
 
     def _elements(self, args: tuple, kwargs: dict) -> float:
         """How many elements or slices a call has, as `straight.elements` says."""
