@@ -576,3 +576,36 @@ def test_the_first_slice_says_it_of_a_signature_too():
                 got, want = mine(x), loop(x)
                 assert got.dtype == want.dtype
                 np.testing.assert_array_equal(got, want)
+
+
+SETTINGS = ({"scale": 2.0}, {"scale": 3.0})
+
+
+def test_a_computed_index_into_what_are_no_numbers():
+    """It is refused with a reason, and nothing else is raised."""
+
+    def f(v):
+        s = 0.0
+        for i in range(len(v)):
+            s += v[i] * SETTINGS[i % 2]["scale"]
+        return s
+
+    arr = np.arange(60.0).reshape(20, 3)
+    for engine in ("", "numpy"):
+        with xpapply.options(engine=engine, fallback="silent"):
+            got = xpapply.apply_along_axis(f, 1, np.repeat(arr, 200, 0))
+            np.testing.assert_array_equal(got, np.repeat(np.apply_along_axis(f, 1, arr), 200))
+    with xpapply.options(engine="cpu"):
+        got = xpapply.apply_along_axis(f, 1, arr)
+    np.testing.assert_array_equal(got, np.apply_along_axis(f, 1, arr))
+
+
+def test_what_a_function_is_tried_on():
+    """Numbers stay numbers: what arrays without axes give may be of another type."""
+    from xpapply.planning.python.typed_loop import _copies
+
+    row = np.arange(3.0)
+    copy, number = _copies((row, np.float32(2)))
+    assert type(number) is np.float32
+    assert not np.shares_memory(copy, row)
+    np.testing.assert_array_equal(copy, row)

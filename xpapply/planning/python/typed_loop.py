@@ -192,11 +192,9 @@ class TypedLoop:
     def _of_first(self, rows: Rows, f: Any, known: Sequence[Any]) -> TypedLoop:
         """The loop for results like that of the first slice, which says what all are like."""
         v = rows[(0,) * len(rows.batch)]
-        slices = tuple(map(np.array, v)) if isinstance(v, tuple) else (np.array(v),)
-        call = self._arguments.caller(f)
+        slices = v if isinstance(v, tuple) else (v,)
         try:
-            with np.errstate(all="ignore"), silent():
-                first = known[0] if known else call(*map(np.copy, slices))
+            first = known[0] if known else _silently(self._arguments.caller(f), _copies(slices))
         except Exception:
             return self  # which has the function itself raise it
         results = _results(self._arguments, first)
@@ -306,8 +304,7 @@ class TypedLoop:
         for k in sorted({int(whole[p]) for p in (0, n // 3, 2 * n // 3, n - 1) if n}):
             at = tuple(map(int, np.unravel_index(k, rows.batch)))
             v = rows[at] if written is None else np.array(rows[at])
-            with np.errstate(all="ignore"), silent():
-                result = call(*v) if isinstance(v, tuple) else call(v)
+            result = _silently(call, v if isinstance(v, tuple) else (v,))
             parts = result if self._arguments.results else (result,)
             pairs = [(out[at], part) for out, part in zip(outs, parts, strict=True)]
             if written is not None:
@@ -439,12 +436,22 @@ def tried(f: Any, arguments: Arguments, slices: Any) -> Begun:
     """
     several = slices if isinstance(slices, tuple) else (slices,)
     read(f, arguments, slices)
-    copies = [[np.array(x) if np.ndim(x) else x for x in several] for _ in range(4)]
+    copies = [_copies(several) for _ in range(4)]
     called = arguments.caller(f)
-    with np.errstate(all="ignore"), silent():
-        first = called(*copies[0])
-        seconds = per_call(called, copies[1:], 1, 1e-3)
+    first = _silently(called, copies[0])
+    seconds = _silently(per_call, (called, copies[1:], 1, 1e-3))
     return Begun([first], seconds, 0.0)
+
+
+def _copies(slices: Sequence[Any]) -> list[Any]:
+    """Slices that a function may write to; numbers stay numbers."""
+    return [np.array(x) if np.ndim(x) else x for x in slices]
+
+
+def _silently(call: Callable[..., Any], args: Sequence[Any]) -> Any:
+    """What a call gives; nobody is warned of anything."""
+    with np.errstate(all="ignore"), silent():
+        return call(*args)
 
 
 def read(f: Any, arguments: Arguments, slices: Any) -> None:

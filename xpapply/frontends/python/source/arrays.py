@@ -90,11 +90,11 @@ def item(t: Writes, x: Abstract, index: Abstract) -> Abstract:
 
 def _of_table(t: Writes, x: Tup, index: Num) -> Num | None:
     """An element of a tuple, or of a list of the user's, of numbers that are known."""
-    values = [y.value.value for y in x.items if isinstance(y, Num) and isinstance(y.value, Literal)]
-    types = {y[:2] for y in x.items}
-    if len(values) < len(x.items) or len(types) != 1:
+    found = [y for y in x.items if isinstance(y, Num) and isinstance(y.value, Literal)]
+    if len(found) < len(x.items) or len({y[:2] for y in found}) != 1:
         return None
-    dtype, kind = types.pop()
+    dtype, kind = found[0][:2]
+    values = [y.value.value for y in found]  # type: ignore[union-attr]
     table = t.constant(np.array(values, dtype), is_own=True)
     at = within(t, index, Literal(len(values), "int64"))
     return Num(dtype, kind, t.op("element", dtype, table.value, at))
