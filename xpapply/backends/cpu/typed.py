@@ -20,7 +20,7 @@ from ...ir.typed import TypedFunction
 from ...ir.typed.function import NOTED, WARNED
 from ...limits import LIMITS
 from ...runtime import threads
-from . import compiler, externals
+from . import compiler, crew, externals
 from .addresses import of_array
 from .host import loading
 
@@ -366,15 +366,21 @@ class Compiled:
         """Some slices, in one form; `again`: those that are marked as warned of."""
         function, tile = self.compile(form), call.layout.tile if form == LANES else 0
         drawn = np.array([begin], np.int64)
+        frames: list[np.ndarray] = []
 
-        def some(until: int, piece: int) -> None:
-            """Draw pieces up to a slice; others draw as well."""
-            frame, arena = call.layout.words.copy(), self._memory(tile)
-            place = of_array(arena)
+        def given(arena: np.ndarray, until: int, piece: int) -> tuple[int, ...]:
+            """The arguments of who draws pieces up to a slice."""
+            frame, place = call.layout.words.copy(), of_array(arena)
+            frames.append(frame)
             at = place + -place % 64
             frame[1], frame[2] = at + tile, place + arena.nbytes
             own = of_array(frame), of_array(drawn), until, end, piece, call.noted, again, at
-            function.call(compiler.packed(*own, *call.arguments))
+            return (*own, *call.arguments)
+
+        def some(until: int, piece: int) -> None:
+            """Draw pieces up to a slice; others draw as well."""
+            arena = self._memory(tile)
+            function.call(compiler.packed(*given(arena, until, piece)))
             self._arenas.append(arena)
 
         # the first slices tell how many are done before an interruption is looked for
@@ -387,8 +393,10 @@ class Compiled:
             return
         each = max(1e-9, (time.perf_counter() - began) / (first - begin))
         count = end - first
-        # n threads take left / n, after n * typed_thread: that is least for so many
-        most = int(math.sqrt(each * count / LIMITS.typed_thread))
+        helped = crew.is_there() and 8 + len(call.arguments) <= crew.MOST
+        # n threads take left / n, after n times what it takes to wake one: least for so many
+        wake = LIMITS.typed_helper if helped else LIMITS.typed_thread
+        most = 1 if threads.is_within() else int(math.sqrt(each * count / wake))
         workers = max(1, min(config.current().thread_count(), most))
         turn = max(1, int(LIMITS.typed_turn / each))
         piece = turn
@@ -397,14 +405,27 @@ class Compiled:
             piece = min(turn, max(1, least))
         piece = -(-piece // width) * width
         workers = min(workers, -(-count // piece))
-        # who is at its last turn goes on to the end, so each thread has to have one
-        turns = [*range(first + turn, end, turn), *[end] * workers]
+        turns = [*range(first + turn, end, turn), end]
 
         def work(turns: Iterator[int]) -> None:
             for until in turns:
                 some(until, piece)
 
-        threads.in_threads(work, iter(turns), workers, short=True)
+        if not helped:
+            # who is at its last turn goes on to the end, so each thread has to have one
+            turns += [end] * (workers - 1)
+            threads.in_threads(work, iter(turns), workers, short=True)
+            return
+        memory = [self._memory(tile) for _ in range(workers - 1)]
+        own = iter(memory)
+        with crew.beside(
+            function,
+            len(memory),
+            lambda: given(next(own), end, piece),
+            lambda: drawn.fill(end),
+        ):
+            threads.in_threads(work, iter(turns), 1)
+        self._arenas += memory
 
 
 def _alike(a: np.ndarray, b: np.ndarray) -> bool:

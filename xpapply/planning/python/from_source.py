@@ -17,30 +17,11 @@ from ...limits import LIMITS
 from ...runtime.budget import Budget
 from . import running
 from .applied import Along, Applied
-from .running import SOURCE, Refused
+from .running import SOURCE, Awaited, Refused
 from .traced import TracedFunction
 
 if TYPE_CHECKING:
     from .typed_loop import TypedLoop
-
-
-class _Awaited(Budget):
-    """What loops may take before a function is compiled.
-
-    Parameters
-    ----------
-    cost : float
-        Seconds of compiling.
-    seconds : float
-        What a slice takes in the loop, where calls have told: a trace that was given up tells
-        only how far it got.
-    """
-
-    __slots__ = ("seconds",)
-
-    def __init__(self, cost: float, seconds: float = 0.0) -> None:
-        super().__init__(cost, LIMITS.typed_waits)
-        self.seconds = seconds
 
 
 def compiled(
@@ -81,11 +62,11 @@ def compiled(
     wanted = bool(engine) or now.fallback == "raise"  # nobody wants the loop, however short it is
     if wanted:
         cost = 0.0
-    if isinstance(tried, _Awaited):
+    if isinstance(tried, Awaited):
         seconds = max(seconds or 0.0, tried.seconds)
     if seconds is not None and what.slices * seconds < cost:
-        if not isinstance(tried, _Awaited):
-            tried = known.traced[SOURCE, key] = _Awaited(cost)
+        if not isinstance(tried, Awaited):
+            tried = known.traced[SOURCE, key] = Awaited(cost)
         if tried.spend(what.slices * seconds):
             return None
     rows = what.rows()
@@ -96,7 +77,7 @@ def compiled(
         if seconds is None:  # nobody has called it yet
             begun = typed_loop.tried(what.f, what.arguments, slice0)
             if what.slices * begun.seconds < cost:
-                known.traced[SOURCE, key] = _Awaited(cost, begun.seconds)
+                known.traced[SOURCE, key] = Awaited(cost, begun.seconds)
                 return None
         found = typed_loop.made(what.f, what.arguments, slice0, begun)
         shared = any(map(_has_array, (*what.arguments.args, *what.arguments.kwargs.values())))
@@ -112,8 +93,11 @@ def compiled(
         return None
     cost = LIMITS.typed_worth * found.compiling
     if not wanted and what.slices * found.seconds < cost:  # it is longer than it looked
-        known.traced[SOURCE, key] = _Awaited(cost, found.seconds)
-        return None
+        more = Awaited(cost, found.seconds)
+        more.spent = tried.spent if isinstance(tried, Awaited) else 0.0
+        if not more.is_over:
+            known.traced[SOURCE, key] = more
+            return None
     if not (found.is_best or engine) and (well or traced is None):
         running.remember(known, (SOURCE, key), found)
         return None

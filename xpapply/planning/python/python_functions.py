@@ -223,6 +223,7 @@ def _trace(
         made = Refused(f"it raises {type(error).__name__}: {error}")
         if begun is None:  # what it does for a real slice is not known
             return made
+        made.seconds = begun.seconds
     if key is not None:
         running.remember(known, key, made)
     return made
@@ -275,7 +276,7 @@ def call(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
         return found.loops.timed(found.what.slices, found.what.loop, found.known)
     if not found.quick:
         found.what.announce(found.why)
-    return found.what.loop(found.known)
+    return running.looped(found.what, found.known)
 
 
 def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:

@@ -152,6 +152,37 @@ SOURCE = "source"
 """With a key: why a function is not compiled from its source, or what loops may take before."""
 
 
+class Awaited(Budget):
+    """What loops may take before a function is compiled.
+
+    Parameters
+    ----------
+    cost : float
+        Seconds of compiling.
+    seconds : float
+        What a slice takes in the loop, where that is known: a trace that was given up tells only
+        how far it got.
+    """
+
+    __slots__ = ("seconds",)
+
+    def __init__(self, cost: float, seconds: float = 0.0) -> None:
+        super().__init__(cost, LIMITS.typed_waits)
+        self.seconds = seconds
+
+
+def looped(what: Applied, known: Sequence[Any]) -> Any:
+    """The loop. What it takes counts, where compiling waits for that."""
+    key = what.key
+    tried = None if key is None else cache_of(what.f)[0].traced.get((SOURCE, key))
+    if not isinstance(tried, Awaited):
+        return what.loop(known)
+    started = time.perf_counter()
+    result = what.loop(known)
+    tried.seconds = (time.perf_counter() - started) / max(1, what.slices)
+    return result
+
+
 def awaited(known: FunctionCache, key: Any, surely: bool = False) -> str:
     """What compiling a function from its source waits for; "": nothing.
 
@@ -197,7 +228,7 @@ def also(why: str, said: str) -> str:
 def _timed(record: Record, what: Applied, known: Sequence[Any]) -> Any:
     """The loop, whose seconds are counted."""
     started = time.perf_counter()
-    result = what.loop(known)
+    result = looped(what, known)
     record.loops.spent += time.perf_counter() - started
     return result
 
@@ -254,4 +285,6 @@ def _refused(traced: Any, what: Applied, why: str, *, is_slow: bool = False) -> 
     for p in traced.plans:
         p.give_up(why)
     if (key := what.key) is not None:
-        cache_of(what.f)[0].traced[key] = Refused(why, traced.unchanged, is_slow)
+        cache_of(what.f)[0].traced[key] = Refused(
+            why, traced.unchanged, is_slow, seconds=traced.seconds
+        )
