@@ -66,6 +66,7 @@ class Limits:
     # times its price that loops take before a function is compiled, where one is shorter: so
     # whoever calls it no more pays a third in vain, at the most
     typed_waits = 3.0
+    typed_short = 0.5  # seconds that its loops take, each too short for a plan, before one is made
     typed_told = 0.01  # the share of slices left to the function from which a warning says so ...
     typed_marked = 0.8  # ... and from which the function runs for all
     typed_straight = (

@@ -142,11 +142,17 @@ class Compiled:
     ----------
     made : TypedFunction
         The function.
+
+    Attributes
+    ----------
+    has_compiled : bool
+        Whether the last run compiled something, which further ones need not.
     """
 
     def __init__(self, made: TypedFunction) -> None:
         self.made = made
         self._forms: dict[str, compiler.Function] = {}
+        self.has_compiled = False
         self._lanes = Lanes()
         instructions = [x for b in made.blocks for x in b.instructions]
         self._size = len(instructions)
@@ -201,7 +207,7 @@ class Compiled:
                 text = text_of.kernel(self.made, target, form == QUIET, externals.near_pow())
             short = self._size < LIMITS.typed_unrolled
             found = compiler.compile(text, text_of.NAME, target=target, passes=True, unrolls=short)
-            self._forms[form] = found
+            self._forms[form], self.has_compiled = found, True
         return found
 
     def run(
@@ -230,6 +236,7 @@ class Compiled:
         form : str
             The form to run in, however long others take; what lanes leave runs as `ONE` then.
         """
+        self.has_compiled = False
         self.compile()
         everything = [*arrays, *outs]
         key = (batch, *[(x.shape, x.strides) for x in everything])

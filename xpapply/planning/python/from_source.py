@@ -31,11 +31,13 @@ def compiled(
     begun: Begun | None,
     seconds: float | None,
     traced: TracedFunction | Refused | None = None,
+    spent: float = 0.0,
 ) -> TypedLoop | None:
     """`f` compiled from its source, where it has loops and that pays now; remembered as `key`.
 
     `seconds`: what a slice takes in the loop; None: that is not known yet. `traced`: what a trace
     is like, if there is one. Functions of whole arrays run in blocks, if their trace does well.
+    `spent`: what loops have taken before anything was planned.
     """
     now = config.current()
     engine = now.engine
@@ -66,7 +68,7 @@ def compiled(
         seconds = max(seconds or 0.0, tried.seconds)
     if seconds is not None and what.slices * seconds < cost:
         if not isinstance(tried, Awaited):
-            tried = known.traced[SOURCE, key] = Awaited(cost)
+            tried = known.traced[SOURCE, key] = Awaited(cost, spent)
         if tried.spend(what.slices * seconds):
             return None
     rows = what.rows()
@@ -77,8 +79,10 @@ def compiled(
         if seconds is None:  # nobody has called it yet
             begun = typed_loop.tried(what.f, what.arguments, slice0)
             if what.slices * begun.seconds < cost:
-                known.traced[SOURCE, key] = Awaited(cost, begun.seconds)
-                return None
+                tried = Awaited(cost, spent, begun.seconds)
+                if not tried.is_over:
+                    known.traced[SOURCE, key] = tried
+                    return None
         found = typed_loop.made(what.f, what.arguments, slice0, begun)
         shared = any(map(_has_array, (*what.arguments.args, *what.arguments.kwargs.values())))
         if found.writes and (shared or type(what) is not Along):
@@ -93,8 +97,8 @@ def compiled(
         return None
     cost = LIMITS.typed_worth * found.compiling
     if not wanted and what.slices * found.seconds < cost:  # it is longer than it looked
-        more = Awaited(cost, found.seconds)
-        more.spent = tried.spent if isinstance(tried, Awaited) else 0.0
+        spent = tried.spent if isinstance(tried, Awaited) else spent
+        more = Awaited(cost, spent, found.seconds)
         if not more.is_over:
             known.traced[SOURCE, key] = more
             return None

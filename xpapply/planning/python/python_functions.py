@@ -136,7 +136,14 @@ def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Deci
                     known.traced[key] = quick
                 return Decision(what, why=_QUICK, quick=True, begun=begun, loops=quick)
         seconds = None if begun is None else begun.seconds
-        found = _compiled(what, known, key, begun, seconds)
+        spent = 0.0 if quick is None else quick.spent
+        found = _compiled(what, known, key, begun, seconds, None, spent)
+        wait = running.waits_for(what)
+        if found is None and begun is not None and quick is not None and wait is not None:
+            quick.limit = max(quick.limit, quick.spent + wait.limit - wait.spent)
+            if quick.serves(what.slices):  # they are as short, and go on until compiling pays
+                known.traced[key] = quick
+                return Decision(what, why=_QUICK, quick=True, begun=begun, loops=quick)
         if found is None:
             found = _trace(what, known, key, begun, saved, limited)
             found = _compiled(what, known, key, begun, seconds, found) or found

@@ -246,8 +246,12 @@ def run(what: Several) -> Any:
         return result
     if not found.quick:
         what.announce(found.why or "")
-    what.looped = what.slices if found.quick and traced is not None else math.inf
-    return what.loop()
+    waits = running.waits_for(what)
+    if waits is not None:
+        what.looped, what.budget = what.slices, waits
+    else:
+        what.looped = what.slices if found.quick and traced is not None else math.inf
+    return running.looped(what, ())
 
 
 def _quick(what: Several) -> Quick | None:

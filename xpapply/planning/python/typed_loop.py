@@ -87,7 +87,6 @@ class TypedLoop:
 
     library = "numpy"
     graph = state = None
-    compiles = False
     why_left = ""
     overhead = 5e-5
 
@@ -160,6 +159,11 @@ class TypedLoop:
     def compiling(self) -> float:
         """Seconds that compiling takes, if that has yet to be done."""
         return self.compiled.seconds
+
+    @property
+    def compiles(self) -> bool:
+        """Whether the last run compiled a form: what it took tells nothing of the next one."""
+        return self.compiled.has_compiled
 
     @property
     def writes(self) -> bool:
