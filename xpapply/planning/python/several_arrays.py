@@ -249,8 +249,10 @@ def run(what: Several) -> Any:
     waits = running.waits_for(what)
     if waits is not None:
         what.looped, what.budget = what.slices, waits
+    elif found.quick and traced is not None:
+        what.looped, what.budget = what.slices, traced.record.rested(what.slices)
     else:
-        what.looped = what.slices if found.quick and traced is not None else math.inf
+        what.looped = math.inf
     return running.looped(what, ())
 
 
