@@ -27,9 +27,6 @@ class Double:
     def __mul__(self, other: Double | float) -> Double:
         return self._two("mul", other)
 
-    def __rtruediv__(self, other: float) -> Double:
-        return self._like(other)._two("div", self)
-
     def __truediv__(self, other: Double | float) -> Double:
         return self._two("div", other)
 
@@ -51,6 +48,10 @@ class Double:
     def below(self, count: int) -> Double:
         """Whether an integer is, without a sign."""
         return self._new(f"icmp ult {self}, {self._like(count).text}", "bool")
+
+    def least(self, other: float) -> Double:
+        """Whether a float is that or more."""
+        return self._new(f"fcmp oge {self}, {self._like(other).text}", "bool")
 
     def same(self, other: Double) -> Double:
         """Whether two floats are."""
@@ -74,6 +75,10 @@ class Double:
         given = [self.text, self._like(factor).text, self._like(more).text]
         return Double(self._w, self._w.plain("fma", kind, given))
 
+    def size(self) -> Double:
+        """A float without its sign."""
+        return Double(self._w, self._w.plain("fabs", self._w.kind("float64"), [self.text]))
+
     def root(self) -> Double:
         return Double(self._w, self._w.plain("sqrt", self._w.kind("float64"), [self.text]))
 
@@ -88,10 +93,12 @@ class Double:
             found = found.fused(square, pairs.pop())
         return found
 
+    def constant(self, value: float) -> Double:
+        """A number of its type."""
+        return Double(self._w, self._w.everywhere(value, self.dtype), self.dtype)
+
     def _like(self, other: Double | float) -> Double:
-        if isinstance(other, Double):
-            return other
-        return Double(self._w, self._w.everywhere(other, self.dtype), self.dtype)
+        return other if isinstance(other, Double) else self.constant(other)
 
     def _two(self, op: str, other: Double | float) -> Double:
         letter = "f" if self.dtype == "float64" else ""
@@ -99,10 +106,6 @@ class Double:
 
     def _new(self, text: str, dtype: str = "") -> Double:
         return Double(self._w, self._w.emit(text), dtype or self.dtype)
-
-
-class Pair(tuple[Double, Double]):
-    """A number and what it is off by."""
 
 
 def sorted_sum(x: Double, y: Double) -> tuple[Double, Double]:
@@ -117,12 +120,16 @@ def product(x: Double, y: Double) -> tuple[Double, Double]:
     return total, x.fused(y, -total)
 
 
-def rounds_alike(high: Double, low: Double, off: float) -> Double:
+def rounds_alike(high: Double, low: Double, off: float, off_far: float = 0.0) -> Double:
     """Whether `high` is what everybody finds who is off by less than `off` units in the last place.
 
-    What is added may be so many times as large, and must not change the rounded number.
+    `off_far`: where it is 1/2 or more. What is added may be so many times as large, and must not
+    change the rounded number.
     """
-    return low.fused(0.5 / (1.0 - off), high).same(high)
+    most: Double | float = 0.5 / (1.0 - off)
+    if off_far:
+        most = high.size().least(0.5).chosen(low.constant(0.5 / (1.0 - off_far)), most)
+    return low.fused(most, high).same(high)
 
 
 def in_two(x: Fraction) -> tuple[float, float]:

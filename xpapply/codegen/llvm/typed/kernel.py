@@ -27,7 +27,9 @@ def fields(made: TypedFunction) -> Frame:
     return Frame(made)
 
 
-def kernel(made: TypedFunction, target: Target, quiet: bool = False, near_libm: bool = False) -> str:
+def kernel(
+    made: TypedFunction, target: Target, quiet: bool = False, near_libm: bool = False
+) -> str:
     """The text of a kernel.
 
     Its arguments: the address of the frame; where the first slice stands that nobody has drawn,

@@ -20,9 +20,6 @@ _FUNCTIONS: dict[str, Callable[[FunctionWriter, Double], Found]] = {
     "exp": exponentials.exp, "log": exponentials.log, "sin": sines.sin, "cos": sines.cos,
 }  # fmt: skip
 
-_BESIDE = frozenset({"exp", "log"})
-"""Those that take one number no longer than what is computed here."""
-
 
 def quick(w: FunctionWriter, x: Instruction) -> tuple[str, str] | None:
     """What a call gives, and whether that is so; None: the function is to be called."""
@@ -33,7 +30,7 @@ def quick(w: FunctionWriter, x: Instruction) -> tuple[str, str] | None:
         write = powers.WITH.get(float(x.args[1].value))
     else:
         write = _FUNCTIONS.get(name)
-    if write is None or (name in _BESIDE and not w.on_vectors):
+    if write is None or (name != "pow" and not w.on_vectors):  # one takes no longer there
         return None
     given = Double(w, w.operand(x.args[0], 1.0))
     high, is_known = write(w, given)
