@@ -1,4 +1,4 @@
-"""Sums and products of floats of 64 bits, of one slice or of several, as they are written in Python.
+"""Sums and products of floats of 64 bits, of one slice or of several, written as Python has them.
 
 And tables of numbers with more bits than a float has, and the test whether a result that is known
 to more bits is the one that the C library gives.
@@ -57,7 +57,7 @@ class Double:
         """Whether two floats are."""
         return self._new(f"fcmp oeq {self}, {other.text}", "bool")
 
-    def chosen(self, yes: Double, no: float) -> Double:
+    def chosen(self, yes: Double, no: Double | float) -> Double:
         """One of two, by a truth value."""
         return self._new(f"select {self}, {yes}, {yes._like(no)}", yes.dtype)
 
@@ -126,7 +126,7 @@ def rounds_alike(high: Double, low: Double, off: float, off_far: float = 0.0) ->
     `off_far`: where it is 1/2 or more. What is added may be so many times as large, and must not
     change the rounded number.
     """
-    most: Double | float = 0.5 / (1.0 - off)
+    most = low.constant(0.5 / (1.0 - off))
     if off_far:
         most = high.size().least(0.5).chosen(low.constant(0.5 / (1.0 - off_far)), most)
     return low.fused(most, high).same(high)

@@ -17,8 +17,8 @@ _OFF_EXP = 0.518
 and adds in one instruction; sysdeps/ieee754/dbl-64/e_exp.c, from 2.28 on), and what is computed
 here, 0.006 (2**-61.5 for its largest part, and as much for all others)."""
 _OFF_LOG, _OFF_FAR = 0.524, 0.508
-"""The same of ``log``: 0.520 (e_log.c), and 0.004. Beside the rounding at the end, what it is off by
-is as large for all numbers: an eighth of 0.02 from 1/2 on, where the last place is worth more."""
+"""The same of ``log``: 0.520 (e_log.c), and 0.004. What it is off by before it rounds at the end is
+as large for all numbers: an eighth of 0.02 from 1/2 on, where the last place is worth more."""
 _PARTS = 128
 _EXP = (0.4999999999999907, 0.16666666666666533, 0.041666676850831016, 0.008333334788213917)
 """``(exp(r) - 1 - r) / r**2`` up to ln(2) / 256, to 2**-63.6 of exp(r)."""
@@ -68,7 +68,7 @@ def _logarithms() -> list[tuple[float, float]]:
 
 
 def exp(w: FunctionWriter, x: Double) -> tuple[Double, Double]:
-    """``2**(k / 128) * (1 + (exp(r) - 1))``: what is added is small, so its last bits count little."""
+    """``2**(k / 128) * (1 + (exp(r) - 1))``: of what is small the last bits count little."""
     exponent = (x.bits() >> 52) & 0x7FF
     is_near = (exponent - _TINY).below(_LARGE - _TINY)
     v = is_near.chosen(x, 1.0)

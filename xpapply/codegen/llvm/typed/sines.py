@@ -13,15 +13,17 @@ from .function import FunctionWriter
 
 _OFF, _OFF_FAR = 0.53, 0.511
 """Units in the last place that glibc's functions are off by at most, and what is computed here,
-0.003. Theirs add to a number of a table, of whose sines the least is 0.126, one up to 2**-8, which is
-rounded three times: 0.5 + 3 * 2**-62 / 2**-55, and a quarter of that from 1/2 on (sysdeps/ieee754/
-dbl-64/s_sin.c, from 2.28 on, which says 0.518; for smaller sines 0.501)."""
+0.003. Theirs add to a number of a table, of whose sines the least is 0.126, one up to 2**-8, which
+is rounded three times: 0.5 + 3 * 2**-62 / 2**-55, and a quarter of that from 1/2 on (sysdeps/
+ieee754/dbl-64/s_sin.c, from 2.28 on, which says 0.518; for smaller sines 0.501)."""
 _PARTS = 128
 """Of a full turn, whose sines are in a table."""
 _SIN = (-0.16666666666666666, 0.008333333332770617, -0.000198410207880214)
 """``(sin(r) / r - 1) / r**2`` in powers of ``r**2`` up to pi / 128, to 2**-65 of sin(r)."""
 _COS = (-0.49999999999999983, 0.04166666666160223, -0.0013888664741272228)
 """``(cos(r) - 1) / r**2`` likewise, to 2**-63."""
+_LEAST = 2.0**-20
+"""Beside multiples of pi / 2 glibc is off by more: it has these to 2**-109."""
 _WHOLE = 1.5 * 2.0**52
 _TINY, _LARGE = 1023 - 26, 1023 + 15
 """Biased exponents of what they are computed of."""
@@ -88,6 +90,7 @@ def _sine(w: FunctionWriter, x: Double, ahead: int) -> tuple[Double, Double]:
     rest = c.fused(sine, c_low.fused(r, most_low + s_low))
     rest = s.fused(cosine, rest + lost)
     high, low = sorted_sum(total, rest)
+    is_near = is_near & high.size().least(_LEAST)
     return high, is_near & rounds_alike(high, low, _OFF, _OFF_FAR)
 
 
