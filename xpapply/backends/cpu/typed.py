@@ -201,10 +201,10 @@ class Compiled:
             target = compiler.host()
             if form == LANES:
                 width = LIMITS.typed_lanes
-                how = (width, self._may_warn, externals.near_pow())
+                how = (width, self._may_warn, externals.near_libm())
                 text = text_of.kernel_of_lanes(self.made, target, *how)
             else:
-                text = text_of.kernel(self.made, target, form == QUIET, externals.near_pow())
+                text = text_of.kernel(self.made, target, form == QUIET, externals.near_libm())
             short = self._size < LIMITS.typed_unrolled
             found = compiler.compile(text, text_of.NAME, target=target, passes=True, unrolls=short)
             self._forms[form], self.has_compiled = found, True

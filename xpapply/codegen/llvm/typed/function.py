@@ -104,14 +104,16 @@ class FunctionWriter:
     quiet : bool
         Whether no comparison may note NaN. LLVM's plain ones may, where they become one
         instruction with what they choose: these are up to three times as fast.
-    near_pow : bool
-        Whether the C library's ``pow`` is as near as `powers` says.
+    near_libm : bool
+        Whether the C library's functions are as near as `quick` says.
     """
 
     cell = 8
     """Bytes of an element of a list."""
     within = " nsw"
     """What LLVM is told of sums that stay in 64 bits."""
+    on_vectors = False
+    """Whether what is written on numbers now is of several slices."""
 
     def __init__(
         self,
@@ -119,9 +121,9 @@ class FunctionWriter:
         notes: Notes,
         operations: Mapping[str, Callable[..., None]],
         quiet: bool = False,
-        near_pow: bool = False,
+        near_libm: bool = False,
     ) -> None:
-        self.near_pow = near_pow
+        self.near_libm = near_libm
         self.made, self.frame, self._notes = made, Frame(made), notes
         self.is_quiet = quiet
         self._operations = operations
@@ -206,6 +208,10 @@ class FunctionWriter:
         """LLVM's type of what instructions on numbers are written for."""
         return machine(dtype)
 
+    def everywhere(self, value: float, dtype: str) -> str:
+        """A constant as such an operand."""
+        return self.operand(Literal(value, dtype))
+
     def operand(self, x: Value, instead: float | None = None, always: bool = False) -> str:
         """What such an instruction works on; `instead`: of that which must not be looked at."""
         return self.value(x)
@@ -219,11 +225,13 @@ class FunctionWriter:
         """A truth value that chooses, with its type before it."""
         return self.typed(x)
 
-    def plain(self, name: str, kind: str, values: list[str]) -> str:
-        """What one of LLVM's own functions gives."""
+    def plain(self, name: str, kind: str, values: list[str], also: Sequence[str] = ()) -> str:
+        """What one of LLVM's own functions gives; `also`: operands of types of their own."""
         full = f"llvm.{name}.{suffix(kind)}"
-        self.declared[full] = f"declare {kind} @{full}({', '.join([kind] * len(values))})"
-        return self.emit(f"call {kind} @{full}({', '.join(f'{kind} {v}' for v in values)})")
+        kinds = [kind] * len(values) + [x.split()[0] for x in also]
+        self.declared[full] = f"declare {kind} @{full}({', '.join(kinds)})"
+        given = [*(f"{kind} {v}" for v in values), *also]
+        return self.emit(f"call {kind} @{full}({', '.join(given)})")
 
     def strict(self, name: str, kind: str, result: str, values: list[str]) -> str:
         """An operation whose notes count: LLVM neither drops it, nor moves it, nor adds another."""
@@ -325,6 +333,15 @@ class FunctionWriter:
         """A number in memory."""
         found = self.emit(f"load {in_memory(dtype)}, ptr {at}, align {size(dtype)}, !tbaa !5")
         return self.emit(f"icmp ne i8 {found}, 0") if dtype == "bool" else found
+
+    def pairs_at(self, base: str, index: str) -> tuple[str, str]:
+        """Two floats that lie side by side in a table of such pairs."""
+        at = self.emit(f"getelementptr [2 x double], ptr {base}, i64 {index}")
+        beside = self.emit(f"getelementptr double, ptr {at}, i64 1")
+        first, second = (
+            self.emit(f"load double, ptr {p}, align 8, !invariant.load !1") for p in (at, beside)
+        )
+        return first, second
 
     def store(self, value: str, at: str, dtype: str) -> None:
         """Write a number to memory."""

@@ -27,7 +27,9 @@ def fields(made: TypedFunction) -> Frame:
     return Frame(made)
 
 
-def kernel(made: TypedFunction, target: Target, quiet: bool = False, near_pow: bool = False) -> str:
+def kernel(
+    made: TypedFunction, target: Target, quiet: bool = False, near_libm: bool = False
+) -> str:
     """The text of a kernel.
 
     Its arguments: the address of the frame; where the first slice stands that nobody has drawn,
@@ -37,10 +39,10 @@ def kernel(made: TypedFunction, target: Target, quiet: bool = False, near_pow: b
     (16 bits each), how many batch axes there are and where their lengths lie; then for each input
     and result its address and where its strides along the batch axes lie, in bytes.
 
-    `quiet`, `near_pow`: as of `FunctionWriter`.
+    `quiet`, `near_libm`: as of `FunctionWriter`.
     """
     notes = Notes(target)
-    writer = FunctionWriter(made, notes, OPERATIONS, quiet, near_pow and target.fma)
+    writer = FunctionWriter(made, notes, OPERATIONS, quiet, near_libm and target.fma)
     one = writer.text()
     operands = _operands(made)
     slots = ["  %also = alloca i64, align 8", "  store i64 0, ptr %state, align 8"]
@@ -73,7 +75,7 @@ def kernel(made: TypedFunction, target: Target, quiet: bool = False, near_pow: b
 
 
 def kernel_of_lanes(
-    made: TypedFunction, target: Target, lanes: int, warns: bool, near_pow: bool = False
+    made: TypedFunction, target: Target, lanes: int, warns: bool, near_libm: bool = False
 ) -> str:
     """The text of a kernel that runs slices side by side.
 
@@ -86,7 +88,7 @@ def kernel_of_lanes(
         If slices cannot go side by side.
     """
     notes = Notes(target)
-    writer = LanesWriter(made, notes, LANE_OPERATIONS, lanes, warns, near_pow and target.fma)
+    writer = LanesWriter(made, notes, LANE_OPERATIONS, lanes, warns, near_libm and target.fma)
     one = writer.text()
     operands = _operands(made)
     slots = ["  %also = alloca i64, align 8", "  store i64 0, ptr %state, align 8"]
@@ -217,6 +219,8 @@ def _module(declared: Sequence[str], one: str, lines: Sequence[str]) -> str:
         "!7 = !{!8, !8, i64 0}",
         '!8 = !{!"head of a list", !9}',
         '!9 = !{!"memory"}',
+        # a call that seldom is: what waits lies in memory there, and in registers elsewhere
+        '!10 = !{!"branch_weights", i32 1, i32 20}',
     ]
     return "\n".join([*declared, one, *lines, *tail, ""])
 

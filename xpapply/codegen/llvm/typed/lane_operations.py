@@ -10,10 +10,11 @@ import numpy as np
 from ....errors import UnsupportedError
 from ....ir.typed import Array, Instruction
 from ....ir.typed.function import Value
-from . import lists, powers
+from . import lists
 from .function import InRegisters, converted, in_memory, machine, over, size
 from .lanes import LanesWriter
 from .operations import function_at
+from .quick import quick
 from .whole_arrays import as_type, call_loop, mapped, one_number, reduced
 
 
@@ -30,30 +31,38 @@ def _each(
     """The same call for each lane that is here; `known`: results, and which lanes have theirs."""
     assert x.result is not None
     dtype = str(x.result.type)
-    kind, vector = machine(dtype), w.wide_type(dtype)
+    vector, lane = w.wide_type(dtype), f"i{w.lanes}"
     at = w.at_entry(f"alloca {vector}, align 64")
     w.line(f"store {vector} {known[0] if known else 'zeroinitializer'}, ptr {at}, align 64")
-    mask, values = w.mask(), [w.wide_typed(a) for a in x.args]
-    done = w.label()
+    mask = w.mask()
     if known:
         mask = w.both(mask, w.turned(known[1]))
-        ask = w.label()
-        w.line(f"br i1 {w.any(mask)}, label %{ask}, label %{done}")
-        w.begin(ask)
-    for k in range(w.lanes):
-        here, after = w.label(), w.label()
-        is_here = w.emit(f"extractelement {w.bools} {mask}, i64 {k}")
-        w.line(f"br i1 {is_here}, label %{here}, label %{after}")
-        w.begin(here)
-        found = one([w.emit(f"extractelement {v}, i64 {k}") for v in values])
-        old = w.emit(f"load {vector}, ptr {at}, align 64")
-        new = w.emit(f"insertelement {vector} {old}, {kind} {found}, i64 {k}")
-        w.line(f"store {vector} {new}, ptr {at}, align 64")
-        w.line(f"br label %{after}")
-        w.begin(after)
-    w.line(f"br label %{done}")
+    ask, again, done = w.label(), w.label(), w.label()
+    left = w.at_entry(f"alloca {lane}, align 8")
+    bits = w.emit(f"bitcast {w.bools} {mask} to {lane}")
+    weights = ", !prof !10" if known else ""
+    some = w.emit(f"icmp ne {lane} {bits}, 0")
+    w.line(f"br i1 {some}, label %{ask}, label %{done}{weights}")
+    w.begin(ask)
+    places = [_numbers(w, a) for a in x.args]
+    w.line(f"store {lane} {bits}, ptr {left}")
+    w.line(f"br label %{again}")
+    w.begin(again)
+    bits = w.emit(f"load {lane}, ptr {left}")
+    first = w.plain("cttz", lane, [bits], ["i1 true"])
+    k = w.emit(f"zext {lane} {first} to i64")
+    values = []
+    for a, place in zip(x.args, places, strict=True):
+        values.append(w.load(_of_lane(w, place, k, str(a.type)), str(a.type)))
+    found = one(values)
+    w.store(found, _of_lane(w, at, k, dtype), dtype)
+    less = w.emit(f"sub {lane} {bits}, 1")
+    others = w.emit(f"and {lane} {bits}, {less}")
+    w.line(f"store {lane} {others}, ptr {left}")
+    more = w.emit(f"icmp ne {lane} {others}, 0")
+    w.line(f"br i1 {more}, label %{again}, label %{done}")
     w.begin(done)
-    w.set(x, w.emit(f"load {vector}, ptr {at}, align 64"))
+    w.set(x, w.load_wide(at, dtype))
 
 
 def _call(w: LanesWriter, x: Instruction) -> None:
@@ -67,7 +76,7 @@ def _call(w: LanesWriter, x: Instruction) -> None:
         )
         return w.emit(f"call {kind} {f}({given}) #1")
 
-    _each(w, x, one, powers.quick(w, x))
+    _each(w, x, one, quick(w, x))
 
 
 def _ufunc(w: LanesWriter, x: Instruction) -> None:

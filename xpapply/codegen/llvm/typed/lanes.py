@@ -50,7 +50,7 @@ class LanesWriter(FunctionWriter):
         How many.
     warns : bool
         Whether what the processor notes counts.
-    near_pow : bool
+    near_libm : bool
         As of `FunctionWriter`.
 
     Raises
@@ -68,9 +68,9 @@ class LanesWriter(FunctionWriter):
         operations: Mapping[str, Callable[..., None]],
         lanes: int,
         warns: bool,
-        near_pow: bool = False,
+        near_libm: bool = False,
     ) -> None:
-        super().__init__(made, notes, OPERATIONS, warns, near_pow)
+        super().__init__(made, notes, OPERATIONS, warns, near_libm)
         self.lanes, self.warns, self._wide = lanes, warns, operations
         if made.writes:
             raise UnsupportedError("it writes to its slices")
@@ -82,7 +82,7 @@ class LanesWriter(FunctionWriter):
         self.cell = 8 * lanes
         self.differs: set[Register] = set()
         self.part: str | None = None
-        self._on_vectors = False
+        self.on_vectors = False
         self._masks: dict[int, str] = {}
         self._left = self._vector_slot("int64")
         self._groups = self.ways.groups()
@@ -148,15 +148,15 @@ class LanesWriter(FunctionWriter):
     @contextlib.contextmanager
     def vectors(self) -> Iterator[None]:
         """What is written meanwhile on numbers is written on vectors of them."""
-        before, self._on_vectors = self._on_vectors, True
+        before, self.on_vectors = self.on_vectors, True
         try:
             yield
         finally:
-            self._on_vectors = before
+            self.on_vectors = before
 
     def kind(self, dtype: str) -> str:
         """LLVM's type of what instructions on numbers are written for."""
-        return self.wide_type(dtype) if self._on_vectors else super().kind(dtype)
+        return self.wide_type(dtype) if self.on_vectors else super().kind(dtype)
 
     def operand(self, x: Value, instead: float | None = None, always: bool = False) -> str:
         """What such an instruction works on; `instead`: in lanes that are not here.
@@ -164,7 +164,7 @@ class LanesWriter(FunctionWriter):
         What is done there must not be noted, nor end the process. `always`: also where only lanes
         are missing that are done again.
         """
-        if not self._on_vectors:
+        if not self.on_vectors:
             return super().operand(x)
         if instead is None or (self.part is None and not always):
             return self.wide(x)
@@ -425,6 +425,36 @@ class LanesWriter(FunctionWriter):
             old = self.emit(f"load {kind}, ptr {at}, align {size(dtype)}")
             value = self.chosen(in_memory(dtype), value, old)
         self.line(f"store {kind} {value}, ptr {at}, align {size(dtype)}")
+
+    def pairs_at(self, base: str, index: str) -> tuple[str, str]:
+        """Two floats of a table for each lane: read as one, and turned in registers."""
+        if not self.on_vectors:
+            return super().pairs_at(base, index)
+        found = []
+        for k in range(self.lanes):
+            own = self.emit(f"extractelement {self.words} {index}, i64 {k}")
+            at = self.emit(f"getelementptr [2 x double], ptr {base}, i64 {own}")
+            found.append(self.emit(f"load <2 x double>, ptr {at}, align 16, !invariant.load !1"))
+        width = 2
+        while len(found) > 1:
+            order = ", ".join(f"i32 {k}" for k in range(2 * width))
+            found = [
+                self.emit(
+                    f"shufflevector <{width} x double> {a}, <{width} x double> {b}, "
+                    f"<{2 * width} x i32> <{order}>"
+                )
+                for a, b in zip(found[::2], found[1::2], strict=True)
+            ]
+            width *= 2
+        kind = f"<{width} x double>"
+        first, second = (
+            self.emit(
+                f"shufflevector {kind} {found[0]}, {kind} poison, <{self.lanes} x i32> "
+                f"<{', '.join(f'i32 {2 * k + j}' for k in range(self.lanes))}>"
+            )
+            for j in range(2)
+        )
+        return first, second
 
     def places(self, x: InRegisters, indices: Sequence[Value], own: bool, dtype: str) -> str:
         """The addresses of elements, each lane's own."""

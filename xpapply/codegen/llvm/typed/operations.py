@@ -10,7 +10,7 @@ import numpy as np
 from ....ir.typed import Array, Instruction, Literal
 from ....ir.typed.function import Value
 from ....limits import LIMITS
-from . import lists, powers
+from . import lists
 from .function import (
     FUNCTIONS,
     FunctionWriter,
@@ -20,6 +20,7 @@ from .function import (
     over,
     suffix,
 )
+from .quick import quick
 from .whole_arrays import as_type, call_loop, dot, map_, new_axis, one_number, reduce_
 
 INTEGERS = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor": "xor"}
@@ -151,7 +152,7 @@ def function_at(w: FunctionWriter, k: int) -> str:
 
 def _call(w: FunctionWriter, x: Instruction) -> None:
     assert x.result is not None
-    kind, found = machine(str(x.result.type)), powers.quick(w, x)
+    kind, found = machine(str(x.result.type)), quick(w, x)
     if found is not None:
         known, is_known = found
         at = w.at_entry(f"alloca {kind}, align 8")
