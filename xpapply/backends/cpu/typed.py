@@ -72,6 +72,8 @@ class _Prepared:
         The frame, but for the memory of a thread.
     numbers, tile : int
         How many numbers a slice has, and bytes of as many slices as there are lanes.
+    side_by_side : bool
+        Whether the elements of slices and results lie side by side.
     """
 
     shape: tuple[int, ...]
@@ -82,6 +84,7 @@ class _Prepared:
     words: np.ndarray
     numbers: int
     tile: int
+    side_by_side: bool
 
 
 class _Call(NamedTuple):
@@ -146,7 +149,7 @@ class Compiled:
 
     def __init__(self, made: TypedFunction) -> None:
         self.made = made
-        self._forms: dict[str, compiler.Function] = {}
+        self._forms: dict[tuple[str, bool], compiler.Function] = {}
         self._lanes = Lanes()
         instructions = [x for b in made.blocks for x in b.instructions]
         self._size = len(instructions)
@@ -177,8 +180,10 @@ class Compiled:
     def _own_seconds(self) -> float:
         return LIMITS.typed_compiling + LIMITS.typed_per_instruction * self._size
 
-    def compile(self, form: str = ONE) -> compiler.Function:
+    def compile(self, form: str = ONE, side_by_side: bool = True) -> compiler.Function:
         """The function in a form, compiled if that has not been done.
+
+        `side_by_side`: whether the elements of slices lie so, which makes no difference to lanes.
 
         Raises
         ------
@@ -187,21 +192,33 @@ class Compiled:
         CompilerError
             If LLVM does not take it.
         """
-        found = self._forms.get(form)
+        side_by_side = side_by_side or form == LANES
+        found = self._forms.get((form, side_by_side))
         if found is None:
-            if self._table is None:
-                words = [w for name in self.made.externals for w in externals.address(*name)]
-                self._table = np.array(words or [0], np.uintp)
+            self._addresses()
             target = compiler.host()
             if form == LANES:
                 width = LIMITS.typed_lanes
                 how = (width, self._may_warn, externals.near_pow())
                 text = text_of.kernel_of_lanes(self.made, target, *how)
             else:
-                text = text_of.kernel(self.made, target, form == QUIET, externals.near_pow())
-            short = self._size < LIMITS.typed_unrolled
-            found = compiler.compile(text, text_of.NAME, target=target, passes=True, unrolls=short)
-            self._forms[form] = found
+                text = text_of.kernel(
+                    self.made,
+                    target,
+                    form == QUIET,
+                    externals.near_pow(),
+                    warns=self._may_warn,
+                    side_by_side=side_by_side,
+                )
+            found = compiler.compile(
+                text,
+                text_of.NAME,
+                target=target,
+                passes=True,
+                unrolls=self._size < LIMITS.typed_unrolled,
+                vectorizes=not self._may_warn and form != LANES,
+            )
+            self._forms[form, side_by_side] = found
         return found
 
     def run(
@@ -230,7 +247,6 @@ class Compiled:
         form : str
             The form to run in, however long others take; what lanes leave runs as `ONE` then.
         """
-        self.compile()
         everything = [*arrays, *outs]
         key = (batch, *[(x.shape, x.strides) for x in everything])
         layout: _Prepared | None = self._layouts.get(key)
@@ -238,6 +254,7 @@ class Compiled:
             layout = self._layouts[key] = self._layout(arrays, outs, batch)
         if not all(x.flags.aligned for x in everything):
             raise UnsupportedError(_ODD)
+        self.compile(ONE, layout.side_by_side)
         marks = np.zeros(layout.count, np.uint16)
         arguments = [of_array(marks), len(layout.sizes), of_array(layout.sizes)]
         for x, place in zip(everything, layout.places, strict=True):
@@ -278,7 +295,8 @@ class Compiled:
         tile = text_of.tile_bytes(self.made, own, LIMITS.typed_lanes)
         words, numbers = self._words(arrays, outs, batch), sum(map(math.prod, own))
         places = [of_array(s) for s in steps]
-        return _Prepared(shape, math.prod(shape), sizes, steps, places, words, numbers, tile)
+        near = all(x.strides[-1] == x.itemsize for x in everything if x.ndim > batch)
+        return _Prepared(shape, math.prod(shape), sizes, steps, places, words, numbers, tile, near)
 
     def _in_forms(self, call: _Call, marks: np.ndarray) -> None:
         """All slices: one after the other, or side by side once that is seen to pay."""
@@ -346,13 +364,19 @@ class Compiled:
                 return arena
         return np.empty(self._arena + tile + 64, np.uint8)
 
+    def _addresses(self) -> np.ndarray:
+        """Where the functions of libraries are that it calls."""
+        if self._table is None:
+            words = [w for name in self.made.externals for w in externals.address(*name)]
+            self._table = np.array(words or [0], np.uintp)
+        return self._table
+
     def _words(
         self, arrays: Sequence[np.ndarray], outs: Sequence[np.ndarray], batch: int
     ) -> np.ndarray:
         """The frame, but for the memory of a thread."""
         found = np.zeros(self._frame.count, np.int64)
-        assert self._table is not None
-        found[0] = of_array(self._table)
+        found[0] = of_array(self._addresses())
         places = [*self._frame.inputs, *self._frame.results]
         for x, (dims, strides) in zip([*arrays, *outs], places, strict=True):
             found[dims], found[strides] = x.shape[batch:], x.strides[batch:]
@@ -364,7 +388,8 @@ class Compiled:
 
     def _go(self, form: str, call: _Call, begin: int, end: int, again: bool = False) -> None:
         """Some slices, in one form; `again`: those that are marked as warned of."""
-        function, tile = self.compile(form), call.layout.tile if form == LANES else 0
+        function = self.compile(form, call.layout.side_by_side)
+        tile = call.layout.tile if form == LANES else 0
         drawn = np.array([begin], np.int64)
 
         def some(until: int, piece: int) -> None:

@@ -106,6 +106,8 @@ class FunctionWriter:
         instruction with what they choose: these are up to three times as fast.
     near_pow : bool
         Whether the C library's ``pow`` is as near as `powers` says.
+    side_by_side : bool
+        Whether the elements of slices and results lie side by side, along their last axis.
     """
 
     cell = 8
@@ -120,8 +122,9 @@ class FunctionWriter:
         operations: Mapping[str, Callable[..., None]],
         quiet: bool = False,
         near_pow: bool = False,
+        side_by_side: bool = False,
     ) -> None:
-        self.near_pow = near_pow
+        self.near_pow, self._side_by_side = near_pow, side_by_side
         self.made, self.frame, self._notes = made, Frame(made), notes
         self.is_quiet = quiet
         self._operations = operations
@@ -423,19 +426,24 @@ class FunctionWriter:
         """A slice; of a number itself."""
         if not isinstance(kind, Array):
             return self.load(f"%in{k}", kind)
-        dims, strides = self.frame.inputs[k]
-        return InRegisters(f"%in{k}", *(tuple(map(self.word, x)) for x in (dims, strides)))
+        return self._given(f"%in{k}", self.frame.inputs[k], kind.dtype)
 
     def constant(self, k: int) -> InRegisters:
         """An array of the user's."""
-        base, (dims, strides) = self.frame.constants[k]
-        words = (tuple(map(self.word, x)) for x in (dims, strides))
-        return InRegisters(self.pointer(base), *words)
+        base, _ = self.frame.constants[k]
+        x = self.made.constants[k]
+        return InRegisters(self.pointer(base), *(tuple(map(str, y)) for y in (x.shape, x.strides)))
 
     def result(self, k: int) -> InRegisters:
         """Where a result goes."""
-        dims, strides = self.frame.results[k]
-        return InRegisters(f"%out{k}", *(tuple(map(self.word, x)) for x in (dims, strides)))
+        return self._given(f"%out{k}", self.frame.results[k], self.made.results[k].dtype)
+
+    def _given(self, base: str, words: tuple[list[int], list[int]], dtype: str) -> InRegisters:
+        """An array whose lengths and strides the frame has."""
+        dims, strides = (list(map(self.word, x)) for x in words)
+        if self._side_by_side and strides:
+            strides[-1] = str(size(dtype))
+        return InRegisters(base, tuple(dims), tuple(strides))
 
     def set(self, x: Instruction, value: Any) -> None:
         """Give an instruction's register its value."""

@@ -27,7 +27,15 @@ def fields(made: TypedFunction) -> Frame:
     return Frame(made)
 
 
-def kernel(made: TypedFunction, target: Target, quiet: bool = False, near_pow: bool = False) -> str:
+def kernel(
+    made: TypedFunction,
+    target: Target,
+    quiet: bool = False,
+    near_pow: bool = False,
+    *,
+    warns: bool = True,
+    side_by_side: bool = False,
+) -> str:
     """The text of a kernel.
 
     Its arguments: the address of the frame; where the first slice stands that nobody has drawn,
@@ -37,10 +45,12 @@ def kernel(made: TypedFunction, target: Target, quiet: bool = False, near_pow: b
     (16 bits each), how many batch axes there are and where their lengths lie; then for each input
     and result its address and where its strides along the batch axes lie, in bytes.
 
-    `quiet`, `near_pow`: as of `FunctionWriter`.
+    `quiet`, `near_pow`, `side_by_side`: as of `FunctionWriter`. `warns`: whether what the processor
+    notes counts. If not, LLVM may write the function into the loop over slices.
     """
     notes = Notes(target)
-    writer = FunctionWriter(made, notes, OPERATIONS, quiet, near_pow and target.fma)
+    near_pow = near_pow and target.fma
+    writer = FunctionWriter(made, notes, OPERATIONS, quiet, near_pow, side_by_side)
     one = writer.text()
     operands = _operands(made)
     slots = ["  %also = alloca i64, align 8", "  store i64 0, ptr %state, align 8"]
@@ -55,19 +65,24 @@ def kernel(made: TypedFunction, target: Target, quiet: bool = False, near_pow: b
         *(f"  %{o}.p = inttoptr i64 %{o}.now to ptr" for o in operands),
         "  store i64 0, ptr %also, align 8",
         f"  %mark = call i32 @slice({given})",
-        *_is_noted(notes),
-        "  br i1 %is.noted, label %warned, label %noted.not, !prof !0",
-        "warned:",
-        *notes.forget("%before", "%state"),
-        "  br label %noted.not",
-        "noted.not:",
-        "  %is.plain = icmp eq i32 %mark, 0",
-        f"  %why = select i1 %is.plain, i32 {WARNED}, i32 %mark",
-        "  %code = select i1 %is.noted, i32 %why, i32 %mark",
-        "  %code.short = trunc i32 %code to i16",
-        "  store i16 %code.short, ptr %p.mark, align 2",
-        "  br label %next",
     ]
+    if warns:
+        body += [
+            *_is_noted(notes),
+            "  br i1 %is.noted, label %warned, label %noted.not, !prof !0",
+            "warned:",
+            *notes.forget("%before", "%state"),
+            "  br label %noted.not",
+            "noted.not:",
+            "  %is.plain = icmp eq i32 %mark, 0",
+            f"  %why = select i1 %is.plain, i32 {WARNED}, i32 %mark",
+            "  %code = select i1 %is.noted, i32 %why, i32 %mark",
+            "  %code.short = trunc i32 %code to i16",
+        ]
+    else:
+        body.append("  %code.short = trunc i32 %mark to i16")
+        one = one.replace(" noinline ", " ", 1)
+    body += ["  store i16 %code.short, ptr %p.mark, align 2", "  br label %next"]
     lines = _through(notes, operands, slots, body, [])
     return _module([*writer.declared.values(), *notes.declared], one, lines)
 
