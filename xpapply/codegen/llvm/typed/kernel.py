@@ -232,6 +232,9 @@ def _module(declared: Sequence[str], one: str, lines: Sequence[str]) -> str:
         "!7 = !{!8, !8, i64 0}",
         '!8 = !{!"head of a list", !9}',
         '!9 = !{!"memory"}',
+        '!11 = !{!"branch_weights", i32 1000000, i32 1}',
+        # a length, so that one comparison tells whether an index is within it
+        f"!10 = !{{i64 0, i64 {1 << 47}}}",
     ]
     return "\n".join([*declared, one, *lines, *tail, ""])
 

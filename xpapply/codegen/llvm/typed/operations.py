@@ -40,6 +40,10 @@ def _two(op: str) -> Callable[[FunctionWriter, Instruction], None]:
         kind, of = _kind(a), w.kind(str(a.type))
         divides = op in ("div", "rem")
         second = w.operand(b, 1, always=kind != "f") if divides else w.operand(b)
+        checked = w.checked.get((op, *x.args))
+        if checked is not None:
+            w.set(x, w.emit(f"extractvalue {{{of}, {w.kind('bool')}}} {checked}, 0"))
+            return
         if kind == "f" and x.what is not None:
             w.set(x, w.strict(FLOATS[op], of, of, [w.operand(a), second]))
             return
@@ -100,6 +104,7 @@ def _overflows(w: FunctionWriter, x: Instruction) -> None:
     w.declared[name] = f"declare {{{kind}, {truth}}} @{name}({kind}, {kind})"
     both = w.emit(f"call {{{kind}, {truth}}} @{name}({w.typed(a)}, {w.typed(b)})")
     w.set(x, w.emit(f"extractvalue {{{kind}, {truth}}} {both}, 1"))
+    w.checked[x.what, a, b] = both
 
 
 def _cast(w: FunctionWriter, x: Instruction) -> None:
