@@ -16,7 +16,7 @@ from ...arrays.layout import merged
 from ...codegen.llvm import typed as text_of
 from ...errors import CompilerError, UnsupportedError
 from ...functions.cache import BoundedDict
-from ...ir.typed import TypedFunction
+from ...ir.typed import Instruction, TypedFunction
 from ...ir.typed.function import NOTED, WARNED
 from ...limits import LIMITS
 from ...runtime import threads
@@ -28,9 +28,10 @@ _ALLOCATE = frozenset("push,new,map,as type,copy,new list,append,repeat".split("
 """Instructions that make arrays and lists."""
 _SILENT = frozenset(
     "add,sub,mul,div,rem,and,or,xor,shl,shr,copysign,lt,le,gt,ge,eq,ne,sqrt,abs,floor,ceil,trunc,"
-    "rint,neg,not,select,cast,overflows,mark,catch,round,input,constant,load,store,length,element,"
-    "set element,row,view,new axis,new,fill,copy,expected,put,new list,append,repeat,list length,"
-    "list item,set list item,pop,clear,copy list,push,pull,jump,branch,return,leave".split(",")
+    "rint,neg,not,select,cast,overflows,mark,catch,round,input,constant,load,store,length,stride,"
+    "element,set element,row,view,new axis,new,fill,copy,expected,put,new list,append,repeat,"
+    "list length,list item,set list item,pop,clear,copy list,push,pull,jump,branch,return,"
+    "leave".split(",")
 )
 """Instructions of which NumPy never warns, but for those that say so (`NOTED`)."""
 _COMPARE = frozenset("lt le gt ge eq ne".split())
@@ -154,7 +155,7 @@ class Compiled:
         instructions = [x for b in made.blocks for x in b.instructions]
         self._size = len(instructions)
         self._waited = 0.0  # seconds that the quiet one might have saved
-        self._may_warn = any(x.op not in _SILENT or x.what == NOTED for x in instructions)
+        self._may_warn = any(_may_warn(made, x) for x in instructions)
         self._compares = any(
             x.op in _COMPARE and np.dtype(str(x.args[0].type)).kind == "f" for x in instructions
         )
@@ -430,6 +431,14 @@ class Compiled:
                 some(until, piece)
 
         threads.in_threads(work, iter(turns), workers, short=True)
+
+
+def _may_warn(made: TypedFunction, x: Instruction) -> bool:
+    """Whether NumPy may warn of an instruction."""
+    if x.op in ("put array", "put list"):  # which may convert their elements
+        k, dtype = x.what
+        return bool(dtype != made.results[k].dtype)
+    return x.op not in _SILENT or x.what == NOTED
 
 
 def _alike(a: np.ndarray, b: np.ndarray) -> bool:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from .function import Block, Instruction, Literal, Register, Slot, TypedFunction, Value
 
+_Writes = dict[Value | None, Instruction]
+
 
 def asked_once(made: TypedFunction) -> None:
     """Ask before such loops what was asked in each of their rounds, in place."""
@@ -29,12 +31,12 @@ def _loop(made: TypedFunction, k: int) -> tuple[int, Slot] | None:
     head = made.blocks[k].instructions
     if head[-1].op != "branch" or sum(x.op == "round" for x in head) != 1:
         return None
-    writes = {x.result: x for x in head}
-    asked = writes.get(head[-1].args[0])  # type: ignore[call-overload]
+    writes: _Writes = {x.result: x for x in head}
+    asked = writes.get(head[-1].args[0])
     if asked is None or asked.op != "ne" or asked.args[1] != Literal(0, "int64"):
         return None
-    held = writes.get(asked.args[0])  # type: ignore[call-overload]
-    if held is None or held.op != "load" or held.result.type != "int64":
+    held = writes.get(asked.args[0])
+    if held is None or held.op != "load" or held.what.type != "int64":
         return None
     slot: Slot = held.what
     body, _ = made.blocks[k].targets
@@ -53,8 +55,8 @@ def _shrinks(inside: Block, slot: Slot) -> bool:
     stored = [x.args[0] for x in inside.instructions if x.op == "store" and x.what == slot]
     if len(stored) != 1:
         return False
-    writes = {x.result: x for x in inside.instructions}
-    found = writes.get(stored[0])  # type: ignore[call-overload]
+    writes: _Writes = {x.result: x for x in inside.instructions}
+    found = writes.get(stored[0])
     if found is None:
         return False
     if found.op == "shr":
@@ -63,15 +65,15 @@ def _shrinks(inside: Block, slot: Slot) -> bool:
     if found.op != "and":
         return False
     for a, b in (found.args, found.args[::-1]):
-        less = writes.get(b)  # type: ignore[call-overload]
+        less = writes.get(b)
         if _is_held(a, writes, slot) and less is not None and _is_less(less, a):
             return True
     return False
 
 
-def _is_held(x: Value, writes: dict[Register | None, Instruction], slot: Slot) -> bool:
+def _is_held(x: Value, writes: _Writes, slot: Slot) -> bool:
     """Whether a value is what the slot held."""
-    found = writes.get(x)  # type: ignore[call-overload]
+    found = writes.get(x)
     return found is not None and found.op == "load" and found.what == slot
 
 
@@ -82,7 +84,7 @@ def _is_less(x: Instruction, a: Value) -> bool:
 
 def _without_checks(inside: Block, slot: Slot) -> None:
     """Drop the checks that 1 less than what the slot holds has 64 bits."""
-    writes = {x.result: x for x in inside.instructions}
+    writes: _Writes = {x.result: x for x in inside.instructions}
     never = {
         x.result
         for x in inside.instructions

@@ -250,7 +250,7 @@ def run(what: Several) -> Any:
     return what.loop()
 
 
-def _may_gain(what: Several, traced: TracedFunction) -> bool:
+def _may_gain(what: Several, traced: TracedFunction | TypedLoop) -> bool:
     """Whether another way may be found that is quicker than a trace."""
     from . import from_source
 

@@ -265,6 +265,7 @@ def _new(w: FunctionWriter, x: Instruction) -> None:
             w.line(f"store i64 0, ptr {here}, align 8")
 
         w.loop(words, body)
+    w.new.add(x.result)
     w.set(x, made)
 
 
@@ -276,12 +277,15 @@ def _fill(w: FunctionWriter, x: Instruction) -> None:
 
 
 def _copy(w: FunctionWriter, x: Instruction) -> None:
-    """By way of other memory: the arrays may be parts of one."""
+    """By way of other memory: the arrays may be parts of one, if the first is not new."""
     to, from_ = (w.array(y) for y in x.args)
     kind = x.args[0].type
     assert isinstance(kind, Array)
-    between = w.fresh(kind.dtype, from_.dims, x.what)
-    for target, source in ((between, from_), (to, between)):
+    ways = [(to, from_)]
+    if x.args[0] not in w.new:
+        between = w.fresh(kind.dtype, from_.dims, x.what)
+        ways = [(between, from_), (to, between)]
+    for target, source in ways:
 
         def body(at: list[str], target: Any = target, source: Any = source) -> None:
             w.store(w.load(w.place(source, at), kind.dtype), w.place(target, at), kind.dtype)

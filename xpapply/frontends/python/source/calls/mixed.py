@@ -47,9 +47,12 @@ def extreme(w: Writes, op: str, args: Sequence[Abstract]) -> Mixed:
     kinds |= {x.as_float.kind for x in args if isinstance(x, Mixed)}
     for x in others:
         beyond = numbers.compare(w, op, x.as_float, found.as_float).value
-        pairs = zip(x, found, strict=True)
-        chosen = [a._replace(value=w.op("select", a.dtype, beyond, a.value, b.value)) for a, b in pairs]
-        found = Mixed(*chosen)
+        found = Mixed(
+            *(
+                a._replace(value=w.op("select", a.dtype, beyond, a.value, b.value))
+                for a, b in zip(x, found, strict=True)
+            )
+        )
     kind = kinds.pop() if len(kinds) == 1 else EITHER
     return found._replace(as_float=found.as_float._replace(kind=kind))
 
@@ -124,4 +127,3 @@ def _number(x: Abstract) -> Abstract:
     if isinstance(x, (Num, Mixed)) or type(found) not in (int, float):
         return x
     return numbers.number(found)
-
