@@ -36,7 +36,8 @@ def compiled(
     """`f` compiled from its source, where it has loops and that pays now; remembered as `key`.
 
     `seconds`: what a slice takes in the loop; None: that is not known yet. `traced`: what a trace
-    is like, if there is one. Functions of whole arrays run in blocks, if their trace does well.
+    is like, if there is one. Functions of whole arrays run in blocks, if their trace does well; of
+    functions of numbers that go several ways it is measured which is quicker.
     `spent`: what loops have taken before anything was planned.
     """
     now = config.current()
@@ -49,10 +50,13 @@ def compiled(
     if isinstance(tried, Refused) and tried.unchanged(what.f):
         return None
     well = isinstance(traced, TracedFunction) and traced.record.does_well
+    rival = None  # what a trace takes that is measured beside it
     if isinstance(traced, TracedFunction) and well and seconds is not None and not engine:
         took = traced.record.expected(what.slices)
         if took is not None and LIMITS.typed_gain * took < what.slices * seconds:
-            return None
+            if not may_gain(what, known, key, traced) or not _has_paid(what, known, key, took):
+                return None
+            rival = took
     if isinstance(tried, typed_loop.TypedLoop) and tried.unchanged(what.f):
         if well and not engine:
             return None
@@ -61,7 +65,8 @@ def compiled(
     cost = LIMITS.typed_worth * typed_loop.price(what.f)
     if cost == math.inf:
         return None
-    wanted = bool(engine) or now.fallback == "raise"  # nobody wants the loop, however short it is
+    # nobody wants the loop, however short it is
+    wanted = bool(engine) or now.fallback == "raise" or rival is not None
     if wanted:
         cost = 0.0
     if isinstance(tried, Awaited):
@@ -95,6 +100,12 @@ def compiled(
             raise
         known.traced[SOURCE, key] = Refused(f"it raises {type(error).__name__}: {error}")
         return None
+    if rival is not None:
+        if not found.is_quicker(rows, rival):
+            known.traced[SOURCE, key] = Refused("its trace is quicker", found.unchanged)
+            return None
+        running.remember(known, key, found)
+        return found
     cost = LIMITS.typed_worth * found.compiling
     if not wanted and what.slices * found.seconds < cost:  # it is longer than it looked
         spent = tried.spent if isinstance(tried, Awaited) else spent
@@ -107,6 +118,40 @@ def compiled(
         return None
     running.remember(known, key, found)
     return found
+
+
+def may_gain(
+    what: Applied, known: FunctionCache, key: Hashable, traced: TracedFunction | TypedLoop
+) -> bool:
+    """Whether a trace may have a quicker rival, which has yet to be measured.
+
+    A trace of numbers that goes several ways computes all of them for each number.
+    """
+    if not isinstance(traced, TracedFunction) or traced.tree.count < 2:
+        return False
+    if key is None or not what.arguments.numbers or config.current().engine:
+        return False
+    took = traced.record.expected(what.slices)
+    return (
+        took is not None
+        and took > LIMITS.typed_rival
+        and not isinstance(known.traced.get((SOURCE, key)), Refused)
+        and not running.why_not_compiled()
+    )
+
+
+def _has_paid(what: Applied, known: FunctionCache, key: Hashable, took: float) -> bool:
+    """Whether a trace has taken so long by now that it pays to compile a rival."""
+    from . import typed_loop
+
+    budget = known.traced.get((_RIVAL, key))
+    if budget is None:
+        price = typed_loop.price(what.f)
+        budget = known.traced[_RIVAL, key] = Budget(LIMITS.typed_rival_price * price)
+    return not budget.spend(took)
+
+
+_RIVAL = "rival"
 
 
 def _has_array(x: Any) -> bool:

@@ -182,11 +182,15 @@ def _sooner_in_loop(found: TracedFunction | TypedLoop, slices: int, kept: bool) 
 
 
 def _compiled(what: Applied, *given: Any) -> TypedLoop | None:
-    """`f` compiled from its source, if it has loops and that pays now."""
-    if not has_loop(what.f):
+    """`f` compiled from its source, if it has loops, or goes several ways, and that pays now."""
+    known, key, _, _, *traced = given
+    several = len(traced) == 1 and isinstance(traced[0], TracedFunction)
+    if not has_loop(what.f) and not (several and traced[0].tree.count > 1):
         return None
     from . import from_source
 
+    if not has_loop(what.f) and not from_source.may_gain(what, known, key, traced[0]):
+        return None
     return from_source.compiled(what, *given)
 
 

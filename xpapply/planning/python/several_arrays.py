@@ -239,7 +239,7 @@ def run(what: Several) -> Any:
         # the first run tells nothing, if it is timed; what runs again is not timed
         told = record.runs != 1 or not running.counts(traced)
         told = told and not record.is_slower(what.slices, traced.seconds)
-        if told:
+        if told and not _may_gain(what, traced):
             rows, arguments = what.rows(), what.call.arguments
             if (again := traced.ran(rows)) is not None:
                 what.ready = Ready(rows, what.operands, arguments, traced, *again)
@@ -254,6 +254,13 @@ def run(what: Several) -> Any:
     else:
         what.looped = math.inf
     return running.looped(what, ())
+
+
+def _may_gain(what: Several, traced: TracedFunction | TypedLoop) -> bool:
+    """Whether another way may be found that is quicker than a trace."""
+    from . import from_source
+
+    return from_source.may_gain(what, cache_of(what.f)[0], what.key, traced)
 
 
 def _quick(what: Several) -> Quick | None:

@@ -80,6 +80,8 @@ class Frame:
             self.constants.append((base, self._dims(Array(x.dtype.name, x.ndim), at)))
         self.results = [self._dims(x, at) for x in made.results]
         self.count = next(at)
+        given = *self.inputs, *(dims for _, dims in self.constants), *self.results
+        self.lengths = {k for dims, _ in given for k in dims}
 
     @staticmethod
     def _dims(kind: Type, at: Any) -> tuple[list[int], list[int]]:
@@ -88,6 +90,8 @@ class Frame:
 
 
 FUNCTIONS, ARENA, ARENA_END = range(3)
+_INDEX = tuple("add lt select lt ge or mark".split())
+"""An index from the beginning, as it is written for one that may be below zero."""
 
 
 class FunctionWriter:
@@ -106,6 +110,8 @@ class FunctionWriter:
         instruction with what they choose: these are up to three times as fast.
     near_libm : bool
         Whether the C library's functions are as near as `quick` says.
+    side_by_side : bool
+        Whether the elements of slices and results lie side by side, along their last axis.
     """
 
     cell = 8
@@ -122,8 +128,9 @@ class FunctionWriter:
         operations: Mapping[str, Callable[..., None]],
         quiet: bool = False,
         near_libm: bool = False,
+        side_by_side: bool = False,
     ) -> None:
-        self.near_libm = near_libm
+        self.near_libm, self._side_by_side = near_libm, side_by_side
         self.made, self.frame, self._notes = made, Frame(made), notes
         self.is_quiet = quiet
         self._operations = operations
@@ -133,6 +140,8 @@ class FunctionWriter:
         self._values: dict[Register, Any] = {}
         self._slots: dict[Slot, Any] = {}
         self._names = itertools.count()
+        self.checked: dict[tuple[Any, ...], str] = {}  # what an overflow was looked for in
+        self.new: set[Register] = set()  # arrays that were made in the block of now
         self._marks: set[int] = set()
         self._frame: dict[int, str] = {}
         self._arrays: dict[tuple[str, int], InRegisters] = {}
@@ -186,7 +195,8 @@ class FunctionWriter:
         found = self._frame.get(index)
         if found is None:
             at = self.at_entry(f"getelementptr i64, ptr %frame, i64 {index}")
-            found = self.at_entry(f"load i64, ptr {at}, align 8, !invariant.load !1")
+            said = ", !range !10" if index in self.frame.lengths else ""
+            found = self.at_entry(f"load i64, ptr {at}, align 8, !invariant.load !1{said}")
             self._frame[index] = found
         return found
 
@@ -390,12 +400,43 @@ class FunctionWriter:
     # --- instructions ---------------------------------------------------------------------
 
     def _block(self, block: Block) -> None:
-        for x in block.instructions:
+        done = 0
+        for k, x in enumerate(block.instructions):
+            if k < done:
+                continue
+            if self._index(block.instructions[k : k + len(_INDEX)]):
+                done = k + len(_INDEX)
+                continue
             end = _ENDS.get(x.op)
             if end is not None:
                 end(self, x, block)
             else:
                 self._operations[x.op](self, x)
+
+    def _index(self, some: Sequence[Instruction]) -> bool:
+        """Write an index, if these instructions are one: from the end, if it is below zero.
+
+        That it is within is one comparison, and mostly so; only else it is looked at again. To add
+        the length or nothing takes more, and the element waits for it.
+        """
+        if tuple(x.op for x in some) != _INDEX:
+            return False
+        back, _, chosen, *_, mark = some
+        i, n = back.args
+        inside, again, on = (self.label() for _ in range(3))
+        at, length = self.value(i), self.value(n)
+        self.line(f"br label %{inside}")
+        self.begin(inside)
+        is_in = self.emit(f"icmp ult i64 {at}, {length}")
+        self.line(f"br i1 {is_in}, label %{on}, label %{again}, !prof !11")
+        self.begin(again)
+        other = self.emit(f"add i64 {at}, {length}")
+        is_in = self.emit(f"icmp ult i64 {other}, {length}")
+        self._marks.add(mark.what)
+        self.line(f"br i1 {is_in}, label %{on}, label %m{mark.what}, !prof !11")
+        self.begin(on)
+        self.set(chosen, self.emit(f"phi i64 [{at}, %{inside}], [{other}, %{again}]"))
+        return True
 
     def slot(self, x: Slot) -> Any:
         """Where a slot is on the stack; several places for an array."""
@@ -440,19 +481,24 @@ class FunctionWriter:
         """A slice; of a number itself."""
         if not isinstance(kind, Array):
             return self.load(f"%in{k}", kind)
-        dims, strides = self.frame.inputs[k]
-        return InRegisters(f"%in{k}", *(tuple(map(self.word, x)) for x in (dims, strides)))
+        return self._given(f"%in{k}", self.frame.inputs[k], kind.dtype)
 
     def constant(self, k: int) -> InRegisters:
         """An array of the user's."""
-        base, (dims, strides) = self.frame.constants[k]
-        words = (tuple(map(self.word, x)) for x in (dims, strides))
-        return InRegisters(self.pointer(base), *words)
+        base, _ = self.frame.constants[k]
+        x = self.made.constants[k]
+        return InRegisters(self.pointer(base), *(tuple(map(str, y)) for y in (x.shape, x.strides)))
 
     def result(self, k: int) -> InRegisters:
         """Where a result goes."""
-        dims, strides = self.frame.results[k]
-        return InRegisters(f"%out{k}", *(tuple(map(self.word, x)) for x in (dims, strides)))
+        return self._given(f"%out{k}", self.frame.results[k], self.made.results[k].dtype)
+
+    def _given(self, base: str, words: tuple[list[int], list[int]], dtype: str) -> InRegisters:
+        """An array whose lengths and strides the frame has."""
+        dims, strides = (list(map(self.word, x)) for x in words)
+        if self._side_by_side and strides:
+            strides[-1] = str(size(dtype))
+        return InRegisters(base, tuple(dims), tuple(strides))
 
     def set(self, x: Instruction, value: Any) -> None:
         """Give an instruction's register its value."""

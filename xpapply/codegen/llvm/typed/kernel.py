@@ -28,7 +28,13 @@ def fields(made: TypedFunction) -> Frame:
 
 
 def kernel(
-    made: TypedFunction, target: Target, quiet: bool = False, near_libm: bool = False
+    made: TypedFunction,
+    target: Target,
+    quiet: bool = False,
+    near_libm: bool = False,
+    *,
+    warns: bool = True,
+    side_by_side: bool = False,
 ) -> str:
     """The text of a kernel.
 
@@ -39,10 +45,12 @@ def kernel(
     (16 bits each), how many batch axes there are and where their lengths lie; then for each input
     and result its address and where its strides along the batch axes lie, in bytes.
 
-    `quiet`, `near_libm`: as of `FunctionWriter`.
+    `quiet`, `near_libm`, `side_by_side`: as of `FunctionWriter`. `warns`: whether what the processor
+    notes counts. If not, LLVM may write the function into the loop over slices.
     """
     notes = Notes(target)
-    writer = FunctionWriter(made, notes, OPERATIONS, quiet, near_libm and target.fma)
+    near_libm = near_libm and target.fma
+    writer = FunctionWriter(made, notes, OPERATIONS, quiet, near_libm, side_by_side)
     one = writer.text()
     operands = _operands(made)
     slots = ["  %also = alloca i64, align 8", "  store i64 0, ptr %state, align 8"]
@@ -57,19 +65,24 @@ def kernel(
         *(f"  %{o}.p = inttoptr i64 %{o}.now to ptr" for o in operands),
         "  store i64 0, ptr %also, align 8",
         f"  %mark = call i32 @slice({given})",
-        *_is_noted(notes),
-        "  br i1 %is.noted, label %warned, label %noted.not, !prof !0",
-        "warned:",
-        *notes.forget("%before", "%state"),
-        "  br label %noted.not",
-        "noted.not:",
-        "  %is.plain = icmp eq i32 %mark, 0",
-        f"  %why = select i1 %is.plain, i32 {WARNED}, i32 %mark",
-        "  %code = select i1 %is.noted, i32 %why, i32 %mark",
-        "  %code.short = trunc i32 %code to i16",
-        "  store i16 %code.short, ptr %p.mark, align 2",
-        "  br label %next",
     ]
+    if warns:
+        body += [
+            *_is_noted(notes),
+            "  br i1 %is.noted, label %warned, label %noted.not, !prof !0",
+            "warned:",
+            *notes.forget("%before", "%state"),
+            "  br label %noted.not",
+            "noted.not:",
+            "  %is.plain = icmp eq i32 %mark, 0",
+            f"  %why = select i1 %is.plain, i32 {WARNED}, i32 %mark",
+            "  %code = select i1 %is.noted, i32 %why, i32 %mark",
+            "  %code.short = trunc i32 %code to i16",
+        ]
+    else:
+        body.append("  %code.short = trunc i32 %mark to i16")
+        one = one.replace(" noinline ", " ", 1)
+    body += ["  store i16 %code.short, ptr %p.mark, align 2", "  br label %next"]
     lines = _through(notes, operands, slots, body, [])
     return _module([*writer.declared.values(), *notes.declared], one, lines)
 
@@ -220,7 +233,10 @@ def _module(declared: Sequence[str], one: str, lines: Sequence[str]) -> str:
         '!8 = !{!"head of a list", !9}',
         '!9 = !{!"memory"}',
         # a call that seldom is: what waits lies in memory there, and in registers elsewhere
-        '!10 = !{!"branch_weights", i32 1, i32 20}',
+        '!12 = !{!"branch_weights", i32 1, i32 20}',
+        '!11 = !{!"branch_weights", i32 1000000, i32 1}',
+        # a length, so that one comparison tells whether an index is within it
+        f"!10 = !{{i64 0, i64 {1 << 47}}}",
     ]
     return "\n".join([*declared, one, *lines, *tail, ""])
 

@@ -40,7 +40,7 @@ def _each(
     ask, again, done = w.label(), w.label(), w.label()
     left = w.at_entry(f"alloca {lane}, align 8")
     bits = w.emit(f"bitcast {w.bools} {mask} to {lane}")
-    weights = ", !prof !10" if known else ""
+    weights = ", !prof !12" if known else ""
     some = w.emit(f"icmp ne {lane} {bits}, 0")
     w.line(f"br i1 {some}, label %{ask}, label %{done}{weights}")
     w.begin(ask)

@@ -41,6 +41,10 @@ def _two(op: str) -> Callable[[FunctionWriter, Instruction], None]:
         kind, of = _kind(a), w.kind(str(a.type))
         divides = op in ("div", "rem")
         second = w.operand(b, 1, always=kind != "f") if divides else w.operand(b)
+        checked = w.checked.get((op, *x.args))
+        if checked is not None:
+            w.set(x, w.emit(f"extractvalue {{{of}, {w.kind('bool')}}} {checked}, 0"))
+            return
         if kind == "f" and x.what is not None:
             w.set(x, w.strict(FLOATS[op], of, of, [w.operand(a), second]))
             return
@@ -101,6 +105,7 @@ def _overflows(w: FunctionWriter, x: Instruction) -> None:
     w.declared[name] = f"declare {{{kind}, {truth}}} @{name}({kind}, {kind})"
     both = w.emit(f"call {{{kind}, {truth}}} @{name}({w.typed(a)}, {w.typed(b)})")
     w.set(x, w.emit(f"extractvalue {{{kind}, {truth}}} {both}, 1"))
+    w.checked[x.what, a, b] = both
 
 
 def _cast(w: FunctionWriter, x: Instruction) -> None:
@@ -261,6 +266,7 @@ def _new(w: FunctionWriter, x: Instruction) -> None:
             w.line(f"store i64 0, ptr {here}, align 8")
 
         w.loop(words, body)
+    w.new.add(x.result)
     w.set(x, made)
 
 
@@ -272,12 +278,15 @@ def _fill(w: FunctionWriter, x: Instruction) -> None:
 
 
 def _copy(w: FunctionWriter, x: Instruction) -> None:
-    """By way of other memory: the arrays may be parts of one."""
+    """By way of other memory: the arrays may be parts of one, if the first is not new."""
     to, from_ = (w.array(y) for y in x.args)
     kind = x.args[0].type
     assert isinstance(kind, Array)
-    between = w.fresh(kind.dtype, from_.dims, x.what)
-    for target, source in ((between, from_), (to, between)):
+    ways = [(to, from_)]
+    if x.args[0] not in w.new:
+        between = w.fresh(kind.dtype, from_.dims, x.what)
+        ways = [(between, from_), (to, between)]
+    for target, source in ways:
 
         def body(at: list[str], target: Any = target, source: Any = source) -> None:
             w.store(w.load(w.place(source, at), kind.dtype), w.place(target, at), kind.dtype)

@@ -25,6 +25,7 @@ from .values import (
     Leaves,
     Lst,
     Method,
+    Mixed,
     Num,
     Once,
     Rows,
@@ -125,6 +126,8 @@ def set_item(t: Writes, x: Abstract, index: Abstract, value: Abstract) -> Inline
     if not isinstance(x, Arr):
         raise t.refuse(f"it writes into {described(x)}")
     t.writes(x)
+    if isinstance(value, Mixed):  # into an array of floats
+        value = value.as_float
     if not isinstance(value, (Num, Arr)):
         raise t.refuse(f"{described(value)} is put into an array")
     if isinstance(index, Arr):

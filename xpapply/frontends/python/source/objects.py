@@ -14,6 +14,7 @@ from ....functions.guards import MISSING
 from ....ir.typed import Literal
 from ....library import of_lists, of_math, of_python
 from . import arrays, calls, held, lists, numbers, places, whole
+from .calls import mixed
 from .values import (
     EITHER,
     NO_AXES,
@@ -163,6 +164,7 @@ def _is_of_library(f: types.FunctionType) -> bool:
 
 def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     """An operation of two values."""
+    a, b = mixed.operand(a), mixed.operand(b)
     if isinstance(a, Num) and isinstance(b, Num):
         if op == "**" and _is_computed_power(a, b):
             return Inlined(of_math.power, [a, b], {})
@@ -219,6 +221,7 @@ def unary(t: Writes, op: str, a: Abstract) -> Abstract:
 
 def compare(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     """A comparison of two values."""
+    a, b = mixed.operand(a), mixed.operand(b)
     if op in ("is", "is not"):
         return _is(t, op, a, b)
     if op in ("in", "not in"):

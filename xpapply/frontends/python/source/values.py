@@ -29,6 +29,24 @@ class Num(NamedTuple):
     value: Value
 
 
+class Mixed(NamedTuple):
+    """A number of Python's that is an integer, or a float, as it comes.
+
+    Attributes
+    ----------
+    is_int : Num
+        Whether it is an integer.
+    as_int : Num
+        That integer; of a float anything.
+    as_float : Num
+        The value of both. The kind is that of the float.
+    """
+
+    is_int: Num
+    as_int: Num
+    as_float: Num
+
+
 class Arr(NamedTuple):
     """An array.
 
@@ -257,7 +275,8 @@ def taken_apart(x: Abstract, registers: list[Value]) -> Any:
 
 
 _COMPOUND = (
-    Rows, Held, Watched, Tup, Method, Function, Span, Range, Along, Through, Counted, Zipped, Once
+    Mixed, Rows, Held, Watched, Tup, Method, Function, Span, Range, Along, Through, Counted,
+    Zipped, Once,
 )  # fmt: skip
 
 

@@ -38,6 +38,7 @@ from ..values import (
     Zipped,
     integer,
 )
+from . import mixed
 from .common import Call, as_float, as_int, exactly, number, python_int
 from .of_math import has_method
 
@@ -167,6 +168,8 @@ def _extreme(op: str, of_many: Any) -> Call:
             return Inlined(of_many, [Tup(tuple(args))], {"key": kwargs["key"]})
         if any(isinstance(x, Num) and x.kind == NO_AXES for x in args):
             raise t.refuse("min or max of arrays without axes")
+        if mixed.is_some(args):
+            return mixed.extreme(t, op, args)
         found, *others = (number(t, x) for x in args)
         for x in others:
             if x.dtype != found.dtype:
