@@ -24,6 +24,8 @@ class Array(NamedTuple):
 
 Type = str | Array
 """Of a value: the name of a dtype, or an array."""
+PARTS = {"complex64": "float32", "complex128": "float64"}
+"""Of a complex dtype that of the two floats which a number consists of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +49,18 @@ class Literal:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Literal) or (self.type, self.value) != (other.type, other.value):
             return False
-        return bool(self.value) or math.copysign(1, self.value) == math.copysign(1, other.value)
+        return _signs(self.value) == _signs(other.value)
 
     def __hash__(self) -> int:
         return hash((self.value, self.type))
 
     def __str__(self) -> str:
         return f"{self.value!r}:{self.type}"
+
+
+def _signs(x: Any) -> list[float]:
+    """Those of a zero, or of what a complex number consists of."""
+    return [math.copysign(1, y) for y in (x.real, x.imag) if not y]
 
 
 class Slot(NamedTuple):

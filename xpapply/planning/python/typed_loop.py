@@ -311,7 +311,7 @@ class TypedLoop:
                 pairs.append((written[at], v))
             for mine, part in pairs:
                 real = cast(part, mine)
-                if not np.array_equal(mine, real, equal_nan=mine.dtype.kind == "f"):
+                if not np.array_equal(mine, real, equal_nan=mine.dtype.kind in "fc"):
                     raise Differs(f"compiled it gives {mine}, a real call gives {real}")
         self._checked = bool(n)
 
@@ -412,12 +412,14 @@ def _results(arguments: Arguments, first: Any) -> tuple[ShapeDtype, ...]:
         raise TraceError("its results are not as many as those of the first slice")
     if (arguments.leaves is not None and not arguments.leaves.are_plain) or arguments.on_host:
         raise TraceError("its results are containers")
+    from ...frontends.python.source.numbers import DTYPES
+
     found = []
     for k, part in enumerate(parts):
         x = np.asanyarray(part)
-        if type(x) is not np.ndarray or x.dtype.kind not in "biuf" or x.dtype.itemsize > 8:
+        if type(x) is not np.ndarray or x.dtype.kind not in "biufc" or x.dtype.itemsize > 16:
             raise TraceError(f"it returns {type(part).__name__}")
-        if x.dtype.name == "float16" or x.ndim > 2 or 0 in x.shape:
+        if x.dtype.name not in DTYPES or x.ndim > 2 or 0 in x.shape:
             raise TraceError(f"it returns {x.dtype} of shape {x.shape}")
         dtype = x.dtype if arguments.dtypes is None else arguments.dtypes[k]
         if arguments.dtypes is not None and dtype != x.dtype:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....ir.typed import Array, Block, Instruction, Literal, Register, Slot, TypedFunction
-from ....ir.typed.function import Type, Value
+from ....ir.typed.function import PARTS, Type, Value
 from .notes import Notes
 
 INDEX = "i64"
@@ -26,13 +26,20 @@ def machine(dtype: str) -> str:
 
 
 def in_memory(dtype: str) -> str:
-    """The same, in memory."""
+    """The same, in memory; of a complex number both parts of it."""
+    if dtype in PARTS:
+        return f"<2 x {machine(PARTS[dtype])}>"
     return "i8" if dtype == "bool" else machine(dtype)
 
 
 def size(dtype: str) -> int:
     """Bytes of a number."""
     return np.dtype(dtype).itemsize
+
+
+def alignment(dtype: str) -> int:
+    """Of which number of bytes an address is a multiple."""
+    return size(PARTS.get(dtype, dtype))
 
 
 def literal(value: Any, dtype: str) -> str:
@@ -53,6 +60,13 @@ def suffix(kind: str) -> str:
     if found:
         return f"v{found[1]}{suffix(found[2])}"
     return {"double": "f64", "float": "f32"}.get(kind, kind)
+
+
+class Pair(NamedTuple):
+    """A complex number: its parts."""
+
+    real: Any
+    imag: Any
 
 
 class InRegisters(NamedTuple):
@@ -196,17 +210,19 @@ class FunctionWriter:
             found = self._frame[-index - 1] = self.at_entry(f"inttoptr i64 {word} to ptr")
         return found
 
-    def value(self, x: Value) -> str:
+    def value(self, x: Value) -> Any:
         """A number as an operand."""
         if isinstance(x, Literal):
+            if x.type in PARTS:
+                return Pair(*(literal(p, PARTS[x.type]) for p in (x.value.real, x.value.imag)))
             return literal(x.value, x.type)
-        return self._values[x]  # type: ignore[no-any-return]
+        return self._values[x]
 
     def kind(self, dtype: str) -> str:
         """LLVM's type of what instructions on numbers are written for."""
         return machine(dtype)
 
-    def operand(self, x: Value, instead: float | None = None, always: bool = False) -> str:
+    def operand(self, x: Value, instead: float | None = None, always: bool = False) -> Any:
         """What such an instruction works on; `instead`: of that which must not be looked at."""
         return self.value(x)
 
@@ -321,27 +337,37 @@ class FunctionWriter:
             at = self.emit(f"getelementptr i8, ptr {at}, i64 {far}")
         return at
 
-    def load(self, at: str, dtype: str) -> str:
+    def halves(self, at: str, dtype: str) -> tuple[str, str]:
+        """Where the parts of a complex number are."""
+        return at, self.emit(f"getelementptr i8, ptr {at}, i64 {alignment(dtype)}")
+
+    def load(self, at: str, dtype: str) -> Any:
         """A number in memory."""
+        if dtype in PARTS:
+            return Pair(*(self.load(p, PARTS[dtype]) for p in self.halves(at, dtype)))
         found = self.emit(f"load {in_memory(dtype)}, ptr {at}, align {size(dtype)}, !tbaa !5")
         return self.emit(f"icmp ne i8 {found}, 0") if dtype == "bool" else found
 
-    def store(self, value: str, at: str, dtype: str) -> None:
+    def store(self, value: Any, at: str, dtype: str) -> None:
         """Write a number to memory."""
+        if dtype in PARTS:
+            for part, place in zip(value, self.halves(at, dtype), strict=True):
+                self.store(part, place, PARTS[dtype])
+            return
         if dtype == "bool":
             value = self.emit(f"zext i1 {value} to i8")
         where = f"ptr {at}, align {size(dtype)}, !tbaa !5"
         self.line(f"store {in_memory(dtype)} {value}, {where}")
 
-    def load_wide(self, at: str, dtype: str) -> str:
+    def load_wide(self, at: str, dtype: str) -> Any:
         """What an instruction reads from memory."""
         return self.load(at, dtype)
 
-    def store_wide(self, value: str, at: str, dtype: str) -> None:
+    def store_wide(self, value: Any, at: str, dtype: str) -> None:
         """Write what an instruction gives to memory."""
         self.store(value, at, dtype)
 
-    def put_at(self, k: int, indices: Sequence[str], value: str, dtype: str) -> None:
+    def put_at(self, k: int, indices: Sequence[str], value: Any, dtype: str) -> None:
         """Write an element of a result."""
         self.store(value, self.place(self.result(k), indices), dtype)
 
@@ -389,6 +415,8 @@ class FunctionWriter:
                 base = self.at_entry("alloca ptr, align 8")
                 words = [self.at_entry("alloca i64, align 8") for _ in range(2 * kind.ndim)]
                 found = base, words
+            elif kind in PARTS:
+                found = Pair(*(self.at_entry(f"alloca {machine(PARTS[kind])}") for _ in range(2)))
             else:
                 llvm = "ptr" if kind == "list" else machine(kind)
                 found = self.at_entry(f"alloca {llvm}")
@@ -403,6 +431,8 @@ class FunctionWriter:
             base = self.emit(f"load ptr, ptr {at[0]}")
             words = [self.emit(f"load i64, ptr {w}") for w in at[1]]
             return InRegisters(base, tuple(words[:n]), tuple(words[n:]))
+        if x.type in PARTS:
+            return Pair(*(self.emit(f"load {machine(PARTS[x.type])}, ptr {p}") for p in at))
         return self.emit(f"load {'ptr' if x.type == 'list' else machine(x.type)}, ptr {at}")
 
     def store_slot(self, x: Slot, value: Value) -> None:
@@ -413,6 +443,9 @@ class FunctionWriter:
             self.line(f"store ptr {array.base}, ptr {at[0]}")
             for word, place in zip((*array.dims, *array.strides), at[1], strict=True):
                 self.line(f"store i64 {word}, ptr {place}")
+        elif x.type in PARTS:
+            for part, place in zip(self.value(value), at, strict=True):
+                self.line(f"store {machine(PARTS[x.type])} {part}, ptr {place}")
         elif x.type == "list":
             assert isinstance(value, Register)
             self.line(f"store ptr {self._values[value]}, ptr {at}")
@@ -463,10 +496,15 @@ def _leave(w: FunctionWriter, x: Instruction, block: Block) -> None:
 _ENDS = {"jump": _jump, "branch": _branch, "return": _return, "leave": _leave}
 
 
-def converted(w: FunctionWriter, value: str, from_: str, to: str) -> str:
+def converted(w: FunctionWriter, value: Any, from_: str, to: str) -> Any:
     """A number in another type, as C does it."""
     if from_ == to:
         return value
+    if to in PARTS:
+        part, own = PARTS[to], PARTS.get(from_)
+        if own is not None:
+            return Pair(*(converted(w, p, own, part) for p in value))
+        return Pair(converted(w, value, from_, part), "zeroinitializer")
     a, b = np.dtype(from_), np.dtype(to)
     old, new = w.kind(from_), w.kind(to)
     if to == "bool":

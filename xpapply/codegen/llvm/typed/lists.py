@@ -7,10 +7,11 @@ are all as long as each other.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ....ir.typed import Array, Instruction
-from ....ir.typed.function import Value
-from .function import FunctionWriter, InRegisters, converted
+from ....ir.typed.function import PARTS, Value
+from .function import FunctionWriter, InRegisters, Pair, converted
 
 LENGTH, ROOM, DATA = 0, 8, 16
 """Where a list has its length, how many numbers there is room for, and where they are."""
@@ -53,6 +54,12 @@ def of_word(w: FunctionWriter, value: str, dtype: str) -> str:
         value = w.emit(f"trunc {word} {value} to {half}")
         return w.emit(f"bitcast {half} {value} to {kind}")
     return value if kind == word else w.emit(f"trunc {word} {value} to {kind}")
+
+
+def _words(w: FunctionWriter, value: Any, dtype: str) -> list[str]:
+    """A number as one or two times 64 bits."""
+    part = PARTS.get(dtype)
+    return [as_word(w, value, dtype)] if part is None else [as_word(w, p, part) for p in value]
 
 
 def cell(w: FunctionWriter, made: str, index: str) -> str:
@@ -114,7 +121,7 @@ def _push(w: FunctionWriter, x: Instruction) -> None:
     elif value.type == "list":
         words = [w.emit(f"ptrtoint ptr {w._values[value]} to i64")]  # type: ignore[index]
     else:
-        words = [as_word(w, w.value(value), value.type)]
+        words = _words(w, w.value(value), value.type)
     for word in words:
         _append_word(w, at, word, x.what)
 
@@ -124,7 +131,7 @@ def _pull(w: FunctionWriter, x: Instruction) -> None:
     at = w._values[x.args[0]]  # type: ignore[index]
     assert x.result is not None
     kind = x.result.type
-    n = 1 + 2 * kind.ndim if isinstance(kind, Array) else 1
+    n = 1 + 2 * kind.ndim if isinstance(kind, Array) else 1 + (kind in PARTS)
     first = w.emit(f"sub i64 {_field(w, at, LENGTH)}, {n}")
     words = []
     for k in range(n):
@@ -138,6 +145,8 @@ def _pull(w: FunctionWriter, x: Instruction) -> None:
             w.set(x, InRegisters(base, tuple(dims), tuple(strides)))
         else:
             w.set(x, base)
+    elif kind in PARTS:
+        w.set(x, Pair(*(of_word(w, word, PARTS[kind]) for word in words)))
     else:
         w.set(x, of_word(w, words[0], kind))
 

@@ -9,6 +9,7 @@ from .function import (
     FUNCTIONS,
     FunctionWriter,
     InRegisters,
+    alignment,
     converted,
     in_memory,
     literal,
@@ -16,6 +17,10 @@ from .function import (
     over,
     size,
 )
+
+
+NUMBER = "alloca [2 x i64], align 16"
+"""Room for a number of any type."""
 
 
 def loop_of(w: FunctionWriter, k: int) -> tuple[str, str]:
@@ -99,7 +104,7 @@ def one_number(kinds: Sequence[str]) -> list[str]:
 
 def _in_memory(w: FunctionWriter, x: Register | Literal) -> str:
     """A number, somewhere in memory."""
-    place = w.at_entry("alloca i64, align 8")
+    place = w.at_entry(NUMBER)
     w.store(w.value(x), place, str(x.type))
     return place
 
@@ -193,7 +198,7 @@ def reduce_(w: FunctionWriter, x: Instruction) -> None:
     array = w.array(x.args[0])
     assert x.result is not None
     dtype = str(x.result.type)
-    place = w.at_entry("alloca i64, align 8")
+    place = w.at_entry(NUMBER)
     first = w.value(x.args[1]) if len(x.args) > 1 else None
     reduced(w, x, array, place, first)
     w.set(x, w.load(place, dtype))
@@ -209,8 +214,8 @@ def reduced(
     if first is not None:
         w.store(first, place, dtype)
     else:
-        first = w.emit(f"load {in_memory(dtype)}, ptr {base}, align {size(dtype)}")
-        w.line(f"store {in_memory(dtype)} {first}, ptr {place}, align {size(dtype)}")
+        first = w.emit(f"load {in_memory(dtype)}, ptr {base}, align {alignment(dtype)}")
+        w.line(f"store {in_memory(dtype)} {first}, ptr {place}, align {alignment(dtype)}")
         base = w.emit(f"getelementptr i8, ptr {base}, i64 {step}")
         count = w.emit(f"sub i64 {count}, 1")
     call_loop(w, x.what, [place, base, place], ["0", step, "0"], count)
@@ -220,7 +225,7 @@ def dot(w: FunctionWriter, x: Instruction) -> None:
     """A sum of products by NumPy's loop, which calls BLAS."""
     k, quiet = x.what
     a, b = (w.array(y) for y in x.args)
-    place = w.at_entry("alloca i64, align 8")
+    place = w.at_entry(NUMBER)
     steps = ["0", "0", "0", a.strides[0], b.strides[0]]
     call_loop(w, k, [a.base, b.base, place], steps, "1", a.dims[0])
     if quiet:

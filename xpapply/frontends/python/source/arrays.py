@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ....ir.typed import Array, Literal
-from ....ir.typed.function import Value
+from ....ir.typed.function import PARTS, Value
 from . import held, lists, numbers
+from .kinds import complexes
 from .places import ZERO, bounds, described, is_none, length, within
 from .values import (
     EITHER,
@@ -197,8 +198,8 @@ def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
             return found_
     if not all(hasattr(c, name) for c in classes(x)):
         raise Leaves(f"{described(x)} has no attribute {name}", AttributeError)
-    if isinstance(x, Num) and name == "real":
-        return _itself(t, x)
+    if isinstance(x, Num) and name in ("real", "imag"):
+        return part(t, x, name)
     return Method(x, name)
 
 
@@ -212,6 +213,20 @@ def classes(x: Abstract) -> tuple[type, ...]:
     return found  # type: ignore[no-any-return]
 
 
+def part(t: Writes, x: Num, name: str) -> Num:
+    """``x.real`` or ``x.imag``."""
+    if x.kind == NO_AXES:
+        raise t.refuse(f"a part of {described(x)}")
+    if x.dtype in PARTS:
+        real, imag = complexes.parts(t, x.value)
+        return Num(PARTS[x.dtype], x.kind, real if name == "real" else imag)
+    whole = _itself(t, x)
+    if name == "real":
+        return whole
+    zero = 0.0 if numbers.kind_of(whole.dtype) == "f" else 0
+    return whole._replace(value=Literal(zero, whole.dtype))
+
+
 def _itself(t: Writes, x: Num) -> Num:
     """``x.real``: of a truth value of Python's an integer."""
     if x.kind == NO_AXES or (x.dtype == "bool" and x.kind == EITHER):
@@ -219,7 +234,7 @@ def _itself(t: Writes, x: Num) -> Num:
     return numbers.unary(t, "+", x) if x.dtype == "bool" and x.kind == PYTHON else x
 
 
-_PYTHONS: dict[str, type] = {"b": bool, "i": int, "f": float}
+_PYTHONS: dict[str, type] = {"b": bool, "i": int, "f": float, "c": complex}
 _CLASSES: dict[str, Any] = {
     PYTHON: lambda dtype: (_PYTHONS[numbers.kind_of(dtype)],),
     NUMPY: lambda dtype: (np.dtype(dtype).type,),
@@ -242,7 +257,9 @@ def method(
     if isinstance(x, Num) and not args and not kwargs:
         if name == "item":
             return numbers.as_python(t, x)
-        if name == "conjugate":
+        if name in ("conjugate", "conj") and x.dtype in PARTS and x.kind != NO_AXES:
+            return x._replace(value=complexes.conjugate(t, x.value))
+        if name in ("conjugate", "conj"):
             return _itself(t, x)
     if isinstance(x, Arr):
         if name == "copy" and not args and not kwargs:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ....ir.typed import Literal
-from ....ir.typed.function import Value
+from ....ir.typed.function import PARTS, Value
 from ....library import of_lists, of_python
 from . import numbers
 from .places import ZERO, as_index, bounds, described, length, within
@@ -201,6 +201,8 @@ def of_kind(t: Writes, x: Lst, value: Abstract) -> Lst:
         raise t.refuse(f"a list of {described(value)}")
     if x.dtype and x.dtype != value.dtype:
         raise t.refuse("a list of numbers of several types")
+    if value.dtype in PARTS:
+        raise t.refuse("a list of complex numbers, instead of an array")
     if value.kind == NO_AXES:
         raise t.refuse("an array without axes is put into a list")
     return _typed(t, x, value.dtype, value.kind)
@@ -276,7 +278,7 @@ def contains(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     if not isinstance(a, Num) or not isinstance(b, Tup) or not b.items:
         raise t.refuse(f"{described(a)} {op} {described(b)}")
     found: Value | None = None
-    if numbers.kind_of(a.dtype) == "f" and not isinstance(a.value, Literal):
+    if numbers.kind_of(a.dtype) in "fc" and not isinstance(a.value, Literal):
         t.mark(numbers.is_nan(t, a.value), "a NaN may be the one that is looked for")
     for x in b.items:
         if not isinstance(x, Num):
@@ -296,7 +298,7 @@ def compared(t: Writes, op: str, a: Tup, b: Tup) -> Num:
     if len(a.items) != len(b.items) or not all(isinstance(x, Num) for x in (*a.items, *b.items)):
         raise t.refuse(f"{described(a)} {op} {described(b)}")
     for x in (*a.items, *b.items):
-        if numbers.kind_of(x.dtype) == "f" and not isinstance(x.value, Literal):
+        if numbers.kind_of(x.dtype) in "fc" and not isinstance(x.value, Literal):
             t.mark(numbers.is_nan(t, x.value), "a NaN may be the one that it is compared with")
     strict = op in ("<", ">")
     found: Value = Literal(op in ("==", "<=", ">="), "bool")

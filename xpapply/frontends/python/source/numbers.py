@@ -16,8 +16,9 @@ import numpy as np
 
 from ....errors import TraceError
 from ....ir.typed import Literal, Register
-from ....ir.typed.function import NOTED, Value
-from .values import EITHER, ERRORS, NO_AXES, NUMPY, PYTHON, Errors, Num, Writes
+from ....ir.typed.function import NOTED, PARTS, Value
+from .kinds import complexes
+from .values import EITHER, ERRORS, NO_AXES, NUMPY, PYTHON, Errors, Leaves, Num, Writes
 
 EXACT = 1 << 53
 """Integers up to which float64 has all."""
@@ -25,23 +26,28 @@ EXACT = 1 << 53
 
 def number(x: Any) -> Num | None:
     """A number of Python's or NumPy's; None: it is something else."""
-    if type(x) in (bool, int, float):
+    if type(x) in _PYTHONS:
         dtype = _PYTHONS[type(x)]
         if type(x) is int and not -(1 << 63) <= x < 1 << 63:
             raise TraceError(f"the integer {x} has more than 64 bits")
         return Num(dtype, PYTHON, Literal(x, dtype))
-    if isinstance(x, np.generic) and x.dtype.kind in "biuf" and x.dtype.name in DTYPES:
+    if isinstance(x, np.generic) and x.dtype.kind in "biufc" and x.dtype.name in DTYPES:
         return Num(x.dtype.name, NUMPY, Literal(x.item(), x.dtype.name))
     return None
 
 
-_PYTHONS = {bool: "bool", int: "int64", float: "float64"}
-DTYPES = frozenset("bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split())
-_WEAK: dict[str, Any] = {"bool": np.dtype(bool), "int64": int, "float64": float}
+_PYTHONS = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
+_REAL = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split()
+DTYPES = frozenset([*_REAL, *PARTS])
+_WEAK: dict[str, Any] = {
+    "bool": np.dtype(bool), "int64": int, "float64": float, "complex128": complex
+}  # fmt: skip
+OF_PYTHON = {"b": "bool", "f": "float64", "c": "complex128"}
+"""By the letter of a kind the dtype of Python's numbers; others are integers."""
 
 
 def kind_of(dtype: str) -> str:
-    """NumPy's letter for a kind of numbers: b, i, u or f."""
+    """NumPy's letter for a kind of numbers: b, i, u, f or c."""
     return np.dtype(dtype).kind
 
 
@@ -63,6 +69,8 @@ def cast(w: Writes, x: Value, dtype: str) -> Value:
     """A value in another type, as C converts it; it is known to fit."""
     if x.type == dtype:
         return x
+    if dtype in PARTS or str(x.type) in PARTS:
+        return complexes.cast(w, x, dtype, cast)
     if isinstance(x, Literal):
         with np.errstate(all="ignore"):
             value = np.array(x.value, x.type).astype(dtype).item()
@@ -91,9 +99,13 @@ def operand(w: Writes, x: Num, dtype: str) -> Value:
             if dtype != "uint64":
                 above = w.op("gt", "bool", x.value, Literal(high, "int64"))
                 w.mark(above, f"an integer is no {dtype}")
-    elif from_.kind in "iu" and dtype == "float32" and from_.itemsize > 2:
+    elif from_.kind in "iu" and dtype in _SHORT and from_.itemsize > 2:
         marked_beyond(w, x.value, 1 << 24)
     return cast(w, x.value, dtype)
+
+
+_SHORT = ("float32", "complex64")
+"""Whose floats have 24 bits."""
 
 
 def marked_beyond(w: Writes, x: Value, most: int) -> None:
@@ -142,12 +154,14 @@ def stored(w: Writes, x: Num, dtype: str) -> Value:
     """A number as it is put into an array of a dtype."""
     x = scalar(x)
     to, from_ = kind_of(dtype), kind_of(x.dtype)
+    if from_ == "c" and to != "c":
+        raise Leaves("a complex number is put where a real one has to be")
     if from_ == "f" and to in "iu":
         return to_int(w, x.value, dtype, "a float that is no such integer is put into an array")
     if from_ in "iu" and to in "iu":
         _marked_outside(w, x.value, dtype)  # NumPy raises, but not of all types
         return cast(w, x.value, dtype)
-    if from_ in "iu" and dtype == "float32":
+    if from_ in "iu" and dtype in _SHORT:
         marked_beyond(w, x.value, 1 << 24)
     return cast(w, x.value, dtype)
 
@@ -180,7 +194,7 @@ def as_python(w: Writes, x: Num) -> Num:
     """A number as one of Python's: ``x.item()``."""
     if x.dtype == "uint64" and not isinstance(x.value, Literal):
         w.mark(w.op("gt", "bool", x.value, Literal((1 << 63) - 1, "uint64")), _OVERFLOWS)
-    dtype = {"b": "bool", "f": "float64"}.get(kind_of(x.dtype), "int64")
+    dtype = OF_PYTHON.get(kind_of(x.dtype), "int64")
     return Num(dtype, PYTHON, cast(w, x.value, dtype))
 
 
@@ -190,6 +204,8 @@ def truth(w: Writes, x: Num) -> Value:
         return x.value
     if isinstance(x.value, Literal):
         return Literal(bool(x.value.value), "bool")
+    if x.dtype in PARTS:
+        return complexes.differ(w, x.value, Literal(0j, x.dtype))
     return w.op("ne", "bool", x.value, Literal(0, x.dtype))
 
 
@@ -226,6 +242,10 @@ def as_type(x: Num) -> Any:
 def _python_types(op: str, a: str, b: str) -> tuple[str, str]:
     """The dtypes of operands and result between Python's numbers."""
     kinds = kind_of(a) + kind_of(b)
+    if "c" in kinds:
+        if op not in ("==", "!=", "+", "-", "*", "/", "**"):
+            raise Leaves(f"{op} of complex numbers", TypeError)
+        return "complex128", "bool" if op in _COMPARED else "complex128"
     if op in _COMPARED:
         return ("float64" if "f" in kinds else "int64"), "bool"
     if "f" in kinds:
@@ -266,8 +286,13 @@ def binary(w: Writes, op: str, a: Num, b: Num) -> Num:
     """The result of an operation of two numbers."""
     if op == "**" and a.kind == NO_AXES:
         raise TraceError("a power of an array without axes")
+    b = _beside_complex(a, b)
     a, b = scalar(a), scalar(b)
     loop, out, kind = _types(op, a, b)
+    if loop in PARTS:
+        x, y = operand(w, a, loop), operand(w, b, loop)
+        real = not {a.dtype, b.dtype} <= {*PARTS}
+        return Num(out, kind, complexes.binary(w, op, x, y, kind, real))
     numpy_only = kind == NUMPY
     if loop == "float64" and not numpy_only and op == "/":
         for n in (a, b):
@@ -290,6 +315,15 @@ def binary(w: Writes, op: str, a: Num, b: Num) -> Num:
     says = not numpy_only or (op != "**" and not w.ignores("over"))
     raises = ZeroDivisionError if kind == PYTHON else None
     return Num(out, kind, _of_integers(w, op, x, y, loop, says=says, raises=raises))
+
+
+def _beside_complex(a: Num, b: Num) -> Num:
+    """The second operand: beside a complex number of Python's a float64 is one of Python's."""
+    if a.dtype != "complex128" or b.dtype != "float64" or b.kind in (PYTHON, NO_AXES):
+        return b
+    if a.kind == EITHER and b.kind == NUMPY:
+        raise TraceError("a complex number that is Python's or NumPy's, as it comes")
+    return b._replace(kind=PYTHON) if a.kind == PYTHON else b
 
 
 def _is_of_ufunc(a: Num, b: Num) -> bool:
@@ -389,6 +423,8 @@ def is_nan(w: Writes, x: Value) -> Value:
     """Whether a float is NaN."""
     if isinstance(x, Literal):
         return Literal(x.value != x.value, "bool")
+    if str(x.type) in PARTS:
+        return complexes.differ(w, x, x)
     return w.op("ne", "bool", x, x)
 
 
@@ -475,6 +511,7 @@ def _marked_shift(w: Writes, y: Value, dtype: str) -> None:
 
 def compare(w: Writes, op: str, a: Num, b: Num) -> Num:
     """A comparison of two numbers."""
+    b = _beside_complex(a, b)
     a, b = scalar(a), scalar(b)
     whole = {kind_of(x.dtype) for x in (a, b)} <= {"i", "u", "b"}
     if whole:  # exactly, whatever their types
@@ -488,8 +525,13 @@ def compare(w: Writes, op: str, a: Num, b: Num) -> Num:
         loop, _, kind = _types(op, a, b)
         for n in (a, b):
             if kind_of(n.dtype) in "iu":
-                marked_beyond(w, n.value, EXACT if loop == "float64" else 1 << 24)
+                marked_beyond(w, n.value, 1 << 24 if loop in _SHORT else EXACT)
         x, y = cast(w, a.value, loop), cast(w, b.value, loop)
+        if loop in PARTS:
+            if op not in ("==", "!="):
+                raise TraceError(f"{op} of complex numbers")
+            asked = complexes.equal if op == "==" else complexes.differ
+            return Num("bool", kind, asked(w, x, y))
     return Num("bool", kind, w.op(_COMPARED[op], "bool", x, y))
 
 
@@ -508,8 +550,10 @@ def unary(w: Writes, op: str, a: Num) -> Num:
             raise TraceError(f"{op} of a truth value")
     if op == "+":
         return a
+    if a.dtype in PARTS and op == "-":
+        return a._replace(value=complexes.negative(w, a.value))
     if op == "~":
-        if kind_of(a.dtype) == "f":
+        if kind_of(a.dtype) in "fc":
             raise TraceError("~ of a float")
         ones = int(np.iinfo(a.dtype).max) if kind_of(a.dtype) == "u" else -1
         return a._replace(value=w.op("xor", a.dtype, a.value, Literal(ones, a.dtype)))
@@ -536,6 +580,8 @@ def absolute(w: Writes, a: Num) -> Num:
         if a.kind == EITHER:
             raise TraceError("abs of a truth value")
         return unary(w, "+", a) if a.kind == PYTHON else a
+    if a.dtype in PARTS:
+        return Num(PARTS[a.dtype], a.kind, complexes.size(w, a.value, a.kind))
     if kind_of(a.dtype) == "f":
         return a._replace(value=w.op("abs", a.dtype, a.value))
     if kind_of(a.dtype) == "u":

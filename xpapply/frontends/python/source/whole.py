@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ....ir.typed import Array, Literal
-from ....ir.typed.function import Value, ufunc_named
+from ....ir.typed.function import PARTS, Value, ufunc_named
 from . import numbers
 from .values import (
     NUMPY,
@@ -161,9 +161,10 @@ def dot(t: Writes, a: Arr, b: Arr, *, quiet: bool) -> Num:
 
 
 @functools.cache
-def _begins_with() -> float:
-    """What NumPy's sums of floats begin with: a zero, of which the sign tells."""
-    return float(np.add.reduce(np.array([-0.0])))
+def _begins_with(kind: type) -> Any:
+    """What NumPy's sums of numbers of a kind begin with: a zero, of which the sign tells."""
+    least = complex(-0.0, -0.0) if kind is complex else kind(-0.0)
+    return kind(np.add.reduce(np.array([least])))
 
 
 def reduced(t: Writes, ufunc: Any, x: Arr, dtype: str = "") -> Num:
@@ -180,7 +181,8 @@ def reduced(t: Writes, ufunc: Any, x: Arr, dtype: str = "") -> Num:
         x = as_type(t, x, dtype)
     begins: Value | None = None
     if ufunc is np.add:
-        begins = Literal(_begins_with() if numbers.kind_of(dtype) == "f" else 0, dtype)
+        zero = complex if dtype in PARTS else float if numbers.kind_of(dtype) == "f" else int
+        begins = Literal(_begins_with(zero), dtype)
     else:
         t.mark(t.op("eq", "bool", n, Literal(0, "int64")), "an empty array is reduced")
     out = "bool" if ufunc in (np.logical_or, np.logical_and) else dtype

@@ -7,7 +7,7 @@ from typing import Any
 
 from .....library import of_python as _written
 from .. import exceptions
-from . import of_arrays, of_math, of_numpy, of_python
+from . import of_arrays, of_complex, of_math, of_numpy, of_python
 from .common import Call
 from .of_arrays import METHODS
 
@@ -26,7 +26,8 @@ def find(f: Any) -> Call | None:
 @functools.cache
 def _table() -> dict[Any, Call]:
     """The rows, by the functions themselves."""
-    return of_python.ROWS | of_math.ROWS | of_numpy.ROWS | of_arrays.ROWS | exceptions.ROWS
+    rows = of_python.ROWS | of_math.ROWS | of_numpy.ROWS | of_arrays.ROWS | of_complex.ROWS
+    return rows | exceptions.ROWS
 
 
 __all__ = ["LIBRARY", "METHODS", "find"]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .....ir.typed import Literal
-from .....ir.typed.function import NOTED, Value
+from .....ir.typed.function import NOTED, PARTS, Value
 from .....library import of_math, of_python
 from .. import arrays, numbers, places, whole
 from ..values import EITHER, PYTHON, Inlined, Leaves, Num, Writes
@@ -29,14 +29,14 @@ def _libm(name: str, count: int = 1) -> Call:
         ends: Value = Literal(True, "bool")
         whole: Value = Literal(True, "bool")
         for x in given:
-            ends = _and(t, ends, numbers.is_finite(t, x))
-            whole = _and(t, whole, t.op("not", "bool", numbers.is_nan(t, x)))
+            ends = both(t, ends, numbers.is_finite(t, x))
+            whole = both(t, whole, t.op("not", "bool", numbers.is_nan(t, x)))
         odd = t.op("not", "bool", numbers.is_finite(t, found))
-        t.mark(_and(t, numbers.is_nan(t, found), whole), why, ValueError)
+        t.mark(both(t, numbers.is_nan(t, found), whole), why, ValueError)
         if name == "pow" and t.handles:  # of zero it raises another one
             zero = t.op("eq", "bool", given[0], Literal(0.0, "float64"))
-            t.mark(_and(t, _and(t, odd, ends), zero), why, ValueError)
-        t.mark(_and(t, odd, ends), why, OverflowError if name in _GROWS else ValueError)
+            t.mark(both(t, both(t, odd, ends), zero), why, ValueError)
+        t.mark(both(t, odd, ends), why, OverflowError if name in _GROWS else ValueError)
         return Num("float64", PYTHON, found)
 
     return call
@@ -67,7 +67,7 @@ _OUTSIDE: dict[str, Callable[..., Value]] = {
 """Where functions have no value; of others what they give tells."""
 
 
-def _and(t: Writes, a: Value, b: Value) -> Value:
+def both(t: Writes, a: Value, b: Value) -> Value:
     for x, y in ((a, b), (b, a)):
         if isinstance(x, Literal):
             return y if x.value else x
@@ -126,6 +126,9 @@ def asked(question: Callable[[Any, Value], Value], kind: str, ufunc: Any = None)
         if ufunc is not None and whole.is_array(*args):
             return whole.elementwise(t, ufunc, args)
         x = number(t, args[0])
+        if x.dtype in PARTS and ufunc is not None:
+            name = t.external("ufunc", ufunc.__name__, x.dtype, "bool")
+            return Num("bool", kind, t.op("ufunc", "bool", x.value, what=name))
         if numbers.kind_of(x.dtype) != "f":
             x = as_float(t, args, {})
         return Num("bool", kind, question(t, x.value))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .....ir.typed import Literal
-from .....ir.typed.function import NOTED, Value
+from .....ir.typed.function import NOTED, PARTS, Value
 from .. import arrays, numbers, places, whole
 from ..values import (
     EITHER,
@@ -38,6 +38,8 @@ def _operator(op: str, ufunc: Any) -> Call:
         if whole.is_array(*args):
             return whole.elementwise(t, ufunc, args)
         a, b = (number(t, x) for x in args)
+        if not {a.dtype, b.dtype}.isdisjoint(PARTS):
+            return ufunc_of(ufunc)(t, args, kwargs)
         if a.kind != NUMPY and b.kind != NUMPY:  # Python's numbers are NumPy's here
             a, b = a._replace(kind=NUMPY), b._replace(kind=NUMPY)
         return (numbers.compare if op in _COMPARISONS else numbers.binary)(t, op, a, b)
@@ -57,7 +59,7 @@ def ufunc_of(ufunc: Any) -> Call:
             return whole.elementwise(t, ufunc, args)
         given = [number(t, x) for x in args]
         types = _loop(t, ufunc, given)
-        if ufunc is np.power and numbers.kind_of(types[0]) != "f":  # whose loop may raise
+        if ufunc is np.power and numbers.kind_of(types[0]) not in "fc":  # whose loop may raise
             values = [numbers.operand(t, x, types[0]) for x in given]
             return numbers.binary(t, "**", *(Num(types[0], NUMPY, x) for x in values))
         values = [numbers.operand(t, x, dtype) for x, dtype in zip(given, types, strict=False)]
@@ -260,7 +262,7 @@ def where(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     return Num(dtype, NO_AXES, t.op("select", dtype, numbers.truth(t, condition), x, y))
 
 
-_WEAK: dict[str, Any] = {"bool": False, "int64": 0, "float64": 0.0}
+_WEAK: dict[str, Any] = {"bool": False, "int64": 0, "float64": 0.0, "complex128": 0j}
 """What stands for a number of Python's where types are told."""
 
 
@@ -285,7 +287,8 @@ ROWS |= {getattr(np, d if d != "bool" else "bool_"): _as_dtype(d) for d in numbe
 _UFUNCS = (
     "exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh "
     "arcsinh arccosh arctanh cbrt absolute fabs ceil floor rint trunc sqrt square negative "
-    "sign copysign maximum minimum hypot arctan2 power float_power logaddexp fmod"
+    "sign copysign maximum minimum hypot arctan2 power float_power logaddexp fmod conjugate "
+    "reciprocal"
 ).split()
 ROWS |= {getattr(np, name): ufunc_of(getattr(np, name)) for name in _UFUNCS}
 _OPERATORS = {
