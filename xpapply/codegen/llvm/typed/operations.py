@@ -21,7 +21,7 @@ from .function import (
     over,
     suffix,
 )
-from .whole_arrays import NUMBER, as_type, call_loop, dot, map_, new_axis, one_number, reduce_
+from .whole_arrays import NUMBER, as_type, call_loop, dot, map_, new_axis, one_number, part, reduce_
 
 INTEGERS = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor": "xor"}
 FLOATS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -341,6 +341,6 @@ OPERATIONS: dict[str, Callable[[FunctionWriter, Instruction], None]] = {
     "element": _element, "set element": _set_element, "row": _row,
     "view": _view, "new": _new, "fill": _fill, "copy": _copy, "expected": _expected, "put": _put,
     "put array": _put_array,
-    "map": map_, "as type": as_type, "reduce": reduce_, "new axis": new_axis,
+    "map": map_, "as type": as_type, "reduce": reduce_, "new axis": new_axis, "part": part,
     **lists.OPERATIONS,
 }  # fmt: skip

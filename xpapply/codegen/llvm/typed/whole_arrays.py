@@ -234,6 +234,13 @@ def dot(w: FunctionWriter, x: Instruction) -> None:
     w.set(x, w.load(place, str(x.result.type)))
 
 
+def part(w: FunctionWriter, x: Instruction) -> None:
+    """A view of the real or the imaginary parts."""
+    a, kind = w.array(x.args[0]), x.args[0].type
+    assert isinstance(kind, Array)
+    w.set(x, a._replace(base=w.halves(a.base, kind.dtype)[x.what == "imag"]))
+
+
 def new_axis(w: FunctionWriter, x: Instruction) -> None:
     """A view with a further axis of length 1."""
     a, axis = w.array(x.args[0]), x.what

@@ -188,6 +188,8 @@ def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
             return Known(np.dtype(x.type.dtype))
         if name == "T" and x.type.ndim == 1:
             return x
+        if name in ("real", "imag") and x.type.dtype in PARTS:
+            return part_of_all(t, x, name)
         if name == "flat" and x.type.ndim == 1:
             return Once(Along(x, integer(0)))
     if isinstance(x, Num) and x.kind in (NUMPY, NO_AXES):
@@ -211,6 +213,12 @@ def classes(x: Abstract) -> tuple[type, ...]:
         return (list if x.is_list else tuple,)
     found = _CLASSES[x.kind](x.dtype) if isinstance(x, Num) else _HOLDERS[type(x)]
     return found  # type: ignore[no-any-return]
+
+
+def part_of_all(t: Writes, x: Arr, name: str) -> Arr:
+    """The real or the imaginary parts of an array of complex numbers, which are its own."""
+    kind = Array(PARTS[x.type.dtype], x.type.ndim)
+    return Arr(kind, x.own, t.op("part", kind, x.value, what=name))
 
 
 def part(t: Writes, x: Num, name: str) -> Num:

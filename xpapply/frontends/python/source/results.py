@@ -6,6 +6,7 @@ import numpy as np
 
 from ....ir.typed import Literal
 from . import numbers
+from .calls import of_numpy
 from .places import ZERO, described, length
 from .values import Abstract, Arr, Held, Inner, Leaves, Lst, Num, Rows, Tup, Writes
 
@@ -45,6 +46,8 @@ def _put(t: Writes, k: int, value: Abstract) -> None:
             t.differs()
         t.do("put", ZERO, numbers.stored(t, value, dtype), what=k)
         return
+    if isinstance(value, Rows) and value.number and len(shape) == 1:
+        value = of_numpy.array(t, [value], {})
     if isinstance(value, (Rows, Held)) or (
         isinstance(value, Lst) and isinstance(value.dtype, Inner)
     ):

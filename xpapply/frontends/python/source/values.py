@@ -71,10 +71,28 @@ class Lst(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """A list of tuples, or of lists such as `Tup` says: a list for each of their places."""
+    """A list of tuples, or of lists such as `Tup` says: a list for each of their places.
+
+    Attributes
+    ----------
+    columns : tuple of Lst
+        The lists.
+    of_lists : bool
+        Whether it is one of lists.
+    number : str
+        Of complex numbers, whose parts have a list each, whose numbers they are; else nothing.
+    """
 
     columns: tuple[Lst, ...]
     of_lists: bool
+    number: str = ""
+
+    def one(self, parts: tuple[Any, ...], made: Callable[..., Value]) -> Any:
+        """An element of its parts; `made` makes a complex number of them."""
+        if not self.number:
+            return Tup(parts, self.of_lists)
+        value = made(*(p.value for p in parts))
+        return Num(str(value.type), self.number, value)
 
 
 class Held(NamedTuple):

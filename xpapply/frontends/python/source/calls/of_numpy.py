@@ -22,6 +22,7 @@ from ..values import (
     Known,
     Lst,
     Num,
+    Rows,
     Tup,
     Writes,
     integer,
@@ -227,6 +228,14 @@ def array(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
             raise t.refuse("an array of another dtype than that of its list")
         made = arrays.new(t, dtype, [places.length(t, x)], "empty")
         t.do("copy list", made.value, x.value)
+        return made
+    if isinstance(x, Rows) and x.number:
+        dtype = next(c for c, p in PARTS.items() if p == x.columns[0].dtype)
+        if dtype_of(t, given.get("dtype"), dtype) != dtype:
+            raise t.refuse("an array of another dtype than that of its list")
+        made = arrays.new(t, dtype, [places.length(t, x)], "empty")
+        for column, name in zip(x.columns, ("real", "imag"), strict=True):
+            t.do("copy list", arrays.part_of_all(t, made, name).value, column.value)
         return made
     if isinstance(x, Tup) and x.items and all(isinstance(y, Num) for y in x.items):
         named = np.result_type(*{np.dtype(y.dtype) for y in x.items}).name
