@@ -11,6 +11,7 @@ import ast
 import collections
 import contextlib
 import itertools
+import os
 import random
 import re
 import signal
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from random_functions.complex_loops import ComplexProgram
 from random_functions.loops import Program
 
 from xpapply.backends.cpu.typed import LANES, Compiled, why_not
@@ -38,7 +40,9 @@ from xpapply.ir.typed.verify import verify
 MAY_SKIP = why_not()
 SHRINKING = 30.0
 """Seconds for making a program that differs shorter."""
+WARNINGS = (RuntimeWarning, np.exceptions.ComplexWarning)
 SLICES = 10
+SHARE_OF_COMPLEX = float(os.environ.get("SHARE_OF_COMPLEX", "0.08"))
 counts: collections.Counter[str] = collections.Counter()
 """What became of programs, and of slices."""
 reasons: collections.Counter[str] = collections.Counter()
@@ -70,6 +74,10 @@ def drawn(r: random.Random, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     """Ordinary slices, and a few of special values."""
     rng = np.random.default_rng(r.randrange(2**32))
     kind = np.dtype(dtype)
+    if kind.kind == "c":
+        parts = drawn(r, "float64", shape), drawn(r, "float64", shape)
+        with np.errstate(all="ignore"):
+            return (parts[0] + 1j * parts[1]).astype(dtype)
     if kind.kind == "f":
         x = (rng.standard_normal(shape) * r.choice([1, 1, 3, 30])).astype(dtype)
         if r.random() < 0.3:
@@ -135,7 +143,7 @@ def outcome(f: Any, x: np.ndarray) -> tuple[Any, str]:
             raise
         except Exception as error:
             return None, f"{type(error).__name__}: {error}"
-    why = [str(w.message) for w in said if issubclass(w.category, RuntimeWarning)]
+    why = [str(w.message) for w in said if issubclass(w.category, WARNINGS)]
     return found, why[0] if why else ""
 
 
@@ -168,13 +176,15 @@ def stored(result: Any, outs: list[np.ndarray], at: int) -> str:
             raise
         except Exception as error:
             return f"{type(error).__name__}: {error}"
-    why = [str(w.message) for w in said if issubclass(w.category, RuntimeWarning)]
+    why = [str(w.message) for w in said if issubclass(w.category, WARNINGS)]
     return why[0] if why else ""
 
 
 def same(a: np.ndarray, b: np.ndarray) -> bool:
     """Whether two results have the same bits, but for the payload of NaN."""
     a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
+    if a.dtype.kind == "c":
+        return same(a.real, b.real) and same(a.imag, b.imag)
     if a.dtype.kind != "f":
         return bool(np.array_equal(a, b))
     nan = np.isnan(a)
@@ -311,7 +321,11 @@ def case(r: random.Random) -> str | None:
     ndim = r.choice([1] * 7 + [2])
     shape = (SLICES, *(r.choice([1, 2, 3, 5, 8, 12]) for _ in range(ndim)))
     given = Given(drawn(r, dtype, shape), r.random() < 0.3)
-    source = Program(r, ndim, np.dtype(dtype).kind in "iub").draw()
+    whole, is_complex = np.dtype(dtype).kind in "iub", np.dtype(dtype).kind == "c"
+    if is_complex or (SHARE_OF_COMPLEX and r.random() < SHARE_OF_COMPLEX):
+        source = ComplexProgram(r, ndim, whole, is_complex).draw()
+    else:
+        source = Program(r, ndim, whole).draw()
     counts["programs"] += 1
     found = _found(source, given, counted=True)
     if found is None:

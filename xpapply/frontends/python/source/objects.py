@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ....functions.guards import MISSING
-from ....ir.typed import Literal
+from ....ir.typed import Literal, Register
+from ....ir.typed.function import PARTS
 from ....library import of_lists, of_math, of_python
 from . import arrays, calls, held, lists, numbers, places, whole
 from .values import (
@@ -165,7 +166,8 @@ def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     """An operation of two values."""
     if isinstance(a, Num) and isinstance(b, Num):
         if op == "**" and _is_computed_power(a, b):
-            return Inlined(of_math.power, [a, b], {})
+            of_pairs = a.dtype in PARTS
+            return Inlined(of_math.complex_power if of_pairs else of_math.power, [a, b], {})
         return numbers.binary(t, op, a, b)
     if isinstance(a, Tup) and isinstance(b, Tup) and op == "+":
         if a.is_list is not b.is_list:
@@ -183,10 +185,14 @@ def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
 
 
 def _is_computed_power(a: Num, b: Num) -> bool:
-    """Whether an integer of Python's is raised to one that is not written in the source."""
+    """Whether a number of Python's is raised to an integer that is not written in the source."""
     if isinstance(b.value, Literal) or (isinstance(a.value, Literal) and a.value.value == 2):
-        return False
-    return all(x.kind == PYTHON and numbers.kind_of(x.dtype) == "i" for x in (a, b))
+        return a.dtype in PARTS and isinstance(b.value, Register) and _are_of_python(a, b)
+    return _are_of_python(a, b) and numbers.kind_of(a.dtype) in "ic"
+
+
+def _are_of_python(a: Num, b: Num) -> bool:
+    return a.kind == b.kind == PYTHON and numbers.kind_of(b.dtype) == "i"
 
 
 def inplace(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:

@@ -14,7 +14,7 @@ import numpy as np
 from ....errors import TraceError
 from ....functions.guards import Guards
 from ....ir.typed import Array, Literal, Register
-from ....ir.typed.function import Type, Value
+from ....ir.typed.function import PARTS, Type, Value
 
 PYTHON, NUMPY, EITHER, NO_AXES = "python", "numpy", "either", "no axes"
 """Whose number it is. Python's and NumPy's float64 compute the same; beside float32 they do not.
@@ -298,6 +298,8 @@ def joined(a: Any, b: Any) -> Any:
         return a
     if type(a) is not tuple or type(b) is not tuple or len(a) != len(b) or a[:1] != b[:1]:
         return None
+    if a[0] is Num and a[1] in PARTS:
+        return None  # Python and NumPy divide them in different ways
     if a[0] is Num:
         return (Num, a[1], EITHER) if a[1] == b[1] and NO_AXES not in (a[2], b[2]) else None
     if a[0] is Lst:
