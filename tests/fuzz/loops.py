@@ -11,7 +11,6 @@ import ast
 import collections
 import contextlib
 import itertools
-import os
 import random
 import re
 import signal
@@ -42,7 +41,6 @@ SHRINKING = 30.0
 """Seconds for making a program that differs shorter."""
 WARNINGS = (RuntimeWarning, np.exceptions.ComplexWarning)
 SLICES = 10
-SHARE_OF_COMPLEX = float(os.environ.get("SHARE_OF_COMPLEX", "0.08"))
 counts: collections.Counter[str] = collections.Counter()
 """What became of programs, and of slices."""
 reasons: collections.Counter[str] = collections.Counter()
@@ -315,17 +313,22 @@ def _evaluated(program: Any, x: np.ndarray, outs: list[np.ndarray], mark: np.nda
 
 def case(r: random.Random) -> str | None:
     """Draw a program, compare, and shorten it where something differs."""
+    dtype = r.choice(["float64"] * 6 + ["float32"] * 3 + ["int64"] * 2 + sorted(DTYPES))
+    return case_of(r, dtype, ComplexProgram if r.random() < 0.04 else Program)
+
+
+def case_of(r: random.Random, dtype: str, programs: Any) -> str | None:
+    """The same, of slices of a dtype; complex ones have programs of their own."""
     if MAY_SKIP is not None:
         return None
-    dtype = r.choice(["float64"] * 6 + ["float32"] * 3 + ["int64"] * 2 + sorted(DTYPES))
     ndim = r.choice([1] * 7 + [2])
     shape = (SLICES, *(r.choice([1, 2, 3, 5, 8, 12]) for _ in range(ndim)))
     given = Given(drawn(r, dtype, shape), r.random() < 0.3)
-    whole, is_complex = np.dtype(dtype).kind in "iub", np.dtype(dtype).kind == "c"
-    if is_complex or (SHARE_OF_COMPLEX and r.random() < SHARE_OF_COMPLEX):
-        source = ComplexProgram(r, ndim, whole, is_complex).draw()
+    kind = np.dtype(dtype).kind
+    if kind == "c":
+        source = ComplexProgram(r, ndim, given=True).draw()
     else:
-        source = Program(r, ndim, whole).draw()
+        source = programs(r, ndim, kind in "iub").draw()
     counts["programs"] += 1
     found = _found(source, given, counted=True)
     if found is None:
@@ -466,4 +469,4 @@ def report() -> str:
     return "\n".join(lines)
 
 
-__all__ = ["case", "compared", "counts", "made", "report", "types"]
+__all__ = ["case", "case_of", "compared", "counts", "made", "report", "types"]

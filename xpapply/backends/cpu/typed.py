@@ -409,6 +409,8 @@ class Compiled:
 
 def _alike(a: np.ndarray, b: np.ndarray) -> bool:
     """Whether results have the same bits, but for those of NaN."""
+    if a.dtype.kind == "c":
+        return _alike(a.real, b.real) and _alike(a.imag, b.imag)
     if a.dtype.kind != "f":
         return np.array_equal(a, b)
     nan = np.isnan(a)

@@ -20,9 +20,9 @@ INDEX = "i64"
 
 def machine(dtype: str) -> str:
     """LLVM's type of a number in a register."""
-    return {"bool": "i1", "float32": "float", "float64": "double"}.get(dtype) or (
-        f"i{8 * np.dtype(dtype).itemsize}"
-    )
+    return {"bool": "i1", "float16": "half", "float32": "float", "float64": "double"}.get(
+        dtype
+    ) or (f"i{8 * np.dtype(dtype).itemsize}")
 
 
 def in_memory(dtype: str) -> str:
@@ -48,6 +48,8 @@ def literal(value: Any, dtype: str) -> str:
         return "true" if value else "false"
     if dtype == "float64":
         return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+    if dtype == "float16":
+        return f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
     if dtype == "float32":  # as the double that has its value
         exact = float(np.float32(value))
         return f"0x{struct.unpack('<Q', struct.pack('<d', exact))[0]:016X}"
@@ -59,7 +61,7 @@ def suffix(kind: str) -> str:
     found = re.fullmatch(r"<(\d+) x (\w+)>", kind)
     if found:
         return f"v{found[1]}{suffix(found[2])}"
-    return {"double": "f64", "float": "f32"}.get(kind, kind)
+    return {"double": "f64", "float": "f32", "half": "f16"}.get(kind, kind)
 
 
 class Pair(NamedTuple):
@@ -231,6 +233,10 @@ class FunctionWriter:
         assert isinstance(x.type, str)
         return f"{self.kind(x.type)} {self.operand(x)}"
 
+    def integers(self, value: int, dtype: str) -> str:
+        """An integer, as an operand of what is written."""
+        return literal(value, dtype)
+
     def condition(self, x: Value) -> str:
         """A truth value that chooses, with its type before it."""
         return self.typed(x)
@@ -251,15 +257,20 @@ class FunctionWriter:
         how = 'metadata !"round.tonearest", metadata !"fpexcept.strict"'
         return self.emit(f"call {result} @{full}({given}, {how}) #2")
 
-    def other_float(self, value: str, to: str) -> str:
-        """A float in the other type of floats.
+    def other_float(self, value: str, from_: str, to: str) -> str:
+        """A float in another type of floats.
 
         A double not by ``fpext``: LLVM looks through it and takes ``x < 0 ? 0 : x`` for a maximum,
         so that minus zero loses its sign. A float as NumPy does alone, which warns of an overflow.
         """
-        old, new = self.kind("float32"), self.kind("float64")
-        if to == "float32":
-            return self.strict("fptrunc", new, old, [value])
+        if {from_, to} == {"float16", "float64"}:
+            between = _odd(self, value) if to == "float16" else value
+            if to == "float64":
+                between = self.other_float(value, from_, "float32")
+            return self.other_float(between, "float32", to)
+        old, new = self.kind(from_), self.kind(to)
+        if size(to) < size(from_):
+            return self.strict("fptrunc", old, new, [value])
         name = f"llvm.experimental.constrained.fpext.{suffix(new)}.{suffix(old)}"
         self.declared[name] = f"declare {new} @{name}({old}, metadata)"
         how = 'metadata !"fpexcept.ignore"'
@@ -507,12 +518,14 @@ def converted(w: FunctionWriter, value: Any, from_: str, to: str) -> Any:
         return Pair(converted(w, value, from_, part), "zeroinitializer")
     a, b = np.dtype(from_), np.dtype(to)
     old, new = w.kind(from_), w.kind(to)
+    if "float16" in (from_, to) and {a.kind, b.kind} != {"f"}:
+        return converted(w, converted(w, value, from_, "float32"), "float32", to)
     if to == "bool":
         how = "fcmp une" if a.kind == "f" else "icmp ne"
         return w.emit(f"{how} {old} {value}, zeroinitializer")
     if a.kind == "f":
         if b.kind == "f":
-            return w.other_float(value, to)
+            return w.other_float(value, from_, to)
         return w.emit(f"{'fptoui' if b.kind == 'u' else 'fptosi'} {old} {value} to {new}")
     if b.kind == "f":
         return w.emit(f"{'sitofp' if a.kind == 'i' else 'uitofp'} {old} {value} to {new}")
@@ -521,6 +534,29 @@ def converted(w: FunctionWriter, value: Any, from_: str, to: str) -> Any:
     if from_ != "bool" and b.itemsize < a.itemsize:
         return w.emit(f"trunc {old} {value} to {new}")
     return w.emit(f"{'sext' if a.kind == 'i' else 'zext'} {old} {value} to {new}")
+
+
+def _odd(w: FunctionWriter, value: str) -> str:
+    """A double as a float that a half is rounded to as if it were of the double.
+
+    It is cut, and its last bit says whether something was cut off: so it is no middle between two
+    halves unless the double is.
+    """
+    double, word = w.kind("float64"), w.kind("int64")
+    single, short = w.kind("float32"), w.kind("int32")
+    near = w.other_float(value, "float64", "float32")
+    back = w.other_float(near, "float32", "float64")
+    size_ = []
+    for x in (value, back):
+        bits = w.emit(f"bitcast {double} {x} to {word}")
+        size_.append(w.emit(f"and {word} {bits}, {w.integers((1 << 63) - 1, 'int64')}"))
+    away = w.emit(f"icmp ugt {word} {size_[1]}, {size_[0]}")
+    unlike = w.emit(f"icmp ne {word} {size_[1]}, {size_[0]}")
+    bits = w.emit(f"bitcast {single} {near} to {short}")
+    less = w.emit(f"zext {w.kind('bool')} {away} to {short}")
+    bits = w.emit(f"sub {short} {bits}, {less}")
+    one = w.emit(f"zext {w.kind('bool')} {unlike} to {short}")
+    return w.emit(f"bitcast {short} {w.emit(f'or {short} {bits}, {one}')} to {single}")
 
 
 def over(

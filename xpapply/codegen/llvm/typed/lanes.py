@@ -187,6 +187,12 @@ class LanesWriter(FunctionWriter):
         kind = machine(str(x.type))
         return self.chosen(kind, self.wide(x), self.all_lanes(kind, literal(instead, str(x.type))))
 
+    def integers(self, value: int, dtype: str) -> str:
+        """An integer, as an operand of what is written."""
+        if not self._on_vectors:
+            return super().integers(value, dtype)
+        return self.all_lanes(machine(dtype), literal(value, dtype))
+
     def condition(self, x: Value) -> str:
         """A truth value that chooses: one for all lanes, where they share it."""
         return self.typed(x) if x in self.differs else f"i1 {self.value(x)}"

@@ -17,6 +17,10 @@ LENGTH, ROOM, DATA = 0, 8, 16
 """Where a list has its length, how many numbers there is room for, and where they are."""
 
 
+_SHORT = {"float16": "int16", "float32": "int32"}
+"""Floats that are shorter than an element, and integers of their bits."""
+
+
 def _field(w: FunctionWriter, made: str, far: int, kind: str = "i64") -> str:
     at = w.emit(f"getelementptr i8, ptr {made}, i64 {far}")
     return w.emit(f"load {kind}, ptr {at}, align 8, !tbaa !7")
@@ -33,8 +37,8 @@ def as_word(w: FunctionWriter, value: str, dtype: str) -> str:
     if dtype == "list":
         return w.emit(f"ptrtoint ptr {value} to i64")
     kind = w.kind(dtype)
-    if dtype == "float32":
-        half = w.kind("int32")
+    if dtype in _SHORT:
+        half = w.kind(_SHORT[dtype])
         value, kind = w.emit(f"bitcast {kind} {value} to {half}"), half
     elif dtype == "float64":
         return w.emit(f"bitcast {kind} {value} to {word}")
@@ -49,8 +53,8 @@ def of_word(w: FunctionWriter, value: str, dtype: str) -> str:
     kind = w.kind(dtype)
     if dtype == "float64":
         return w.emit(f"bitcast {word} {value} to {kind}")
-    if dtype == "float32":
-        half = w.kind("int32")
+    if dtype in _SHORT:
+        half = w.kind(_SHORT[dtype])
         value = w.emit(f"trunc {word} {value} to {half}")
         return w.emit(f"bitcast {half} {value} to {kind}")
     return value if kind == word else w.emit(f"trunc {word} {value} to {kind}")

@@ -14,6 +14,7 @@ import numpy as np
 from ....ir.typed import Array, Literal
 from ....ir.typed.function import PARTS, Value, ufunc_named
 from . import numbers
+from .kinds import halves
 from .values import (
     NUMPY,
     PYTHON,
@@ -112,7 +113,8 @@ def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     if op == "**":
         return _power(t, a, b)
     if op == "@" and isinstance(a, Arr) and isinstance(b, Arr) and a.type == b.type:
-        if a.type.ndim == 1 and numbers.kind_of(a.type.dtype) == "f":
+        is_float = numbers.kind_of(a.type.dtype) == "f" and a.type.dtype != halves.HALF
+        if a.type.ndim == 1 and is_float:
             unlike = t.op("ne", "bool", *(t.op("length", "int64", x.value, what=0) for x in (a, b)))
             t.mark(unlike, "arrays of different lengths")
             return dot(t, a, b, quiet=False)

@@ -11,6 +11,7 @@ from .....ir.typed import Array, Literal
 from .....ir.typed.function import PARTS
 from .....library import of_making, of_numpy, of_order, of_series, of_tables
 from .. import arrays, numbers, places, whole
+from ..kinds import halves
 from ..values import (
     NUMPY,
     PYTHON,
@@ -42,7 +43,7 @@ def _as_array(t: Writes, x: Abstract, letters: str) -> Arr:
         x = array(t, [x], {})
     if not isinstance(x, Arr) or x.type.ndim != 1:
         raise t.refuse(f"a function of {places.described(x)}")
-    if numbers.kind_of(x.type.dtype) not in letters:
+    if numbers.kind_of(x.type.dtype) not in letters or x.type.dtype == halves.HALF:
         raise t.refuse(f"a function of {places.described(x)}")
     return x
 

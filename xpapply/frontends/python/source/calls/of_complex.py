@@ -60,9 +60,7 @@ def _finite(t: Writes, *values: Value) -> None:
     """A mark where one is not, for which ``cmath`` has tables."""
     ends = _ends(t, *values)
     odd: Value = (
-        Literal(not ends.value, "bool")
-        if isinstance(ends, Literal)
-        else t.op("not", "bool", ends)
+        Literal(not ends.value, "bool") if isinstance(ends, Literal) else t.op("not", "bool", ends)
     )
     t.mark(odd, "cmath of what is not finite")
 

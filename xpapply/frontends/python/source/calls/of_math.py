@@ -11,6 +11,7 @@ from .....ir.typed import Literal
 from .....ir.typed.function import NOTED, PARTS, Value
 from .....library import of_math, of_python
 from .. import arrays, numbers, places, whole
+from ..kinds import halves
 from ..values import EITHER, PYTHON, Inlined, Leaves, Num, Writes
 from .common import Call, as_float, as_int, exactly, number, python_int
 
@@ -111,7 +112,8 @@ def _math_whole(op: str) -> Call:
             if x.kind != PYTHON and x.dtype != "bool":  # it is made a float
                 numbers.marked_beyond(t, x.value, numbers.EXACT)
             return Num("int64", PYTHON, as_int(t, x))
-        whole = x.value if op == "trunc" else t.op(op, x.dtype, x.value)
+        value = halves.widened(t, x.value)
+        whole = value if op == "trunc" else t.op(op, str(value.type), value)
         why = "a float that is no integer"
         return Num("int64", PYTHON, numbers.to_int(t, whole, "int64", why, raises=True))
 
@@ -138,6 +140,7 @@ def asked(question: Callable[[Any, Value], Value], kind: str, ufunc: Any = None)
 
 def is_inf(t: Any, x: Value) -> Value:
     """Whether a float is infinite."""
+    x = halves.widened(t, x)
     dtype = str(x.type)
     return t.op("eq", "bool", t.op("abs", dtype, x), Literal(math.inf, dtype))  # type: ignore[no-any-return]
 

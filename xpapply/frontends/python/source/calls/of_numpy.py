@@ -12,6 +12,7 @@ import numpy as np
 from .....ir.typed import Literal
 from .....ir.typed.function import NOTED, PARTS, Value
 from .. import arrays, numbers, places, whole
+from ..kinds import halves
 from ..values import (
     EITHER,
     NO_AXES,
@@ -66,6 +67,8 @@ def ufunc_of(ufunc: Any) -> Call:
         values = [numbers.operand(t, x, dtype) for x, dtype in zip(given, types, strict=False)]
         own = _NATIVE.get(ufunc.__name__)
         if ufunc in (np.maximum, np.minimum) and not _second_of_zeros():
+            own = None
+        if types[0] == halves.HALF:
             own = None
         if own is not None and numbers.kind_of(types[0]) == "f":
             return Num(types[-1], NUMPY, own(t, types[0], *values))

@@ -53,17 +53,13 @@ def both(w: Writes, op: str, a: Value, b: Value) -> Value:
 
 def equal(w: Writes, x: Value, y: Value) -> Value:
     """Whether two numbers are the same."""
-    one, other = (
-        w.op("eq", "bool", p, q) for p, q in zip(parts(w, x), parts(w, y), strict=True)
-    )
+    one, other = (w.op("eq", "bool", p, q) for p, q in zip(parts(w, x), parts(w, y), strict=True))
     return both(w, "and", one, other)
 
 
 def differ(w: Writes, x: Value, y: Value) -> Value:
     """Whether two numbers are not the same."""
-    one, other = (
-        w.op("ne", "bool", p, q) for p, q in zip(parts(w, x), parts(w, y), strict=True)
-    )
+    one, other = (w.op("ne", "bool", p, q) for p, q in zip(parts(w, x), parts(w, y), strict=True))
     return both(w, "or", one, other)
 
 
