@@ -153,6 +153,8 @@ class TypedFunction:
         Arrays of the user's that it reads.
     externals : list of (kind, name)
         Functions of libraries that it calls: of "libm", or "ufunc".
+    texts : list of str
+        Those that numbers stand for in results that are texts.
     differs : bool
         Whether it may return another dtype than that of `results`, which it is put into then.
     writes : bool
@@ -169,6 +171,7 @@ class TypedFunction:
     marks: list[Mark] = field(default_factory=list)
     constants: list[np.ndarray] = field(default_factory=list)
     externals: list[tuple[str, ...]] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
     differs: bool = False
     writes: bool = False
     decides: bool = False

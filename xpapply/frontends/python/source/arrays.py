@@ -10,7 +10,7 @@ import numpy as np
 from ....ir.typed import Array, Literal
 from ....ir.typed.function import PARTS, Value
 from . import held, lists, numbers
-from .kinds import complexes
+from .kinds import complexes, texts
 from .places import ZERO, bounds, described, is_none, length, within
 from .values import (
     EITHER,
@@ -47,6 +47,9 @@ def item(t: Writes, x: Abstract, index: Abstract) -> Abstract:
         if isinstance(index, Span):
             parts = [_literal(t, b) for b in index]
             return x._replace(items=x.items[slice(*parts)])
+        if x.items and all(map(texts.is_text, x.items)):
+            if all(isinstance(y, Known) for y in x.items):
+                return texts.item(t, [y.value for y in x.items], index, within)
         found = _of_table(t, x, index) if isinstance(index, Num) else None
         return item(t, lists.as_list(t, x), index) if found is None else found
     if isinstance(x, (Lst, Rows)):
@@ -55,6 +58,8 @@ def item(t: Writes, x: Abstract, index: Abstract) -> Abstract:
         return held.item(t, x, index)
     if isinstance(x, Known) and type(x.value) is dict:
         return held.known_item(t, x.value, index, None)
+    if isinstance(x, Known) and type(x.value) is str and isinstance(index, Num):
+        return texts.item(t, x.value, index, within)
     if not isinstance(x, Arr):
         raise t.refuse(f"an element of {described(x)}")
     if isinstance(index, Arr) and index.type.ndim == x.type.ndim == 1:

@@ -15,6 +15,7 @@ from ....ir.typed import Literal, Register
 from ....ir.typed.function import PARTS
 from ....library import of_lists, of_math, of_python
 from . import arrays, calls, held, lists, numbers, places, whole
+from .kinds import texts
 from .values import (
     EITHER,
     NO_AXES,
@@ -232,8 +233,10 @@ def compare(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
             return held.contains(t, op, a, b)
         if isinstance(b, Known) and type(b.value) is dict:
             return held.known_has(t, op, b.value, a)
-        if _is_text(a) and isinstance(b, Tup) and all(map(_is_text, b.items)):
-            return _answer((a.value in [x.value for x in b.items]) is (op == "in"))
+        if texts.is_text(a):
+            answer = texts.contains(t, op, a, b)
+            if answer is not None:
+                return answer
         return lists.contains(t, op, a, b)
     if isinstance(a, Tup) and isinstance(b, Tup):
         return lists.compared(t, op, a, b)
@@ -243,6 +246,8 @@ def compare(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
         return numbers.compare(t, op, a, b)
     if whole.is_array(a, b):
         return whole.binary(t, op, a, b)
+    if texts.is_text(a) and texts.is_text(b):
+        return texts.compare(t, op, a, b)
     if isinstance(a, Known) and isinstance(b, Known) and op in ("==", "!="):
         kinds = {type(a.value), type(b.value)}
         if kinds <= {str, type(None)} or _are_dtypes(a.value, b.value):
@@ -251,10 +256,6 @@ def compare(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
             except TypeError:
                 raise Leaves("a dtype that there is not", TypeError) from None
     raise t.refuse(f"{places.described(a)} {op} {places.described(b)}")
-
-
-def _is_text(x: Abstract) -> bool:
-    return isinstance(x, Known) and type(x.value) is str
 
 
 def _are_dtypes(a: Any, b: Any) -> bool:

@@ -143,6 +143,21 @@ class Known(NamedTuple):
     value: Any
 
 
+class Text(NamedTuple):
+    """One of several texts that are known.
+
+    Attributes
+    ----------
+    texts : tuple of str
+        Which ones.
+    value : Value
+        The number of the one that it is.
+    """
+
+    texts: tuple[str, ...]
+    value: Value
+
+
 class Method(NamedTuple):
     """A method of a value."""
 
@@ -262,7 +277,7 @@ def integer(n: int) -> Num:
 def taken_apart(x: Abstract, registers: list[Value]) -> Any:
     """The key of a value; its registers go to the end of a list."""
     kind = type(x)
-    if kind in (Num, Arr, Lst):
+    if kind in (Num, Arr, Lst, Text):
         registers.append(x.value)
         return (kind, *x[:-1])
     if kind is Known:
@@ -282,7 +297,7 @@ _COMPOUND = (
 def built(key: Any, registers: Iterator[Value]) -> Abstract:
     """The value of a key and registers."""
     kind, *parts = key
-    if kind in (Num, Arr, Lst):
+    if kind in (Num, Arr, Lst, Text):
         return kind(*parts, next(registers))
     if kind is Known:
         return parts[1]
@@ -306,7 +321,7 @@ def joined(a: Any, b: Any) -> Any:
         dtype = _joined_inner(a[1], b[1])
         kind = a[2] if a[2] == b[2] else EITHER
         return (Lst, dtype, kind, a[3]) if dtype is not None and a[3] == b[3] else None
-    if a[0] in (Arr, Known, None):
+    if a[0] in (Arr, Known, Text, None):
         return None
     parts = [joined(x, y) for x, y in zip(a[1:], b[1:], strict=True)]
     return None if None in parts else (a[0], *parts)
@@ -416,6 +431,9 @@ class Writes(Protocol):
 
     def site(self, part: int = 0) -> int:
         """The number of this place in the source, where a list is made, or one of several."""
+
+    def text(self, x: str) -> int:
+        """The number that stands for a text in a result."""
 
     def differs(self) -> None:
         """Say that a result may be of another dtype than that of the first slice."""

@@ -252,7 +252,7 @@ def _as_written() -> bool:
 @functools.cache
 def _recovers() -> bool:
     """Whether this Python gives infinities where the formula of a product has NaN."""
-    found = complex(math.inf, 1.0) * complex(math.inf, math.inf)
+    found = complex(math.inf, math.inf) * complex(1.0, 0.0)
     return not (math.isnan(found.real) and math.isnan(found.imag))
 
 
