@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import math
+import sys
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -231,7 +233,25 @@ def _loops(after: list[list[int]], among: set[int]) -> list[set[int]]:
     return [set(p) for p in parts if len(p) > 1 or p[0] in after[p[0]]]
 
 
+_SPECIAL = "scipy.special."
+
+
+def name_of(ufunc: Any) -> str:
+    """The name by which `ufunc_named` knows a ufunc."""
+    is_own = getattr(np, ufunc.__name__, None) is ufunc or hasattr(umath, ufunc.__name__)
+    return ufunc.__name__ if is_own and not _is_special(ufunc) else _SPECIAL + ufunc.__name__
+
+
+def _is_special(ufunc: Any) -> bool:
+    module = sys.modules.get(_SPECIAL[:-1])
+    return module is not None and getattr(module, ufunc.__name__, None) is ufunc
+
+
 def ufunc_named(name: str) -> Any:
-    """A ufunc of NumPy's by its name; of ``clip`` the one that the function of that name calls."""
+    """A ufunc of NumPy's or SciPy's; of ``clip`` the one that the function of that name calls."""
+    if name.startswith(_SPECIAL):
+        found = getattr(importlib.import_module(_SPECIAL[:-1]), name.removeprefix(_SPECIAL))
+        assert isinstance(found, np.ufunc)
+        return found
     found = getattr(np, name)
     return found if isinstance(found, np.ufunc) else getattr(umath, name)

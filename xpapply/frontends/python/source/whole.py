@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ....ir.typed import Array, Literal
-from ....ir.typed.function import PARTS, Value, ufunc_named
+from ....ir.typed.function import PARTS, Value, name_of, ufunc_named
 from . import numbers
 from .kinds import halves
 from .values import (
@@ -58,7 +58,7 @@ def elementwise(t: Writes, ufunc: Any, args: Sequence[Abstract]) -> Arr:
     if ufunc in (np.floor_divide, np.remainder) and numbers.kind_of(names[-1]) in "iub":
         _no_zero(t, args[1], values[1])
     what = (
-        t.external("ufunc", ufunc.__name__, *names),
+        t.external("ufunc", name_of(ufunc), *names),
         t.mark_number("arrays of other lengths"),
         t.mark_number(_MEMORY),
     )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .....ir.typed import Literal
-from .....ir.typed.function import NOTED, PARTS, Value
+from .....ir.typed.function import NOTED, PARTS, Value, name_of
 from .. import arrays, numbers, places, whole
 from ..kinds import halves
 from ..values import (
@@ -65,14 +65,15 @@ def ufunc_of(ufunc: Any) -> Call:
             values = [numbers.operand(t, x, types[0]) for x in given]
             return numbers.binary(t, "**", *(Num(types[0], NUMPY, x) for x in values))
         values = [numbers.operand(t, x, dtype) for x, dtype in zip(given, types, strict=False)]
-        own = _NATIVE.get(ufunc.__name__)
+        called = name_of(ufunc)
+        own = _NATIVE.get(called)
         if ufunc in (np.maximum, np.minimum) and not _second_of_zeros():
             own = None
         if types[0] == halves.HALF:
             own = None
         if own is not None and numbers.kind_of(types[0]) == "f":
             return Num(types[-1], NUMPY, own(t, types[0], *values))
-        name = "ufunc", ufunc.__name__, *types
+        name = "ufunc", called, *types
         return Num(types[-1], NUMPY, t.op("ufunc", types[-1], *values, what=t.external(*name)))
 
     return call
