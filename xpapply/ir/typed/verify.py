@@ -11,12 +11,13 @@ _COMPARED = "lt le gt ge eq ne".split()
 _ENDS = {"jump": 1, "branch": 2, "return": 0, "leave": 0}
 OPS: dict[str, int | None] = {
     **dict.fromkeys(_FLOATS, 1), **dict.fromkeys(_TWO, 2), **dict.fromkeys(_COMPARED, 2),
-    "not": 1, "complex": 2, "real": 1, "imag": 1, "select": 3, "cast": 1, "overflows": 2, "call": None, "ufunc": None, "mark": 1,
+    "not": 1, "complex": 2, "real": 1, "imag": 1, "select": 3, "cast": 1, "overflows": 2,
+    "call": None, "ufunc": None, "mark": 1,
     "push": 2, "pull": 1, "catch": 1, "errors": 0,
     "round": 0, "input": 0, "constant": 0, "load": 0, "store": 1, "length": 1, "stride": 1,
     "dot": 2, "element": None,
-    "set element": None, "row": 2, "view": 4, "new axis": 1, "part": 1, "new": None, "fill": 2, "copy": 2,
-    "as type": 1, "map": None, "reduce": None, "expected": 0, "put": 2, "put array": 1,
+    "set element": None, "row": 2, "view": 4, "new axis": 1, "part": 1, "new": None, "fill": 2,
+    "copy": 2, "as type": 1, "map": None, "reduce": None, "expected": 0, "put": 2, "put array": 1,
     "put list": 1, "new list": 0, "append": 2, "repeat": 2, "list length": 1, "list item": 2,
     "set list item": 3, "pop": 1, "pop first": 1, "clear": 1, "copy list": 2,
     "jump": 0, "branch": 1, "return": 0, "leave": 0,

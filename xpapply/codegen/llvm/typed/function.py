@@ -20,9 +20,10 @@ INDEX = "i64"
 
 def machine(dtype: str) -> str:
     """LLVM's type of a number in a register."""
-    return {"bool": "i1", "float16": "half", "float32": "float", "float64": "double"}.get(
-        dtype
-    ) or (f"i{8 * np.dtype(dtype).itemsize}")
+    return _MACHINE.get(dtype) or f"i{8 * np.dtype(dtype).itemsize}"
+
+
+_MACHINE = {"bool": "i1", "float16": "half", "float32": "float", "float64": "double"}
 
 
 def in_memory(dtype: str) -> str:

@@ -334,6 +334,7 @@ def _put_array(w: LanesWriter, x: Instruction) -> None:
 
     def body(at: list[str]) -> None:
         place = w.place(array, at)
+        value: Any
         if shared and dtype in PARTS:
             part = machine(PARTS[dtype])
             value = Pair(*(w.spread(part, p) for p in w.load(place, dtype)))

@@ -18,7 +18,6 @@ from .function import (
     size,
 )
 
-
 NUMBER = "alloca [2 x i64], align 16"
 """Room for a number of any type."""
 

@@ -129,8 +129,8 @@ def to_int(w: Writes, x: Value, dtype: str, why: str, *, raises: bool = False) -
 
     `raises`: whether Python does so, where there is none.
     """
-    assert isinstance(x.type, str)
     x = halves.widened(w, x)
+    assert isinstance(x.type, str)
     info = np.iinfo(dtype)
     if raises and w.handles:
         w.mark(is_nan(w, x), why, ValueError)
@@ -288,11 +288,14 @@ def binary(w: Writes, op: str, a: Num, b: Num) -> Num:
     """The result of an operation of two numbers."""
     if op == "**" and a.kind == NO_AXES:
         raise TraceError("a power of an array without axes")
-    b = _beside_complex(a, b)
+    b, is_array = _beside_complex(a, b), NO_AXES in (a.kind, b.kind)
     a, b = scalar(a), scalar(b)
     loop, out, kind = _types(op, a, b)
     if loop in PARTS:
         x, y = operand(w, a, loop), operand(w, b, loop)
+        if is_array:  # whose loops may fuse products and sums
+            name = w.external("ufunc", _UFUNCS[op].__name__, loop, loop, loop)
+            return Num(out, kind, w.op("ufunc", loop, x, y, what=name))
         real = not {a.dtype, b.dtype} <= {*PARTS}
         return Num(out, kind, complexes.binary(w, op, x, y, kind, real))
     numpy_only = kind == NUMPY
@@ -500,6 +503,8 @@ def _of_float(w: Writes, op: str, x: Value) -> Value:
 
 def absolute(w: Writes, a: Num) -> Num:
     """``abs(a)``."""
+    if a.kind == NO_AXES and a.dtype in PARTS:
+        raise TraceError("abs of an array without axes")
     a = scalar(a)
     if a.dtype == "bool":
         if a.kind == EITHER:

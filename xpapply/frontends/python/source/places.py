@@ -41,7 +41,8 @@ def described(x: Abstract) -> str:
         return f"a {x.what}"
     if isinstance(x, Tup):
         return "a list of several types" if x.is_list else "a tuple"
-    return {Lst: "a list", Text: "a text", Rows: "a list of tuples", Method: "a method"}.get(type(x), "an iterator")
+    names = {Lst: "a list", Text: "a text", Rows: "a list of tuples", Method: "a method"}
+    return names.get(type(x), "an iterator")
 
 
 def as_index(t: Writes, x: Abstract) -> Value:

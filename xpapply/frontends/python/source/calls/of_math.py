@@ -69,6 +69,7 @@ _OUTSIDE: dict[str, Callable[..., Value]] = {
 
 
 def both(t: Writes, a: Value, b: Value) -> Value:
+    """Whether two truth values hold."""
     for x, y in ((a, b), (b, a)):
         if isinstance(x, Literal):
             return y if x.value else x

@@ -58,7 +58,8 @@ def _pdf(t: Writes, x: Num) -> Num:
     def given(value: float) -> Num:
         return Num("float64", NUMPY, Literal(value, "float64"))
 
-    half = numbers.binary(t, "/", numbers.unary(t, "-", ufunc_of(np.square)(t, [x], {})), given(2.0))
+    square = numbers.unary(t, "-", ufunc_of(np.square)(t, [x], {}))
+    half = numbers.binary(t, "/", square, given(2.0))
     found = ufunc_of(np.exp)(t, [half], {})
     return numbers.binary(t, "/", found, given(float(np.sqrt(2 * np.pi))))
 

@@ -220,13 +220,13 @@ class _Plainly:
 
     def op(self, op: str, dtype: Any, *args: Any, what: Any = None) -> Literal:
         x = [a.value for a in args]
-        found = {
+        how: dict[str, Callable[..., Any]] = {
             "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
             "div": lambda a, b: a / b, "ge": lambda a, b: a >= b, "eq": lambda a, b: a == b,
             "ne": lambda a, b: a != b, "and": lambda a, b: a and b, "abs": abs,
             "select": lambda c, a, b: a if c else b,
-        }[op](*x)  # fmt: skip
-        return Literal(found, dtype)
+        }  # fmt: skip
+        return Literal(how[op](*x), dtype)
 
     def mark(self, *_: Any) -> None:
         """Nothing is odd."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .....ir.typed import Literal
@@ -11,7 +13,7 @@ from ..values import Writes
 HALF = "float16"
 
 
-def widened(w: Writes, x: Value) -> Value:
+def widened(w: Writes, x: Value) -> Any:
     """A float to compute with: one of 16 bits with 32."""
     if x.type != HALF:
         return x

@@ -95,7 +95,9 @@ def looked_up(
         missing = by_text(t, key, [not y for y in there], "bool")
         t.mark(missing, "a key that is not there", KeyError)
     some = next((known(t, x[s]) for s in texts if s in x), default)
-    values = [known(t, x[s]) if s in x else some if default is None else default for s in texts]
+    values: list[Any] = [
+        known(t, x[s]) if s in x else some if default is None else default for s in texts
+    ]
     if len(values) == 1:
         return values[0]
     if all(isinstance(y, Known) and type(y.value) is str for y in values):
