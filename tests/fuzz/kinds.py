@@ -1,4 +1,4 @@
-"""Random functions of complex numbers and of floats of 16 bits, compiled from their source."""
+"""Random functions of complex numbers, floats of 16 bits and texts, compiled from their source."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import random
 
 from random_functions.complex_loops import ComplexProgram
 from random_functions.loops import Program
+from random_functions.text_loops import TextProgram
 
 from .loops import case_of, report
 
 
 def case(r: random.Random) -> str | None:
     """Draw a program, compare, and shorten it where something differs."""
-    if r.random() < 0.3:
+    share = r.random()
+    if share < 0.25:
         return case_of(r, "float16", Program)
+    if share < 0.5:
+        return case_of(r, r.choice(["float64", "float64", "float32", "int64"]), TextProgram)
     dtype = r.choice(["float64", "float32", "float16", "int64", "complex128", "complex64"])
     return case_of(r, dtype, ComplexProgram)
 

@@ -153,6 +153,10 @@ def expected(result: Any) -> Expected | None:
             a = np.asarray(result)
     except (ValueError, OverflowError):
         return None
+    if a.dtype.kind == "U" and a.size and type(result) in (str, tuple, list):
+        several = (result,) if a.ndim == 0 else result
+        are_texts = a.ndim < 2 and all(type(y) is str for y in several)
+        return Expected("text", a.shape) if are_texts else None
     if a.dtype.name not in DTYPES or a.ndim > 2 or not a.size:
         return None
     return Expected(a.dtype.name, a.shape)
@@ -212,7 +216,12 @@ def compared(source: str, given: Given, *, counted: bool = False) -> str | None:
         if not all(wanted):
             raise Skipped("results of no kind that is compiled")
         results = [w for w in wanted if w is not None]
-        loop = [np.zeros((len(x), *w.shape), w.dtype) for w in results]
+        firsts = result if several else (result,)
+        dtypes = [
+            np.asarray(y).dtype if w.dtype == "text" else w.dtype
+            for y, w in zip(firsts, results, strict=True)
+        ]
+        loop = [np.zeros((len(x), *w.shape), d) for w, d in zip(results, dtypes, strict=True)]
         whys = [why or stored(y, loop, k) for k, (y, why) in enumerate(found)]
     kind = Array(x.dtype.name, x.ndim - 1)
     guards = Guards()
@@ -227,16 +236,30 @@ def compared(source: str, given: Given, *, counted: bool = False) -> str | None:
                 counts["ms typed"] += round(1e3 * (time.perf_counter() - begun))
         verify(program)
         compiled = Compiled(program)
-        outs = [np.zeros_like(y) for y in loop]
+        outs = _places(loop)
         mine = x.copy()
         mark = compiled.run([mine], outs, 1, originals=[x])
+        codes, outs = outs, _texts(program, outs, loop)
     if counted:
         _count(program, mark, whys)
     if not program.writes:
         written = mine = x
     said = _differs(program, x, [*loop, written], [*outs, mine], mark, whys)
     said = said or _side_by_side(compiled, x, loop, mark, whys, counted)
-    return said or _evaluated(program, x, outs, mark)
+    return said or _evaluated(program, x, codes, mark)
+
+
+def _places(loop: list[np.ndarray]) -> list[np.ndarray]:
+    """Room for results: numbers stand for texts."""
+    return [np.zeros(y.shape, np.int64 if y.dtype.kind == "U" else y.dtype) for y in loop]
+
+
+def _texts(program: Any, outs: list[np.ndarray], loop: list[np.ndarray]) -> list[np.ndarray]:
+    """Results with the texts that numbers stand for."""
+    return [
+        np.array(program.texts or [""], y.dtype)[x] if y.dtype.kind == "U" else x
+        for x, y in zip(outs, loop, strict=True)
+    ]
 
 
 def _side_by_side(
@@ -248,7 +271,7 @@ def _side_by_side(
     counted: bool,
 ) -> str | None:
     """What differs where slices go side by side, if they can."""
-    outs = [np.zeros_like(y) for y in loop]
+    outs = _places(loop)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -262,6 +285,7 @@ def _side_by_side(
     if (found[mark == 0] != 0).any():
         k = int(np.flatnonzero((found != 0) & (mark == 0))[0])
         return f"side by side: slice {x[k]!r} is marked"
+    outs = _texts(compiled.made, outs, loop)
     said = _differs(compiled.made, x, loop, outs, found, whys)
     return said and f"side by side: {said}"
 
