@@ -12,7 +12,7 @@ from .....ir.typed import Literal
 from .....ir.typed.function import PARTS, Value
 from .. import arrays, numbers, whole
 from ..kinds import complexes
-from ..values import PYTHON, Known, Num, Tup, Writes
+from ..values import NO_AXES, PYTHON, Known, Num, Tup, Writes
 from .common import Call, as_float, exactly, number
 from .of_math import both
 from .of_numpy import ufunc_of
@@ -28,6 +28,8 @@ def _complex(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     for name, x in given.items():
         if isinstance(x, Known) and isinstance(x.value, str):
             raise t.refuse("a complex number of a text")
+        if isinstance(x, Num) and x.kind == NO_AXES:
+            raise t.refuse("a complex number of an array without axes")
         value = numbers.cast(t, number(t, x).value, "complex128")
         found[name] = complexes.parts(t, value)
     real, imag = found.get("real", (zero, None)), found.get("imag", (zero, None))
