@@ -156,3 +156,58 @@ def test_complex_results_and_elements():
     with xpapply.options(engine="cpu"):
         got = xpapply.vectorize(escape)(arr)
     np.testing.assert_array_equal(got, np.vectorize(escape)(arr))
+
+
+def grade(x, y):
+    n = 0
+    for k in range(3):
+        if x * k > y:
+            n += 1
+    return ("low", "medium", "high", "very high")[n]
+
+
+def two(x, y):
+    s = "a"
+    for k in range(3):
+        if x > k:
+            s = "bbb" if s == "a" else "cccccc"
+    return s, k * x
+
+
+def number_or_text(x, y):
+    for k in range(3):
+        if x > 2.5:
+            return 5
+        if x > k:
+            return "some"
+    return "n"
+
+
+@pytest.mark.parametrize("f", [grade, two, number_or_text], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("said", [False, True])
+def test_vectorize_has_texts_as_long_as_the_longest(f, said):
+    x, y = RNG.normal(size=(2, 500))
+    otypes = None if not said else [str, float] if f is two else [str]
+    for n in (500, 20, 3):
+        want = np.vectorize(f, otypes=otypes)(x[:n], y[:n])
+        with xpapply.options(engine="cpu"):
+            called = xpapply.vectorize(f, otypes=otypes)
+            for _ in range(3):
+                got = called(x[:n], y[:n])
+                for a, b in zip(want, got, strict=True) if f is two else [(want, got)]:
+                    assert a.dtype == b.dtype
+                    np.testing.assert_array_equal(a, b)
+            assert "one compiled loop" in called.explain(x[:n], y[:n]).kernels[0]
+
+
+def test_a_text_that_is_put_together_is_the_loops():
+    def f(x):
+        for k in range(3):
+            if x > k:
+                return f"{x:.1f}"
+        return ""
+
+    x = RNG.normal(size=200)
+    why = "; ".join(xpapply.vectorize(f).explain(x).reasons)
+    assert "a formatted text" in why
+    np.testing.assert_array_equal(xpapply.vectorize(f)(x), np.vectorize(f)(x))

@@ -187,8 +187,13 @@ class TypedLoop:
                     return other(rows, f, account)
             self._by_itself(rows, f, outs, left)
             self._told(f, marks, rows)
+        outs = self._of_lengths(outs)
         found: Any = Block(outs) if self._arguments.results else outs[0]
         return rows.placed(found)
+
+    def _of_lengths(self, outs: list[np.ndarray]) -> list[np.ndarray]:
+        """Results, of texts as long as the longest one."""
+        return [x.astype(str) if x.dtype == object else x for x in outs]
 
     def _of_first(self, rows: Rows, f: Any, known: Sequence[Any]) -> TypedLoop:
         """The loop for results like that of the first slice, which says what all are like."""
@@ -312,7 +317,7 @@ class TypedLoop:
                 pairs.append((written[at], v))
             for mine, part in pairs:
                 real = cast(part, mine)
-                if not np.array_equal(mine, real, equal_nan=mine.dtype.kind in "fc"):
+                if not np.array_equal(mine, real, equal_nan=np.asarray(mine).dtype.kind in "fc"):
                     raise Differs(f"compiled it gives {mine}, a real call gives {real}")
         self._checked = bool(n)
 
@@ -330,7 +335,7 @@ class TypedLoop:
 
     def _again(self, rows: Rows) -> list[np.ndarray] | None:
         outs, marks = self._compiled(rows)
-        return None if np.count_nonzero(marks) else outs
+        return None if np.count_nonzero(marks) else self._of_lengths(outs)
 
     def _outs(self, rows: Rows) -> list[np.ndarray]:
         return [np.empty((*rows.batch, *r.shape), _dtype(r)) for r in self.results]
@@ -348,7 +353,7 @@ class TypedLoop:
         `copy`: of the slices, to which the function writes.
         """
         outs = self._outs(rows)
-        are_texts = [x.dtype.kind == "U" for x in outs]
+        are_texts = [r.dtype.startswith("str") for r in self.results]
         for k in np.flatnonzero(are_texts):
             outs[k] = np.zeros(outs[k].shape, np.int64)
         views = rows.views if copy is None else (copy,)
@@ -385,8 +390,14 @@ def _is_apart(x: np.ndarray, others: Sequence[np.ndarray]) -> bool:
     return x.flags.writeable and not any(np.may_share_memory(x, c) for c in others)
 
 
+_ANY_TEXT = "str0"
+"""The dtype of texts that are as long as the longest one of a call."""
+
+
 def _dtype(x: ShapeDtype) -> np.dtype:
     """Of a result: also of texts, which NumPy has no name for that it would take."""
+    if x.dtype == _ANY_TEXT:
+        return np.dtype(object)
     return np.dtype(f"U{x.itemsize // 4}" if x.dtype.startswith("str") else x.dtype)
 
 
@@ -434,9 +445,12 @@ def _results(arguments: Arguments, first: Any) -> tuple[ShapeDtype, ...]:
     for k, part in enumerate(parts):
         x = np.asanyarray(part)
         if type(x) is np.ndarray and x.dtype.kind == "U" and x.ndim < 2 and x.size:
-            if arguments.dtypes is not None or (x.ndim and not _of_texts(part)):
+            if x.ndim and not _of_texts(part):
                 raise TraceError("it returns texts")
-            found.append(ShapeDtype(x.shape, x.dtype.name))
+            if arguments.dtypes is not None and arguments.dtypes[k] != np.dtype(str):
+                raise TraceError(f"results of {arguments.dtypes[k]} are asked for")
+            name = x.dtype.name if arguments.dtypes is None else _ANY_TEXT
+            found.append(ShapeDtype(x.shape, name))
             continue
         if type(x) is not np.ndarray or x.dtype.kind not in "biufc" or x.dtype.itemsize > 16:
             raise TraceError(f"it returns {type(part).__name__}")
