@@ -27,11 +27,11 @@ from .host import loading
 _ALLOCATE = frozenset("push,new,map,as type,copy,new list,append,repeat".split(","))
 """Instructions that make arrays and lists."""
 _SILENT = frozenset(
-    "add,sub,mul,div,rem,and,or,xor,shl,shr,copysign,lt,le,gt,ge,eq,ne,sqrt,abs,floor,ceil,trunc,"
-    "rint,neg,not,select,cast,overflows,mark,catch,round,input,constant,load,store,length,stride,"
-    "element,set element,row,view,new axis,new,fill,copy,expected,put,new list,append,repeat,"
-    "list length,list item,set list item,pop,clear,copy list,push,pull,jump,branch,return,"
-    "leave".split(",")
+    "add,sub,mul,div,rem,and,or,xor,shl,shr,copysign,lt,le,gt,ge,eq,ne,sqrt,abs,floor,ceil,"
+    "trunc,rint,neg,not,select,complex,real,imag,cast,overflows,mark,catch,round,input,"
+    "constant,load,store,length,stride,element,set element,row,view,new axis,part,new,fill,copy,"
+    "expected,put,new list,append,repeat,list length,list item,set list item,pop,clear,"
+    "copy list,push,pull,jump,branch,return,leave".split(",")
 )
 """Instructions of which NumPy never warns, but for those that say so (`NOTED`)."""
 _COMPARE = frozenset("lt le gt ge eq ne".split())
@@ -471,6 +471,8 @@ def _may_warn(made: TypedFunction, x: Instruction) -> bool:
 
 def _alike(a: np.ndarray, b: np.ndarray) -> bool:
     """Whether results have the same bits, but for those of NaN."""
+    if a.dtype.kind == "c":
+        return _alike(a.real, b.real) and _alike(a.imag, b.imag)
     if a.dtype.kind != "f":
         return np.array_equal(a, b)
     nan = np.isnan(a)

@@ -104,8 +104,9 @@ def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Deci
         saved = found.may_spend(what.slices)
         if config.current().engine or saved:
             found = None
-    if isinstance(found, (TracedFunction, Refused)) and found.seconds and not why:
-        found = _compiled(what, known, key, None, found.seconds, found) or found
+    if isinstance(found, (TracedFunction, Refused)) and not why:
+        if found.seconds or config.current().engine:
+            found = _compiled(what, known, key, None, found.seconds or None, found) or found
     if found is None or not calls:  # a trace that runs sees that itself
         why = why or error_state.why_per_slice()
     if why:

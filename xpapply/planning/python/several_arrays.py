@@ -19,6 +19,7 @@ from ...frontends.python.run.rows import RowsOfSeveral, results_at
 from ...functions import advice
 from ...functions.batch_of_one import BatchOfOne
 from ...functions.cache import arguments, cache_of
+from ...functions.purity import has_loop
 from ...ir.graph import ShapeDtype
 from ...limits import LIMITS
 from ...loop import processes, reference
@@ -306,7 +307,8 @@ def _why_not(what: Several) -> str | None:
         if library == "torch" and x.requires_grad:
             return "autograd records this call; under torch.no_grad() it runs at once"
     dtypes = what.call.arguments.dtypes
-    if dtypes is not None and (library != "numpy" or any(d.kind not in "biufc" for d in dtypes)):
+    plain = "biufcU" if library == "numpy" and has_loop(what.f) else "biufc"
+    if dtypes is not None and (library != "numpy" or any(d.kind not in plain for d in dtypes)):
         kinds = dict.fromkeys(_KINDS.get(d.kind, str(d)) for d in dtypes)
         return completed(f"it returns {' and '.join(kinds)}", what.f)
     if 0 in what.dims.loop or any(0 in x.shape for x in what.operands):

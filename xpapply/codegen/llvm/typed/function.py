@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....ir.typed import Array, Block, Instruction, Literal, Register, Slot, TypedFunction
-from ....ir.typed.function import Type, Value
+from ....ir.typed.function import PARTS, Type, Value
 from .notes import Notes
 
 INDEX = "i64"
@@ -20,13 +20,16 @@ INDEX = "i64"
 
 def machine(dtype: str) -> str:
     """LLVM's type of a number in a register."""
-    return {"bool": "i1", "float32": "float", "float64": "double"}.get(dtype) or (
-        f"i{8 * np.dtype(dtype).itemsize}"
-    )
+    return _MACHINE.get(dtype) or f"i{8 * np.dtype(dtype).itemsize}"
+
+
+_MACHINE = {"bool": "i1", "float16": "half", "float32": "float", "float64": "double"}
 
 
 def in_memory(dtype: str) -> str:
-    """The same, in memory."""
+    """The same, in memory; of a complex number both parts of it."""
+    if dtype in PARTS:
+        return f"<2 x {machine(PARTS[dtype])}>"
     return "i8" if dtype == "bool" else machine(dtype)
 
 
@@ -35,12 +38,19 @@ def size(dtype: str) -> int:
     return np.dtype(dtype).itemsize
 
 
+def alignment(dtype: str) -> int:
+    """Of which number of bytes an address is a multiple."""
+    return size(PARTS.get(dtype, dtype))
+
+
 def literal(value: Any, dtype: str) -> str:
     """A number as LLVM writes it: floats by their bits."""
     if dtype == "bool":
         return "true" if value else "false"
     if dtype == "float64":
         return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+    if dtype == "float16":
+        return f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
     if dtype == "float32":  # as the double that has its value
         exact = float(np.float32(value))
         return f"0x{struct.unpack('<Q', struct.pack('<d', exact))[0]:016X}"
@@ -52,7 +62,14 @@ def suffix(kind: str) -> str:
     found = re.fullmatch(r"<(\d+) x (\w+)>", kind)
     if found:
         return f"v{found[1]}{suffix(found[2])}"
-    return {"double": "f64", "float": "f32"}.get(kind, kind)
+    return {"double": "f64", "float": "f32", "half": "f16"}.get(kind, kind)
+
+
+class Pair(NamedTuple):
+    """A complex number: its parts."""
+
+    real: Any
+    imag: Any
 
 
 class InRegisters(NamedTuple):
@@ -208,11 +225,13 @@ class FunctionWriter:
             found = self._frame[-index - 1] = self.at_entry(f"inttoptr i64 {word} to ptr")
         return found
 
-    def value(self, x: Value) -> str:
+    def value(self, x: Value) -> Any:
         """A number as an operand."""
         if isinstance(x, Literal):
+            if x.type in PARTS:
+                return Pair(*(literal(p, PARTS[x.type]) for p in (x.value.real, x.value.imag)))
             return literal(x.value, x.type)
-        return self._values[x]  # type: ignore[no-any-return]
+        return self._values[x]
 
     def kind(self, dtype: str) -> str:
         """LLVM's type of what instructions on numbers are written for."""
@@ -222,7 +241,7 @@ class FunctionWriter:
         """A constant as such an operand."""
         return self.operand(Literal(value, dtype))
 
-    def operand(self, x: Value, instead: float | None = None, always: bool = False) -> str:
+    def operand(self, x: Value, instead: float | None = None, always: bool = False) -> Any:
         """What such an instruction works on; `instead`: of that which must not be looked at."""
         return self.value(x)
 
@@ -230,6 +249,10 @@ class FunctionWriter:
         """The same, with its type before it."""
         assert isinstance(x.type, str)
         return f"{self.kind(x.type)} {self.operand(x)}"
+
+    def integers(self, value: int, dtype: str) -> str:
+        """An integer, as an operand of what is written."""
+        return literal(value, dtype)
 
     def condition(self, x: Value) -> str:
         """A truth value that chooses, with its type before it."""
@@ -253,15 +276,20 @@ class FunctionWriter:
         how = 'metadata !"round.tonearest", metadata !"fpexcept.strict"'
         return self.emit(f"call {result} @{full}({given}, {how}) #2")
 
-    def other_float(self, value: str, to: str) -> str:
-        """A float in the other type of floats.
+    def other_float(self, value: str, from_: str, to: str) -> str:
+        """A float in another type of floats.
 
         A double not by ``fpext``: LLVM looks through it and takes ``x < 0 ? 0 : x`` for a maximum,
         so that minus zero loses its sign. A float as NumPy does alone, which warns of an overflow.
         """
-        old, new = self.kind("float32"), self.kind("float64")
-        if to == "float32":
-            return self.strict("fptrunc", new, old, [value])
+        if {from_, to} == {"float16", "float64"}:
+            between = _odd(self, value) if to == "float16" else value
+            if to == "float64":
+                between = self.other_float(value, from_, "float32")
+            return self.other_float(between, "float32", to)
+        old, new = self.kind(from_), self.kind(to)
+        if size(to) < size(from_):
+            return self.strict("fptrunc", old, new, [value])
         name = f"llvm.experimental.constrained.fpext.{suffix(new)}.{suffix(old)}"
         self.declared[name] = f"declare {new} @{name}({old}, metadata)"
         how = 'metadata !"fpexcept.ignore"'
@@ -339,8 +367,14 @@ class FunctionWriter:
             at = self.emit(f"getelementptr i8, ptr {at}, i64 {far}")
         return at
 
-    def load(self, at: str, dtype: str) -> str:
+    def halves(self, at: str, dtype: str) -> tuple[str, str]:
+        """Where the parts of a complex number are."""
+        return at, self.emit(f"getelementptr i8, ptr {at}, i64 {alignment(dtype)}")
+
+    def load(self, at: str, dtype: str) -> Any:
         """A number in memory."""
+        if dtype in PARTS:
+            return Pair(*(self.load(p, PARTS[dtype]) for p in self.halves(at, dtype)))
         found = self.emit(f"load {in_memory(dtype)}, ptr {at}, align {size(dtype)}, !tbaa !5")
         return self.emit(f"icmp ne i8 {found}, 0") if dtype == "bool" else found
 
@@ -353,22 +387,26 @@ class FunctionWriter:
         )
         return first, second
 
-    def store(self, value: str, at: str, dtype: str) -> None:
+    def store(self, value: Any, at: str, dtype: str) -> None:
         """Write a number to memory."""
+        if dtype in PARTS:
+            for part, place in zip(value, self.halves(at, dtype), strict=True):
+                self.store(part, place, PARTS[dtype])
+            return
         if dtype == "bool":
             value = self.emit(f"zext i1 {value} to i8")
         where = f"ptr {at}, align {size(dtype)}, !tbaa !5"
         self.line(f"store {in_memory(dtype)} {value}, {where}")
 
-    def load_wide(self, at: str, dtype: str) -> str:
+    def load_wide(self, at: str, dtype: str) -> Any:
         """What an instruction reads from memory."""
         return self.load(at, dtype)
 
-    def store_wide(self, value: str, at: str, dtype: str) -> None:
+    def store_wide(self, value: Any, at: str, dtype: str) -> None:
         """Write what an instruction gives to memory."""
         self.store(value, at, dtype)
 
-    def put_at(self, k: int, indices: Sequence[str], value: str, dtype: str) -> None:
+    def put_at(self, k: int, indices: Sequence[str], value: Any, dtype: str) -> None:
         """Write an element of a result."""
         self.store(value, self.place(self.result(k), indices), dtype)
 
@@ -447,6 +485,8 @@ class FunctionWriter:
                 base = self.at_entry("alloca ptr, align 8")
                 words = [self.at_entry("alloca i64, align 8") for _ in range(2 * kind.ndim)]
                 found = base, words
+            elif kind in PARTS:
+                found = Pair(*(self.at_entry(f"alloca {machine(PARTS[kind])}") for _ in range(2)))
             else:
                 llvm = "ptr" if kind == "list" else machine(kind)
                 found = self.at_entry(f"alloca {llvm}")
@@ -461,6 +501,8 @@ class FunctionWriter:
             base = self.emit(f"load ptr, ptr {at[0]}")
             words = [self.emit(f"load i64, ptr {w}") for w in at[1]]
             return InRegisters(base, tuple(words[:n]), tuple(words[n:]))
+        if x.type in PARTS:
+            return Pair(*(self.emit(f"load {machine(PARTS[x.type])}, ptr {p}") for p in at))
         return self.emit(f"load {'ptr' if x.type == 'list' else machine(x.type)}, ptr {at}")
 
     def store_slot(self, x: Slot, value: Value) -> None:
@@ -471,6 +513,9 @@ class FunctionWriter:
             self.line(f"store ptr {array.base}, ptr {at[0]}")
             for word, place in zip((*array.dims, *array.strides), at[1], strict=True):
                 self.line(f"store i64 {word}, ptr {place}")
+        elif x.type in PARTS:
+            for part, place in zip(self.value(value), at, strict=True):
+                self.line(f"store {machine(PARTS[x.type])} {part}, ptr {place}")
         elif x.type == "list":
             assert isinstance(value, Register)
             self.line(f"store ptr {self._values[value]}, ptr {at}")
@@ -526,18 +571,25 @@ def _leave(w: FunctionWriter, x: Instruction, block: Block) -> None:
 _ENDS = {"jump": _jump, "branch": _branch, "return": _return, "leave": _leave}
 
 
-def converted(w: FunctionWriter, value: str, from_: str, to: str) -> str:
+def converted(w: FunctionWriter, value: Any, from_: str, to: str) -> Any:
     """A number in another type, as C does it."""
     if from_ == to:
         return value
+    if to in PARTS:
+        part, own = PARTS[to], PARTS.get(from_)
+        if own is not None:
+            return Pair(*(converted(w, p, own, part) for p in value))
+        return Pair(converted(w, value, from_, part), "zeroinitializer")
     a, b = np.dtype(from_), np.dtype(to)
     old, new = w.kind(from_), w.kind(to)
+    if "float16" in (from_, to) and {a.kind, b.kind} != {"f"}:
+        return converted(w, converted(w, value, from_, "float32"), "float32", to)
     if to == "bool":
         how = "fcmp une" if a.kind == "f" else "icmp ne"
         return w.emit(f"{how} {old} {value}, zeroinitializer")
     if a.kind == "f":
         if b.kind == "f":
-            return w.other_float(value, to)
+            return w.other_float(value, from_, to)
         return w.emit(f"{'fptoui' if b.kind == 'u' else 'fptosi'} {old} {value} to {new}")
     if b.kind == "f":
         return w.emit(f"{'sitofp' if a.kind == 'i' else 'uitofp'} {old} {value} to {new}")
@@ -546,6 +598,29 @@ def converted(w: FunctionWriter, value: str, from_: str, to: str) -> str:
     if from_ != "bool" and b.itemsize < a.itemsize:
         return w.emit(f"trunc {old} {value} to {new}")
     return w.emit(f"{'sext' if a.kind == 'i' else 'zext'} {old} {value} to {new}")
+
+
+def _odd(w: FunctionWriter, value: str) -> str:
+    """A double as a float that a half is rounded to as if it were of the double.
+
+    It is cut, and its last bit says whether something was cut off: so it is no middle between two
+    halves unless the double is.
+    """
+    double, word = w.kind("float64"), w.kind("int64")
+    single, short = w.kind("float32"), w.kind("int32")
+    near = w.other_float(value, "float64", "float32")
+    back = w.other_float(near, "float32", "float64")
+    size_ = []
+    for x in (value, back):
+        bits = w.emit(f"bitcast {double} {x} to {word}")
+        size_.append(w.emit(f"and {word} {bits}, {w.integers((1 << 63) - 1, 'int64')}"))
+    away = w.emit(f"icmp ugt {word} {size_[1]}, {size_[0]}")
+    unlike = w.emit(f"icmp ne {word} {size_[1]}, {size_[0]}")
+    bits = w.emit(f"bitcast {single} {near} to {short}")
+    less = w.emit(f"zext {w.kind('bool')} {away} to {short}")
+    bits = w.emit(f"sub {short} {bits}, {less}")
+    one = w.emit(f"zext {w.kind('bool')} {unlike} to {short}")
+    return w.emit(f"bitcast {short} {w.emit(f'or {short} {bits}, {one}')} to {single}")
 
 
 def over(

@@ -45,8 +45,8 @@ def kernel(
     (16 bits each), how many batch axes there are and where their lengths lie; then for each input
     and result its address and where its strides along the batch axes lie, in bytes.
 
-    `quiet`, `near_libm`, `side_by_side`: as of `FunctionWriter`. `warns`: whether what the processor
-    notes counts. If not, LLVM may write the function into the loop over slices.
+    `quiet`, `near_libm`, `side_by_side`: as of `FunctionWriter`. `warns`: whether what the
+    processor notes counts. If not, LLVM may write the function into the loop over slices.
     """
     notes = Notes(target)
     near_libm = near_libm and target.fma

@@ -9,13 +9,13 @@ import numpy as np
 
 from ....errors import UnsupportedError
 from ....ir.typed import Array, Instruction
-from ....ir.typed.function import Value
+from ....ir.typed.function import PARTS, Value
 from . import lists
-from .function import InRegisters, converted, in_memory, machine, over, size
+from .function import InRegisters, Pair, converted, in_memory, machine, over, size
 from .lanes import LanesWriter
 from .operations import function_at
 from .quick import quick
-from .whole_arrays import as_type, call_loop, mapped, one_number, reduced
+from .whole_arrays import NUMBER, as_type, call_loop, mapped, one_number, reduced
 
 
 def _mark(w: LanesWriter, x: Instruction) -> None:
@@ -83,7 +83,9 @@ def _ufunc(w: LanesWriter, x: Instruction) -> None:
     assert x.result is not None
     result = str(x.result.type)
     kinds = [*(str(a.type) for a in x.args), result]
-    places = [w.at_entry("alloca i64, align 8") for _ in kinds]
+    if not {*kinds}.isdisjoint(PARTS):
+        raise UnsupportedError(f"a function of complex numbers, line {x.line}")
+    places = [w.at_entry(NUMBER) for _ in kinds]
 
     def one(values: list[str]) -> str:
         for v, kind, place in zip(values, kinds, places, strict=False):
@@ -152,8 +154,16 @@ def _is_extreme(w: LanesWriter, x: Instruction) -> bool:
     return w.made.externals[k][1] in _EXTREMES and np.dtype(kind).kind == "f"
 
 
+def _of_pairs(x: Instruction) -> bool:
+    """Whether an instruction is of complex numbers."""
+    types = [y.type for y in (x.result, *x.args) if y is not None]
+    return any((y.dtype if isinstance(y, Array) else y) in PARTS for y in types)
+
+
 def _map(w: LanesWriter, x: Instruction) -> None:
     """All lanes' numbers side by side: NumPy's loops err where results are 64 bytes apart."""
+    if _of_pairs(x):
+        raise UnsupportedError(f"a function of complex arrays, line {x.line}")
     if w.part is not None:
         raise UnsupportedError("a function of whole arrays for some slices")
     if _is_extreme(w, x):
@@ -199,6 +209,8 @@ def _map(w: LanesWriter, x: Instruction) -> None:
 
 
 def _reduce(w: LanesWriter, x: Instruction) -> None:
+    if _of_pairs(x):
+        raise UnsupportedError(f"a reduction of complex numbers, line {x.line}")
     assert x.result is not None
     dtype = str(x.result.type)
     kind = f"<{w.lanes} x {in_memory(dtype)}>"
@@ -230,7 +242,10 @@ def _as_type(w: LanesWriter, x: Instruction) -> None:
 
 def _load(w: LanesWriter, x: Instruction) -> None:
     at, dtype = w.slot(x.what), str(x.what.type)
-    if dtype == "bool":
+    if dtype in PARTS:
+        kind = w.wide_type(PARTS[dtype])
+        w.set(x, Pair(*(w.emit(f"load {kind}, ptr {p}, align 64") for p in at)))
+    elif dtype == "bool":
         w.set(x, w.load_mask(at))
     else:
         w.set(x, w.emit(f"load {w.wide_type(dtype)}, ptr {at}, align 64"))
@@ -238,9 +253,17 @@ def _load(w: LanesWriter, x: Instruction) -> None:
 
 def _store(w: LanesWriter, x: Instruction) -> None:
     at, dtype = w.slot(x.what), str(x.what.type)
+    if dtype in PARTS:
+        for part, place in zip(w.wide(x.args[0]), at, strict=True):
+            _store_part(w, part, machine(PARTS[dtype]), place)
+        return
     value, kind = w.wide(x.args[0]), machine(dtype)
     if dtype == "bool":
         value, kind = w.emit(f"sext {w.bools} {value} to {w.words}"), "i64"
+    _store_part(w, value, kind, at)
+
+
+def _store_part(w: LanesWriter, value: str, kind: str, at: str) -> None:
     vector = f"<{w.lanes} x {kind}>"
     if w.part is not None:
         old = w.emit(f"load {vector}, ptr {at}, align 64")
@@ -320,7 +343,11 @@ def _put_array(w: LanesWriter, x: Instruction) -> None:
 
     def body(at: list[str]) -> None:
         place = w.place(array, at)
-        if shared:
+        value: Any
+        if shared and dtype in PARTS:
+            part = machine(PARTS[dtype])
+            value = Pair(*(w.spread(part, p) for p in w.load(place, dtype)))
+        elif shared:
             value = w.spread(machine(dtype), w.load(place, dtype))
         else:
             value = w.load_wide(place, dtype)

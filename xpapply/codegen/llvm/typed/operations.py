@@ -8,20 +8,21 @@ from typing import Any
 import numpy as np
 
 from ....ir.typed import Array, Instruction, Literal
-from ....ir.typed.function import Value
+from ....ir.typed.function import PARTS, Value
 from ....limits import LIMITS
 from . import lists
 from .function import (
     FUNCTIONS,
     FunctionWriter,
     InRegisters,
+    Pair,
     converted,
     machine,
     over,
     suffix,
 )
 from .quick import quick
-from .whole_arrays import as_type, call_loop, dot, map_, new_axis, one_number, reduce_
+from .whole_arrays import NUMBER, as_type, call_loop, dot, map_, new_axis, one_number, part, reduce_
 
 INTEGERS = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor": "xor"}
 FLOATS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -95,6 +96,12 @@ def _not(w: FunctionWriter, x: Instruction) -> None:
 
 def _select(w: FunctionWriter, x: Instruction) -> None:
     asked, *values = x.args
+    part = PARTS.get(str(values[0].type))
+    if part is not None:
+        how, kind = w.condition(asked), w.kind(part)
+        pairs = zip(*(w.operand(v) for v in values), strict=True)
+        w.set(x, Pair(*(w.emit(f"select {how}, {kind} {a}, {kind} {b}") for a, b in pairs)))
+        return
     w.set(x, w.emit(f"select {', '.join([w.condition(asked), *map(w.typed, values)])}"))
 
 
@@ -115,13 +122,21 @@ def _cast(w: FunctionWriter, x: Instruction) -> None:
     w.set(x, converted(w, value, str(a.type), str(x.result.type)))
 
 
+def _complex(w: FunctionWriter, x: Instruction) -> None:
+    w.set(x, Pair(*(w.operand(a) for a in x.args)))
+
+
+def _part(w: FunctionWriter, x: Instruction) -> None:
+    w.set(x, getattr(w.operand(x.args[0]), x.op))
+
+
 ON_NUMBERS: dict[str, Callable[[FunctionWriter, Instruction], None]] = {
     **{op: _two(op) for op in "add sub mul div rem and or xor shl shr".split()},
     **{op: _compared(op) for op in COMPARED},
     "sqrt": _intrinsic("sqrt"), "abs": _intrinsic("fabs"), "floor": _intrinsic("floor"),
     "ceil": _intrinsic("ceil"), "trunc": _intrinsic("trunc"), "rint": _intrinsic("rint"),
     "copysign": _intrinsic("copysign"), "neg": _neg, "not": _not, "select": _select,
-    "overflows": _overflows, "cast": _cast,
+    "overflows": _overflows, "cast": _cast, "complex": _complex, "real": _part, "imag": _part,
 }  # fmt: skip
 """Those on numbers alone: of one slice, or of several side by side."""
 
@@ -180,7 +195,7 @@ def _ufunc(w: FunctionWriter, x: Instruction) -> None:
     assert x.result is not None
     result = str(x.result.type)
     kinds = [*(str(a.type) for a in x.args), result]
-    places = [w.at_entry("alloca i64, align 8") for _ in kinds]
+    places = [w.at_entry(NUMBER) for _ in kinds]
     for a, place in zip(x.args, places, strict=False):
         w.store(w.value(a), place, str(a.type))
     call_loop(w, x.what, places, one_number(kinds), "1")
@@ -336,6 +351,6 @@ OPERATIONS: dict[str, Callable[[FunctionWriter, Instruction], None]] = {
     "element": _element, "set element": _set_element, "row": _row,
     "view": _view, "new": _new, "fill": _fill, "copy": _copy, "expected": _expected, "put": _put,
     "put array": _put_array,
-    "map": map_, "as type": as_type, "reduce": reduce_, "new axis": new_axis,
+    "map": map_, "as type": as_type, "reduce": reduce_, "new axis": new_axis, "part": part,
     **lists.OPERATIONS,
 }  # fmt: skip

@@ -146,7 +146,7 @@ class Typer(RecursiveCalls):
             return Arr(kind, OF_SLICE, value)
         if not x.as_python:
             return Num(kind, NUMPY, value)
-        dtype = {"b": "bool", "f": "float64"}.get(numbers.kind_of(kind), "int64")
+        dtype = numbers.OF_PYTHON.get(numbers.kind_of(kind), "int64")
         return Num(dtype, PYTHON, numbers.cast(self, value, dtype))
 
     def _code(self, f: types.FunctionType) -> Code:
