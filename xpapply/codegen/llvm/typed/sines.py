@@ -11,11 +11,10 @@ from fractions import Fraction
 from .doubles import Double, entry, in_two, product, rounds_alike, sorted_sum
 from .function import FunctionWriter
 
-_OFF, _OFF_FAR = 0.53, 0.511
+_OFF, _OFF_FAR = 0.553, 0.528
 """Units in the last place that glibc's functions are off by at most, and what is computed here,
-0.003. Theirs add to a number of a table, of whose sines the least is 0.126, one up to 2**-8, which
-is rounded three times: 0.5 + 3 * 2**-62 / 2**-55, and a quarter of that from 1/2 on (sysdeps/
-ieee754/dbl-64/s_sin.c, from 2.28 on, which says 0.518; for smaller sines 0.501)."""
+0.003. glibc says 0.55 (sysdeps/ieee754/dbl-64/s_sin.c, from 2.28 on), which is half as many units
+from 1/2 on: what is added to half a unit is due to a sum of numbers below 1. Seen are 0.516."""
 _PARTS = 128
 """Of a full turn, whose sines are in a table."""
 _SIN = (-0.16666666666666666, 0.008333333332770617, -0.000198410207880214)
