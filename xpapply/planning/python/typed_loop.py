@@ -29,6 +29,7 @@ from ...ir.typed import TypedFunction
 from ...ir.typed.function import WARNED
 from ...limits import LIMITS
 from ...loop.arguments import Arguments, Looped
+from ...runtime.error_state import scipy_tells
 from ...runtime.warning_filters import silent
 from ..application import announce
 from ..ways import Run, Said, Way
@@ -109,6 +110,9 @@ class TypedLoop:
         why = backend.why_not()
         if why:
             raise TraceError(why)
+        self._asks_scipy = any("scipy." in name[1] for name in made.externals)
+        if self._asks_scipy and scipy_tells():
+            raise TraceError("scipy.special.errstate says more than to ignore errors")
         self.compiled = backend.Compiled(made)
         self.keeps = bool(made.constants)
         whole = any(x.op in ("map", "reduce") for b in made.blocks for x in b.instructions)
@@ -129,7 +133,9 @@ class TypedLoop:
 
     def unchanged(self, f: Any) -> bool:
         """Whether it still is what `f` is, and compiled functions are wanted."""
-        return not running.why_not_compiled() and self._guards(f)
+        if running.why_not_compiled() or (self._asks_scipy and scipy_tells()):
+            return False
+        return self._guards(f)
 
     def is_quicker(self, rows: Rows, seconds: float) -> bool:
         """Whether it takes less CPU time than that, and leaves no slice to the function."""
