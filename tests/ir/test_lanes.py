@@ -138,6 +138,21 @@ def test_integers_beyond_64_bits_and_divisors_of_zero():
 
 
 @needs_cpu
+@pytest.mark.parametrize("dtype", ["bool", "int8", "float64"])
+def test_truth_values_of_numpys_loops(dtype):
+    def f(v):
+        n = 0
+        for x in v:
+            if np.ceil(x):
+                n += 1
+            if np.trunc(x):
+                n += 2
+        return n
+
+    check(f, (RNG.standard_normal((33, 9)) > 0.2).astype(dtype))
+
+
+@needs_cpu
 def test_what_is_warned_of_is_marked():
     def f(v):
         s = v[0]

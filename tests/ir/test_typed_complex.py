@@ -217,6 +217,7 @@ def test_lengths_of_slots_and_elements_are_those_of_both_parts():
     [
         (lambda v: max([np.complex128(v[0]), np.complex128(v[1])]), "of complex numbers"),
         (lambda v: [complex(v[0]), 1.0][int(v[0] > 0)], "several types"),
+        (lambda v: complex(0.0, np.complex64(v[0])), "imaginary part is complex64"),
     ],
 )
 def test_refused(f, why):

@@ -31,7 +31,7 @@ def _each(
     """The same call for each lane that is here; `known`: results, and which lanes have theirs."""
     assert x.result is not None
     dtype = str(x.result.type)
-    vector, lane = w.wide_type(dtype), f"i{w.lanes}"
+    vector, lane = f"<{w.lanes} x {in_memory(dtype)}>", f"i{w.lanes}"
     at = w.at_entry(f"alloca {vector}, align 64")
     w.line(f"store {vector} {known[0] if known else 'zeroinitializer'}, ptr {at}, align 64")
     mask = w.mask()

@@ -30,6 +30,8 @@ def _complex(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
             raise t.refuse("a complex number of a text")
         if isinstance(x, Num) and x.kind == NO_AXES:
             raise t.refuse("a complex number of an array without axes")
+        if name == "imag" and number(t, x).dtype == "complex64":  # no complex number to Python
+            raise t.refuse("a complex number whose imaginary part is complex64")
         value = numbers.cast(t, number(t, x).value, "complex128")
         found[name] = complexes.parts(t, value)
     real, imag = found.get("real", (zero, None)), found.get("imag", (zero, None))
