@@ -5,11 +5,12 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from .function import WARNED, Block, Instruction, Literal, Slot, TypedFunction, ufunc_named
+from .function import KEPT, WARNED, Block, Instruction, Literal, Slot, TypedFunction, ufunc_named
 
 
 def evaluate(
@@ -76,10 +77,52 @@ class _Run:
             if x.op == "catch" and args[0]:
                 return int(x.what)
             if x.op not in ("mark", "round", "catch"):
+                flushes = self.made.flushes and x.op in _FLUSHED and x.what != KEPT
+                args = list(map(_flushed, args)) if flushes else args
                 found = _OPS[x.op](self, x, *args)
+                found = _flushed(found) if flushes else found
                 if x.result is not None:
                     self.values[x.result.number] = found
         raise AssertionError("a block without an end")
+
+
+_FLUSHED = frozenset(
+    "add sub mul div fma sqrt abs neg floor ceil trunc rint lt le gt ge eq ne cast".split()
+)
+"""Instructions that take small numbers of float32 for zero, where a function does so."""
+
+
+def _flushed(x: Any) -> Any:
+    """A number of float32 below the least normal one as zero; all else as it is."""
+    if isinstance(x, np.float32) and abs(x) < np.finfo(np.float32).tiny:
+        return np.copysign(np.float32(0), x)
+    return x
+
+
+def _fma(run: _Run, x: Instruction, a: Any, b: Any, c: Any) -> Any:
+    """``a * b + c``, rounded once."""
+    if not all(map(math.isfinite, (a, b, c))):
+        return a * b + c
+    exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
+    if not exact:
+        return a * b + c
+    return _rounded(exact, type(a))
+
+
+def _rounded(x: Fraction, to: Any) -> Any:
+    """The nearest float of a type, of two the even one."""
+    if to is np.float64:
+        try:
+            return to(x.numerator / x.denominator)
+        except OverflowError:
+            return to(math.copysign(math.inf, x))
+    near = to(x.numerator / x.denominator) if abs(x) < 2**128 else to(math.copysign(math.inf, x))
+    some = [near, np.nextafter(near, to(-math.inf)), np.nextafter(near, to(math.inf))]
+    some = [y for y in some if math.isfinite(y)] or [near]
+    if not math.isfinite(near):
+        return near
+    even = lambda y: int(np.asarray(y).view(np.int32)) & 1  # noqa: E731
+    return min(some, key=lambda y: (abs(Fraction(float(y)) - x), even(y)))
 
 
 def _number(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -244,6 +287,7 @@ _OPS: dict[str, Callable[..., Any]] = {
     "xor": _wrapped(lambda a, b: a ^ b, None),
     "shl": _wrapped(lambda a, b: a << b, None),
     "shr": _wrapped(lambda a, b: a >> b, None),
+    "fma": _fma,
     "copysign": _number(np.copysign),
     "sqrt": _number(np.sqrt),
     "abs": _number(np.abs),

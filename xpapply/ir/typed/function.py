@@ -67,6 +67,8 @@ class Slot(NamedTuple):
 
 
 Value = Register | Literal
+KEPT = "kept"
+"""Of a ``cast``: it keeps what is below the least normal number, whatever the function does."""
 NOTED = "noted"
 """Of an instruction: what the processor notes of it counts, as NumPy warns by that."""
 WARNED = 0xFFFF
@@ -148,6 +150,9 @@ class TypedFunction:
         Functions of libraries that it calls: of "libm", or "ufunc".
     differs : bool
         Whether it may return another dtype than that of `results`, which it is put into then.
+    flushes : bool
+        Whether operations of float32 take numbers below the least normal one for zero, and give
+        zero for them, as CuPy's kernels do. A ``cast`` of kind ``kept`` does not.
     writes : bool
         Whether it writes to a slice. What a slice that is marked has then is not said.
     decides, walks : bool
@@ -163,6 +168,7 @@ class TypedFunction:
     constants: list[np.ndarray] = field(default_factory=list)
     externals: list[tuple[str, ...]] = field(default_factory=list)
     differs: bool = False
+    flushes: bool = False
     writes: bool = False
     decides: bool = False
     walks: bool = False

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ... import config
+from ... import arrays, config
 from ...errors import TraceError
 from ...frontends.python.run.account import Begun
 from ...functions.cache import FunctionCache
@@ -78,7 +78,8 @@ def compiled(
     cost = LIMITS.typed_worth * typed_loop.price(what.f)
     if cost == math.inf:
         return None
-    wanted = bool(engine) or now.fallback == "raise"  # nobody wants the loop, however short it is
+    # nobody wants the loop, however short it is; a device's takes very much longer
+    wanted = bool(engine) or now.fallback == "raise" or _is_on_device(what)
     if wanted:
         cost = 0.0
     if isinstance(tried, _Awaited):
@@ -89,7 +90,7 @@ def compiled(
         if tried.spend(what.slices * seconds):
             return None
     rows = what.rows()
-    if not isinstance(rows.like, np.ndarray) or what.why_not() is not None:
+    if not _is_read(what) or what.why_not() is not None or (engine and _is_on_device(what)):
         return None
     slice0 = what.slice_at((0,) * len(rows.batch))
     try:
@@ -121,6 +122,15 @@ def compiled(
     return found
 
 
+def _is_on_device(what: Applied) -> bool:
+    return type(what) is Along and arrays.library(what.arr) == "cupy"
+
+
+def _is_read(what: Applied) -> bool:
+    """Whether functions of such slices are read at all."""
+    return isinstance(what.rows().like, np.ndarray) or _is_on_device(what)
+
+
 def _has_array(x: Any) -> bool:
     """Whether an argument has arrays, which may be parts of the array that is written to."""
     return isinstance(x, np.ndarray) or (type(x) in (tuple, list) and any(map(_has_array, x)))
@@ -128,7 +138,7 @@ def _has_array(x: Any) -> bool:
 
 def why_not(what: Applied, known: FunctionCache, key: Hashable) -> str:
     """Why a function that has loops is not compiled, or not yet; "": there is nothing to say."""
-    if key is None or not isinstance(what.rows().like, np.ndarray):
+    if key is None or not _is_read(what):
         return ""
     if off := running.why_not_compiled():
         return f"not compiled: {off}"

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ... import arrays
 from ...errors import CompilerError, TraceError, UnsupportedError
 from ...frontends.python.run.account import Account, Begun, per_call
 from ...frontends.python.run.comparison import cast
@@ -90,6 +91,8 @@ class TypedLoop:
     compiles = False
     why_left = ""
     overhead = 5e-5
+    element = "numpy"
+    """Whose number an element of a slice is: see `frontends.python.source`."""
 
     def __init__(
         self, f: Any, arguments: Arguments, slices: tuple[Any, ...], first: Any, seconds: float
@@ -98,18 +101,12 @@ class TypedLoop:
         args, kwargs = _copied(arguments.args), _copied(arguments.kwargs)
         arguments = replace(arguments, args=args, kwargs=kwargs)
         self._arguments, self.seconds = arguments, seconds
-        self.results = _results(arguments, first)
+        self.results = self._results(arguments, first)
         self._guards = Guards()
-        made = _typed(f, arguments, slices, self.results, self._guards)
+        made = _typed(f, arguments, slices, self.results, self._guards, self.element)
         if not any(b.instructions[-1].op == "return" for b in made.blocks):
             raise TraceError(f"compiled, {made.marks[0].why if made.marks else 'it never returns'}")
-        # what compiles is loaded for what can be compiled
-        from ...backends.cpu import typed as backend
-
-        why = backend.why_not()
-        if why:
-            raise TraceError(why)
-        self.compiled = backend.Compiled(made)
+        self.compiled: Any = self._backend(made)
         self.keeps = bool(made.constants)
         whole = any(x.op in ("map", "reduce") for b in made.blocks for x in b.instructions)
         long = sum(np.size(x) for x in slices) > LIMITS.typed_straight
@@ -126,18 +123,48 @@ class TypedLoop:
         self._marked: dict[int, int] = {}
         self.tree = _OnePath()
 
+    @staticmethod
+    def _backend(made: TypedFunction) -> Any:
+        """What runs a typed function; what compiles is loaded for what can be compiled."""
+        from ...backends.cpu import typed as backend
+
+        why = backend.why_not()
+        if why:
+            raise TraceError(why)
+        return backend.Compiled(made)
+
+    @staticmethod
+    def look_at(made: TypedFunction) -> None:
+        """Raise `TraceError` for what no backend takes, before the function is called."""
+
+    array = staticmethod(np.asanyarray)
+    """What makes an array of a result, as the loop does."""
+
+    @classmethod
+    def _results(cls, arguments: Arguments, first: Any) -> tuple[ShapeDtype, ...]:
+        return _results(arguments, first, cls.array)
+
+    @staticmethod
+    def copies(slices: Sequence[Any]) -> list[Any]:
+        """Slices that a function may write to; numbers stay numbers."""
+        return [np.array(x) if np.ndim(x) else x for x in slices]
+
     def unchanged(self, f: Any) -> bool:
         """Whether it still is what `f` is, and compiled functions are wanted."""
         return not running.why_not_compiled() and self._guards(f)
 
-    @property
-    def kernels(self) -> tuple[str, ...]:
-        """What runs, in words."""
+    def _said(self) -> str:
         from ...backends.cpu import compiler
 
         said = f"one compiled loop, {compiler.host().name}"
         if (width := self.compiled.width) > 1:
             said += f", {width} slices side by side"
+        return said
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """What runs, in words."""
+        said = self._said()
         if not self._marked:
             return (said,)
         left = sum(self._marked.values())
@@ -194,21 +221,22 @@ class TypedLoop:
         v = rows[(0,) * len(rows.batch)]
         slices = v if isinstance(v, tuple) else (v,)
         try:
-            first = known[0] if known else _silently(self._arguments.caller(f), _copies(slices))
+            called = self._arguments.caller(f)
+            first = known[0] if known else _silently(called, self.copies(slices))
         except Exception:
             return self  # which has the function itself raise it
-        results = _results(self._arguments, first)
+        results = self._results(self._arguments, first)
         if results == self.results:
             return self
         found: TypedLoop | None = self._others.get(results)
         if found is None:
-            found = TypedLoop(f, self._arguments, slices, first, self.seconds)
+            found = type(self)(f, self._arguments, slices, first, self.seconds)
             self._others[results] = found
         return found
 
-    def _noted(self, marks: np.ndarray) -> np.ndarray:
+    def _noted(self, marks: np.ndarray | None) -> np.ndarray:
         """Which slices are left, of which it is noted why."""
-        if not np.count_nonzero(marks):
+        if marks is None or not np.count_nonzero(marks):
             self.looped, self._marked = 0, {}
             return _NONE
         left = np.flatnonzero(marks)
@@ -268,7 +296,7 @@ class TypedLoop:
         """A result of the function's own, where it belongs."""
         at = np.unravel_index(k, rows.batch)
         for out, part in zip(outs, result if self._arguments.results else (result,), strict=True):
-            out[at] = np.asanyarray(part)
+            out[at] = self.array(part)
 
     def _by_itself(self, rows: Rows, f: Any, outs: list[np.ndarray], left: np.ndarray) -> None:
         """The function itself, for some slices in their order."""
@@ -281,7 +309,7 @@ class TypedLoop:
                 result = call(*v) if isinstance(v, tuple) else call(v)
                 parts = result if several else (result,)
                 for out, part in zip(outs, parts, strict=True):
-                    out[at] = np.asanyarray(part)
+                    out[at] = self.array(part)
             except Exception as error:
                 raise Users(error, at) from None
 
@@ -331,7 +359,15 @@ class TypedLoop:
         outs, marks = self._compiled(rows)
         return None if np.count_nonzero(marks) else outs
 
-    def _outs(self, rows: Rows) -> list[np.ndarray]:
+    @classmethod
+    def calls(cls, called: Callable[..., Any], slices: Sequence[Any]) -> Begun:
+        """What a function gives for the first slices, and what that takes; it gets copies."""
+        copies = [cls.copies(slices) for _ in range(4)]
+        first = _silently(called, copies[0])
+        seconds = _silently(per_call, (called, copies[1:], 1, 1e-3))
+        return Begun([first], seconds, 0.0)
+
+    def _outs(self, rows: Rows) -> list[Any]:
         return [np.empty((*rows.batch, *r.shape), r.dtype) for r in self.results]
 
     def _compiled(
@@ -386,7 +422,7 @@ def _type(x: Any, numbers: bool) -> Any:
     from ...frontends.python.source.numbers import DTYPES
     from ...ir.typed import Array
 
-    x = np.asarray(x)
+    x = x if arrays.library(x) == "cupy" else np.asarray(x)
     name = x.dtype.name
     if name not in DTYPES or not x.dtype.isnative:
         raise TraceError(f"slices of {x.dtype}")
@@ -405,8 +441,10 @@ def _given(x: Any, numbers: bool) -> Any:
     return Input(x.k, numbers) if type(x) is Looped else x
 
 
-def _results(arguments: Arguments, first: Any) -> tuple[ShapeDtype, ...]:
-    """The kinds of the results, by the first slice's."""
+def _results(
+    arguments: Arguments, first: Any, array: Callable[[Any], Any]
+) -> tuple[ShapeDtype, ...]:
+    """The kinds of the results, by the first slice's; `array`: what makes an array of one."""
     parts = first if arguments.results else (first,)
     if arguments.results and (type(first) is not tuple or len(first) != arguments.results):
         raise TraceError("its results are not as many as those of the first slice")
@@ -414,8 +452,8 @@ def _results(arguments: Arguments, first: Any) -> tuple[ShapeDtype, ...]:
         raise TraceError("its results are containers")
     found = []
     for k, part in enumerate(parts):
-        x = np.asanyarray(part)
-        if type(x) is not np.ndarray or x.dtype.kind not in "biuf" or x.dtype.itemsize > 8:
+        x = array(part)
+        if type(x).__name__ != "ndarray" or x.dtype.kind not in "biuf" or x.dtype.itemsize > 8:
             raise TraceError(f"it returns {type(part).__name__}")
         if x.dtype.name == "float16" or x.ndim > 2 or 0 in x.shape:
             raise TraceError(f"it returns {x.dtype} of shape {x.shape}")
@@ -436,16 +474,16 @@ def tried(f: Any, arguments: Arguments, slices: Any) -> Begun:
     """
     several = slices if isinstance(slices, tuple) else (slices,)
     read(f, arguments, slices)
-    copies = [_copies(several) for _ in range(4)]
-    called = arguments.caller(f)
-    first = _silently(called, copies[0])
-    seconds = _silently(per_call, (called, copies[1:], 1, 1e-3))
-    return Begun([first], seconds, 0.0)
+    return _loop_for(several).calls(arguments.caller(f), several)
 
 
-def _copies(slices: Sequence[Any]) -> list[Any]:
-    """Slices that a function may write to; numbers stay numbers."""
-    return [np.array(x) if np.ndim(x) else x for x in slices]
+def _loop_for(slices: tuple[Any, ...]) -> type[TypedLoop]:
+    """What runs functions of such slices."""
+    if arrays.library(slices[0]) != "cupy":
+        return TypedLoop
+    from .typed_on_device import TypedOnDevice
+
+    return TypedOnDevice
 
 
 def _silently(call: Callable[..., Any], args: Sequence[Any]) -> Any:
@@ -456,7 +494,9 @@ def _silently(call: Callable[..., Any], args: Sequence[Any]) -> Any:
 
 def read(f: Any, arguments: Arguments, slices: Any) -> None:
     """Raise `TraceError` if a function cannot be compiled for slices like these; call nothing."""
-    _typed(f, arguments, slices if isinstance(slices, tuple) else (slices,), None, Guards())
+    several = slices if isinstance(slices, tuple) else (slices,)
+    loop = _loop_for(several)
+    loop.look_at(_typed(f, arguments, several, None, Guards(), loop.element))
 
 
 def _typed(
@@ -465,6 +505,7 @@ def _typed(
     slices: tuple[Any, ...],
     results: tuple[ShapeDtype, ...] | None,
     watch: Guards,
+    element: str,
 ) -> TypedFunction:
     """The typed function of a function; a `TraceError` knows what it has looked at."""
     from ...frontends.python.source import typed as source
@@ -475,7 +516,7 @@ def _typed(
     named = {n: _given(x, arguments.numbers) for n, x in arguments.kwargs.items()}
     expected = None if results is None else [source.Expected(r.dtype, r.shape) for r in results]
     try:
-        return source.typed(f, given, named, inputs, expected, watch)
+        return source.typed(f, given, named, inputs, expected, watch, element)
     except source.Leaves as leaves:
         error = TraceError(leaves.why)
     except TraceError as refused:
@@ -491,7 +532,7 @@ def made(f: Any, arguments: Arguments, slices: Any, begun: Begun | None) -> Type
     """
     begun = begun or tried(f, arguments, slices)
     several = slices if isinstance(slices, tuple) else (slices,)
-    return TypedLoop(f, arguments, several, begun.results[0], begun.seconds)
+    return _loop_for(several)(f, arguments, several, begun.results[0], begun.seconds)
 
 
 __all__ = ["TypedLoop", "made", "price", "read", "tried"]

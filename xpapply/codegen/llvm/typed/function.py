@@ -13,6 +13,7 @@ import numpy as np
 
 from ....ir.typed import Array, Block, Instruction, Literal, Register, Slot, TypedFunction
 from ....ir.typed.function import Type, Value
+from ....limits import LIMITS
 from .notes import Notes
 
 INDEX = "i64"
@@ -110,6 +111,8 @@ class FunctionWriter:
 
     cell = 8
     """Bytes of an element of a list."""
+    most_rounds = LIMITS.typed_rounds
+    """Rounds of loops after which a slice is marked."""
     within = " nsw"
     """What LLVM is told of sums that stay in 64 bits."""
 

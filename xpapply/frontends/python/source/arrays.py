@@ -12,9 +12,12 @@ from ....ir.typed.function import Value
 from . import held, lists, numbers
 from .places import ZERO, bounds, described, is_none, length, within
 from .values import (
+    DEVICE,
     EITHER,
+    FRESH,
     NO_AXES,
     NUMPY,
+    ON_DEVICE,
     PYTHON,
     Abstract,
     Along,
@@ -56,6 +59,8 @@ def item(t: Writes, x: Abstract, index: Abstract) -> Abstract:
         return held.known_item(t, x.value, index, None)
     if not isinstance(x, Arr):
         raise t.refuse(f"an element of {described(x)}")
+    if t.element == DEVICE and isinstance(index, Arr):
+        raise t.refuse("an index that is an array of CuPy's")
     if isinstance(index, Arr) and index.type.ndim == x.type.ndim == 1:
         from ....library import of_numpy
 
@@ -66,7 +71,7 @@ def item(t: Writes, x: Abstract, index: Abstract) -> Abstract:
         raise t.refuse(f"{len(indices)} indices of {described(x)}")
     if len(indices) == x.type.ndim and all(isinstance(i, Num) for i in indices):
         at = [within(t, i, length(t, x, k)) for k, i in enumerate(indices)]
-        return Num(x.type.dtype, NUMPY, t.op("element", x.type.dtype, x.value, *at))
+        return Num(x.type.dtype, t.element, t.op("element", x.type.dtype, x.value, *at))
     axis = 0
     for i in indices:
         if isinstance(i, Num):
@@ -124,6 +129,8 @@ def set_item(t: Writes, x: Abstract, index: Abstract, value: Abstract) -> Inline
         return None
     if not isinstance(x, Arr):
         raise t.refuse(f"it writes into {described(x)}")
+    if t.element == DEVICE:
+        raise t.refuse("it writes into an array on a device")
     t.writes(x)
     if not isinstance(value, (Num, Arr)):
         raise t.refuse(f"{described(value)} is put into an array")
@@ -189,7 +196,7 @@ def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
             return x
         if name == "flat" and x.type.ndim == 1:
             return Once(Along(x, integer(0)))
-    if isinstance(x, Num) and x.kind in (NUMPY, NO_AXES):
+    if isinstance(x, Num) and x.kind in (NUMPY, NO_AXES, *ON_DEVICE):
         found_ = {"ndim": integer(0), "size": integer(1), "shape": Tup(())}.get(name)
         if name == "dtype":
             return Known(np.dtype(x.dtype))
@@ -223,7 +230,7 @@ _PYTHONS: dict[str, type] = {"b": bool, "i": int, "f": float}
 _CLASSES: dict[str, Any] = {
     PYTHON: lambda dtype: (_PYTHONS[numbers.kind_of(dtype)],),
     NUMPY: lambda dtype: (np.dtype(dtype).type,),
-    NO_AXES: lambda _: (np.ndarray,),
+    **dict.fromkeys((NO_AXES, *ON_DEVICE), lambda _: (np.ndarray,)),
     EITHER: lambda dtype: (_PYTHONS[numbers.kind_of(dtype)], np.dtype(dtype).type),
 }
 _HOLDERS: dict[type, tuple[type, ...]] = {Arr: (np.ndarray,), Lst: (list,), Rows: (list,)}
@@ -242,6 +249,10 @@ def method(
     if isinstance(x, Num) and not args and not kwargs:
         if name == "item":
             return numbers.as_python(t, x)
+        if x.kind in ON_DEVICE:
+            if name == "copy":
+                return x._replace(kind=FRESH)
+            raise t.refuse(f"the method {name} of a number of CuPy's")
         if name == "conjugate":
             return _itself(t, x)
     if isinstance(x, Arr):
@@ -263,6 +274,8 @@ def copied(t: Writes, x: Arr) -> Arr:
 
 def new(t: Writes, dtype: str, dims: Sequence[Value], how: str) -> Arr:
     """An array that the function makes."""
+    if t.element == DEVICE:
+        raise t.refuse("it makes an array on a device")
     for n in dims:
         if not isinstance(n, Literal) or n.value < 0:
             t.mark(t.op("lt", "bool", n, ZERO), "a negative length")

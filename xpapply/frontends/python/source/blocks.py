@@ -20,6 +20,7 @@ from .frames import ERRORS, HUB, RESULT, Place, State, Version, calls_itself
 from .steps import RAISED
 from .values import (
     NOTHING_SAID,
+    NUMPY,
     OF_SLICE,
     Arr,
     Errors,
@@ -44,9 +45,11 @@ class Blocks:
         inputs: Sequence[Type],
         expected: Sequence[Expected] | None,
         watch: Guards,
+        element: str = NUMPY,
     ) -> None:
+        self.element = element
         results = tuple(Array(e.dtype, len(e.shape)) for e in expected or ())
-        self.made = TypedFunction(name, tuple(inputs), results)
+        self.made = TypedFunction(name, tuple(inputs), results, flushes=element != NUMPY)
         self.expected, self.watch = expected, watch
         self.line = 0
         self.state: State = {}

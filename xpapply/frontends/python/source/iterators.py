@@ -9,7 +9,6 @@ from .arrays import item
 from .places import ONE, ZERO, described, length
 from .values import (
     ITERATORS,
-    NUMPY,
     PYTHON,
     Abstract,
     Along,
@@ -135,7 +134,7 @@ def _next(t: Writes, it: Abstract) -> tuple[Abstract, Abstract]:
             return lists.element(t, over, at), further
         if over.type.ndim == 1:
             return Num(
-                over.type.dtype, NUMPY, t.op("element", over.type.dtype, over.value, at)
+                over.type.dtype, t.element, t.op("element", over.type.dtype, over.value, at)
             ), further
         kind = Array(over.type.dtype, over.type.ndim - 1)
         return Arr(kind, over.own, t.op("row", kind, over.value, at, what=0)), further

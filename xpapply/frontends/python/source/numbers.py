@@ -16,8 +16,8 @@ import numpy as np
 
 from ....errors import TraceError
 from ....ir.typed import Literal, Register
-from ....ir.typed.function import NOTED, Value
-from .values import EITHER, ERRORS, NO_AXES, NUMPY, PYTHON, Errors, Num, Writes
+from ....ir.typed.function import KEPT, NOTED, Value
+from .values import EITHER, ERRORS, NO_AXES, NUMPY, ON_DEVICE, PYTHON, Errors, Num, Writes
 
 EXACT = 1 << 53
 """Integers up to which float64 has all."""
@@ -176,8 +176,16 @@ def compared(w: Writes, op: str, x: Value, limit: int) -> Value:
     return w.op(op, "bool", x, Literal(limit, str(x.type)))
 
 
+def as_float64(w: Writes, x: Num) -> Num:
+    """A float of CuPy's as Python has it, which does not take small ones for zero."""
+    if x.kind not in ON_DEVICE or x.dtype != "float32" or isinstance(x.value, Literal):
+        return x
+    return Num("float64", PYTHON, w.op("cast", "float64", x.value, what=KEPT))
+
+
 def as_python(w: Writes, x: Num) -> Num:
     """A number as one of Python's: ``x.item()``."""
+    x = as_float64(w, x)
     if x.dtype == "uint64" and not isinstance(x.value, Literal):
         w.mark(w.op("gt", "bool", x.value, Literal((1 << 63) - 1, "uint64")), _OVERFLOWS)
     dtype = {"b": "bool", "f": "float64"}.get(kind_of(x.dtype), "int64")
@@ -188,6 +196,8 @@ def truth(w: Writes, x: Num) -> Value:
     """Whether a number is not zero."""
     if x.dtype == "bool":
         return x.value
+    if x.kind in ON_DEVICE:
+        x = as_float64(w, x)
     if isinstance(x.value, Literal):
         return Literal(bool(x.value.value), "bool")
     return w.op("ne", "bool", x.value, Literal(0, x.dtype))

@@ -13,10 +13,12 @@ import numpy as np
 from ....functions.guards import MISSING
 from ....ir.typed import Literal
 from ....library import of_lists, of_math, of_python
-from . import arrays, calls, held, lists, numbers, places, whole
+from . import arrays, calls, held, lists, numbers, on_device, places, whole
 from .values import (
+    DEVICE,
     EITHER,
     NO_AXES,
+    ON_DEVICE,
     PYTHON,
     Abstract,
     Arr,
@@ -37,6 +39,8 @@ from .values import (
 
 def known(t: Writes, x: Any) -> Abstract:
     """An object as a value: numbers as such, tuples of what is in them."""
+    if t.element == DEVICE and isinstance(x, (np.generic, np.ndarray)):
+        raise t.refuse("a number or an array of NumPy's beside those on a device")
     found = numbers.number(x)
     if found is not None:
         return found
@@ -119,6 +123,8 @@ def callee(
     """The result of a call, or the function of Python's that is to be written here."""
     if isinstance(called, Method):
         row = calls.METHODS.get(called.name) if isinstance(called.owner, Arr) else None
+        if isinstance(called.owner, Arr):
+            _refuse_whole(t)
         if row is not None:
             return row(t, [called.owner, *args], kwargs)
         return arrays.method(t, called.owner, called.name, args, kwargs)
@@ -127,7 +133,7 @@ def callee(
     if not isinstance(called, Known):
         raise t.refuse(f"a {type(called).__name__.lower()} is called")
     f = called.value
-    found = calls.find(f)
+    found = calls.find(f) if t.element != DEVICE else on_device.find(t, f, args)
     if found is not None:
         if isinstance(found, types.FunctionType) and found.__module__.startswith(calls.LIBRARY):
             return Inlined(found, args, kwargs)
@@ -163,6 +169,8 @@ def _is_of_library(f: types.FunctionType) -> bool:
 
 def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     """An operation of two values."""
+    if on_device.is_any(a, b):
+        return on_device.binary(t, op, a, b)
     if isinstance(a, Num) and isinstance(b, Num):
         if op == "**" and _is_computed_power(a, b):
             return Inlined(of_math.power, [a, b], {})
@@ -178,8 +186,15 @@ def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     if isinstance(a, (Tup, Lst, Rows)) and isinstance(b, Num) and op == "*":
         return lists.repeated(t, a, b)
     if whole.is_array(a, b):
+        _refuse_whole(t)
         return whole.binary(t, op, a, b)
     raise t.refuse(f"{places.described(a)} {op} {places.described(b)}")
+
+
+def _refuse_whole(t: Writes) -> None:
+    """Refuse what is done to all of an array on a device."""
+    if t.element == DEVICE:
+        raise t.refuse("an operation on a whole array on a device")
 
 
 def _is_computed_power(a: Num, b: Num) -> bool:
@@ -197,8 +212,11 @@ def inplace(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
         raise t.refuse(f"{op}= of {places.described(a)}")
     if isinstance(a, Num) and a.kind == NO_AXES:
         raise t.refuse(f"{op}= of an array without axes")
+    if isinstance(a, Num) and a.kind in ON_DEVICE:
+        return on_device.inplace(t, op, a, b)
     if not isinstance(a, Arr):
         return binary(t, op, a, b)
+    _refuse_whole(t)
     t.writes(a)
     found = whole.binary(t, op, a, b)
     assert isinstance(found, Arr)
@@ -210,9 +228,12 @@ def inplace(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
 
 def unary(t: Writes, op: str, a: Abstract) -> Abstract:
     """An operation of one value."""
+    if isinstance(a, Num) and a.kind in ON_DEVICE:
+        return on_device.unary(t, op, a)
     if isinstance(a, Num):
         return numbers.unary(t, op, a)
     if isinstance(a, Arr):
+        _refuse_whole(t)
         return whole.unary(t, op, a)
     raise t.refuse(f"{op} of {places.described(a)}")
 
@@ -233,9 +254,12 @@ def compare(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
         return lists.compared(t, op, a, b)
     if isinstance(a, (Lst, Rows)) and isinstance(b, (Lst, Rows)) and op in ("==", "!="):
         return Inlined(of_lists.alike if op == "==" else of_lists.unlike, [a, b], {})
+    if on_device.is_any(a, b):
+        return on_device.compare(t, op, a, b)
     if isinstance(a, Num) and isinstance(b, Num):
         return numbers.compare(t, op, a, b)
     if whole.is_array(a, b):
+        _refuse_whole(t)
         return whole.binary(t, op, a, b)
     if isinstance(a, Known) and isinstance(b, Known) and op in ("==", "!="):
         kinds = {type(a.value), type(b.value)}

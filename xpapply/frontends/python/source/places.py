@@ -8,6 +8,7 @@ from ....ir.typed import Literal
 from ....ir.typed.function import Value
 from . import numbers
 from .values import (
+    ON_DEVICE,
     Abstract,
     Arr,
     Held,
@@ -44,6 +45,8 @@ def described(x: Abstract) -> str:
 
 def as_index(t: Writes, x: Abstract) -> Value:
     """An integer, as 64 bits."""
+    if isinstance(x, Num) and x.kind in ON_DEVICE:
+        raise t.refuse("an array of CuPy's where an integer has to be: int(...) makes one of it")
     if not isinstance(x, Num) or numbers.kind_of(x.dtype) not in "iu":
         raise t.refuse(f"{described(x)} where an integer has to be")
     if x.dtype == "uint64":

@@ -7,7 +7,7 @@ import numpy as np
 from ....ir.typed import Literal
 from . import numbers
 from .places import ZERO, described, length
-from .values import Abstract, Arr, Held, Inner, Leaves, Lst, Num, Rows, Tup, Writes
+from .values import ON_DEVICE, Abstract, Arr, Held, Inner, Leaves, Lst, Num, Rows, Tup, Writes
 
 
 def returned(t: Writes, value: Abstract) -> None:
@@ -33,6 +33,8 @@ def _put(t: Writes, k: int, value: Abstract) -> None:
     dtype, shape = t.expected[k]
     if isinstance(value, Tup):
         numbers_ = _flat(value, shape)
+        if len({x.kind in ON_DEVICE for x in numbers_}) > 1:
+            raise _other()
         if numbers_ and np.result_type(*{x.dtype for x in numbers_}) != dtype:
             t.differs()
         for i, x in enumerate(numbers_):

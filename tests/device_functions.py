@@ -1,0 +1,200 @@
+"""Functions with loops over elements of CuPy's arrays: for tests of what compiles them.
+
+They call nothing of CuPy's by its module, so that tests without it read them too.
+"""
+
+import math
+
+
+def longest_run(v):
+    best = n = 0
+    for x in v:
+        if x > 0:
+            n += 1
+            if n > best:
+                best = n
+        else:
+            n = 0
+    return best
+
+
+def recurrence(v):
+    s = 0.0
+    for x in v:
+        s = 0.9 * s + x if x > s else 0.5 * s - x
+    return s
+
+
+def added(v):
+    s = 0
+    for x in v:
+        s += x
+    return s
+
+
+def states(v):
+    u, n, rest = 0.0, 0, 0
+    for i in range(len(v)):
+        if rest > 0:
+            rest -= 1
+            continue
+        u = u + 0.4 * (v[i] - u)
+        if u > 0.5:
+            n += 1
+            u = 0.0
+            rest = 3
+    return n
+
+
+def drawdown(v):
+    peak = v[0]
+    worst = v[0] - v[0]
+    for x in v:
+        peak = max(peak, x)
+        worst = max(worst, peak - x)
+    return worst
+
+
+def collatz(v):
+    n, steps = abs(int(v[0])) + 1, 0
+    while n != 1 and steps < 10_000:
+        n = n // 2 if n % 2 == 0 else 3 * n + 1
+        steps += 1
+    return steps
+
+
+def divisor(v):
+    a, b = abs(int(v[0])), abs(int(v[1]))
+    while b:
+        a, b = b, a % b
+    return a
+
+
+def bisected(v):
+    low, high = 0.0, 4.0
+    while high - low > 1e-12:
+        x = 0.5 * (low + high)
+        if x * x * x > abs(float(v[0])) + 1.0:
+            high = x
+        else:
+            low = x
+    return low
+
+
+def wholes(v):
+    """Divisions and rests, also by zero."""
+    s = v[0] * 0
+    for i in range(1, len(v)):
+        s = s + v[i] // v[i - 1] + v[i - 1] % v[i]
+    return s
+
+
+def smoothed(v):
+    """Two results in a tuple."""
+    level, trend = v[0], v[0] * 0
+    for x in v[1:]:
+        before = level
+        level = level + (x - level) / 4
+        trend = trend + (level - before) / 2
+    return level, trend
+
+
+def crossings(v):
+    n = 0
+    for a, b in zip(v, v[1:], strict=False):
+        if (a < 0) != (b < 0) and not (a == 0 or b == 0):
+            n += 1
+    return n
+
+
+def first_above(v):
+    for i, x in enumerate(v):
+        if x > 1:
+            return i
+    return -1
+
+
+def raises(v):
+    """For few slices."""
+    s = 0.0
+    for x in v:
+        if x > 3.2:
+            raise ValueError("too large")
+        s = s + x
+    return s
+
+
+def rarely_by_zero(v):
+    n = 0
+    for x in v:
+        n += int(x > -2.5)
+    return 1 / n
+
+
+def root(v):
+    s = 0.0
+    for x in v:
+        s = s + math.sqrt(abs(float(x)))
+    return s
+
+
+def inversions(v):
+    n = 0
+    for i in range(len(v)):
+        for j in range(i):
+            if v[j] > v[i]:
+                n += 1
+    return n
+
+
+def whole_numbers(v):
+    s = 0
+    for x in v:
+        s += math.floor(float(x) * 4) % 7
+    return s
+
+
+def bits(v):
+    s = v[0] & 1
+    for x in v:
+        s = (s ^ x) | (x >> 1)
+        s = ~s + (-x)
+    return s
+
+
+def horner(v, c):
+    s = 0.0
+    for x in v:
+        s = s * c + x
+    return s
+
+
+def smallest_gap(v):
+    best = abs(v[1] - v[0])
+    for i in range(2, len(v)):
+        best = min(best, abs(v[i] - v[i - 1]))
+    return best
+
+
+def on_both(v):
+    return helper(v, 0.25), helper(v, -0.25)
+
+
+def helper(v, limit):
+    n = 0
+    for x in v:
+        if x > limit:
+            n += 1
+    return n
+
+
+FLOATS = (
+    longest_run, recurrence, added, states, drawdown, wholes, smoothed, crossings, first_above,
+    inversions, smallest_gap, on_both,
+)  # fmt: skip
+"""Those of all floats, with NaN and infinities."""
+OF_FINITE = (collatz, divisor, bisected, rarely_by_zero, root, whole_numbers)
+INTEGERS = (
+    longest_run, added, drawdown, collatz, divisor, wholes, crossings, first_above, inversions,
+    smallest_gap, bits,
+)  # fmt: skip

@@ -1,0 +1,133 @@
+"""Typed functions on CuPy's arrays: one launch, one thread for each slice."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import cupy
+import numpy as np
+
+from ...arrays.layout import merged
+from ...codegen.llvm import typed as text_of
+from ...errors import UnsupportedError
+from ...functions.cache import BoundedDict
+from ...ir.typed import TypedFunction
+from ...limits import LIMITS
+
+_THREADS = 128
+_MOST_BLOCKS = (1 << 31) - 1
+_WORDS = 400
+"""Numbers that a kernel may be given: they are 8 bytes each, of about 4 kB."""
+
+Compile = Callable[[str, int], bytes]
+"""A text in LLVM IR for an architecture, as PTX."""
+
+
+def why_not() -> str | None:
+    """Why no typed function runs on this device; None: it does."""
+    if cupy.cuda.runtime.is_hip:
+        return "functions are compiled for NVIDIA's GPUs, not yet for AMD's"
+    return None
+
+
+class Compiled:
+    """A typed function, to be run on all slices of arrays.
+
+    Parameters
+    ----------
+    made : TypedFunction
+        The function.
+    compile : callable
+        What makes PTX of LLVM IR.
+    architecture : callable
+        The architecture to compile for, of a device's capability.
+    """
+
+    width, waits = 1, False
+
+    def __init__(
+        self, made: TypedFunction, compile: Compile, architecture: Callable[[int], int | None]
+    ) -> None:
+        self.made, self._compile, self._architecture = made, compile, architecture
+        self._frame = text_of.fields(made)
+        self._layouts = BoundedDict()
+
+    @property
+    def seconds(self) -> float:
+        """What compiling takes, about; 0: it is done."""
+        if self._layouts:
+            return 0.0
+        return LIMITS.typed_compiling + LIMITS.typed_per_instruction * self.made.size
+
+    def run(
+        self,
+        arrays: Sequence[Any],
+        outs: Sequence[Any],
+        batch: int,
+        seconds: float = math.inf,
+        originals: Sequence[Any] = (),
+    ) -> np.ndarray | None:
+        """Run on all slices: the marks, ``(*batch shape)``, 0 where a result was written.
+
+        None: no slice is marked. `arrays`, `outs`, `batch`: as of the CPU's.
+        """
+        everything = [*arrays, *outs]
+        device = arrays[0].device
+        places = [x.data.ptr % x.itemsize for x in everything]
+        key = (batch, device.id, *[(x.shape, x.strides) for x in everything])
+        with device:
+            found = self._layouts.get(key)
+            if found is None:
+                if any(places) or any(s % x.itemsize for x in everything for s in x.strides):
+                    raise UnsupportedError("its elements lie at odd places")
+                found = self._layouts[key] = self._prepared(arrays, outs, batch, device)
+            function, count, numbers, steps, dims = found
+            marks = cupy.empty(count, np.uint16)
+            marked = cupy.zeros((), np.int64)
+            given = [count, marks.data.ptr, marked.data.ptr, *numbers, *dims]
+            for x, own in zip(everything, steps, strict=True):
+                given += [x.data.ptr, *own]
+            blocks = min(_MOST_BLOCKS, -(-count // _THREADS))
+            function((blocks,), (_THREADS,), tuple(map(np.int64, given)))
+            if not self.made.marks or not int(marked):
+                return None
+            return marks.get().reshape(outs[0].shape[:batch])  # type: ignore[no-any-return]
+
+    def _prepared(self, arrays: Sequence[Any], outs: Sequence[Any], batch: int, device: Any) -> Any:
+        """The kernel for arrays that lie like these, and all that its calls have alike."""
+        everything = [*arrays, *outs]
+        shape = outs[0].shape[:batch]
+        strides = [x.strides[:batch] for x in everything]
+        axes = merged(shape, list(zip(*strides, strict=True)), range(batch)) if batch else []
+        sizes = [d.size for d in axes] or [1]
+        steps = [[d.steps[k] for d in axes] or [0] for k in range(len(strides))]
+        values = self._values(arrays, outs, batch)
+        words = [k for k in range(self._frame.count) if k not in values]
+        if len(words) > _WORDS:
+            raise UnsupportedError("it has too many arrays")
+        text = text_of.kernel_of_device(self.made, values, len(sizes))
+        architecture = self._architecture(int(device.compute_capability))
+        if architecture is None:
+            raise UnsupportedError("this GPU is older than those that functions are compiled for")
+        function = _loaded(self._compile(text, architecture), device.id)
+        return function, math.prod(shape), [0 for _ in words], steps, sizes[1:]
+
+    def _values(self, arrays: Sequence[Any], outs: Sequence[Any], batch: int) -> dict[int, int]:
+        """The numbers of the frame, which do not change between such calls."""
+        found: dict[int, int] = {}
+        places = [*self._frame.inputs, *self._frame.results]
+        for x, (dims, strides) in zip([*arrays, *outs], places, strict=True):
+            found |= dict(zip(dims, x.shape[batch:], strict=True))
+            found |= dict(zip(strides, x.strides[batch:], strict=True))
+        return found
+
+
+@functools.lru_cache(256)
+def _loaded(code: bytes, number: int) -> Any:
+    """The kernel of some PTX, on a device: the driver compiles it."""
+    module = cupy.cuda.function.Module()
+    module.load(code)
+    return module.get_function(text_of.NAME)
