@@ -101,7 +101,7 @@ def smoothed(v):
 
 def crossings(v):
     n = 0
-    for a, b in zip(v, v[1:], strict=False):
+    for a, b in zip(v, v[1:], strict=False):  # noqa: RUF007  # which is not compiled
         if (a < 0) != (b < 0) and not (a == 0 or b == 0):
             n += 1
     return n

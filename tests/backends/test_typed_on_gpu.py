@@ -1,4 +1,4 @@
-"""Functions with loops over elements of CuPy's arrays run in one launch, as CuPy's loop runs them."""
+"""Functions with loops over elements of CuPy's arrays: one launch gives what CuPy's loop gives."""
 
 import warnings
 

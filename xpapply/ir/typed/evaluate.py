@@ -121,8 +121,11 @@ def _rounded(x: Fraction, to: Any) -> Any:
     some = [y for y in some if math.isfinite(y)] or [near]
     if not math.isfinite(near):
         return near
-    even = lambda y: int(np.asarray(y).view(np.int32)) & 1  # noqa: E731
-    return min(some, key=lambda y: (abs(Fraction(float(y)) - x), even(y)))
+
+    def far(y: Any) -> tuple[Fraction, int]:
+        return abs(Fraction(float(y)) - x), int(np.asarray(y).view(np.int32)) & 1
+
+    return min(some, key=far)
 
 
 def _number(f: Callable[..., Any]) -> Callable[..., Any]:

@@ -95,11 +95,11 @@ def compiled(
     slice0 = what.slice_at((0,) * len(rows.batch))
     try:
         if seconds is None:  # nobody has called it yet
-            begun = typed_loop.tried(what.f, what.arguments, slice0)
+            begun = typed_loop.tried(_loop_for(what), what.f, what.arguments, slice0)
             if what.slices * begun.seconds < cost:
                 known.traced[SOURCE, key] = _Awaited(cost, begun.seconds)
                 return None
-        found = typed_loop.made(what.f, what.arguments, slice0, begun)
+        found = typed_loop.made(_loop_for(what), what.f, what.arguments, slice0, begun)
         shared = any(map(_has_array, (*what.arguments.args, *what.arguments.kwargs.values())))
         if found.writes and (shared or type(what) is not Along):
             raise TraceError("it writes to its slices")
@@ -126,6 +126,17 @@ def _is_on_device(what: Applied) -> bool:
     return type(what) is Along and arrays.library(what.arr) == "cupy"
 
 
+def _loop_for(what: Applied) -> type[TypedLoop]:
+    """What runs functions of such slices."""
+    if _is_on_device(what):
+        from .typed_on_device import TypedOnDevice
+
+        return TypedOnDevice
+    from .typed_loop import TypedLoop
+
+    return TypedLoop
+
+
 def _is_read(what: Applied) -> bool:
     """Whether functions of such slices are read at all."""
     return isinstance(what.rows().like, np.ndarray) or _is_on_device(what)
@@ -147,7 +158,12 @@ def why_not(what: Applied, known: FunctionCache, key: Hashable) -> str:
         from . import typed_loop
 
         try:
-            typed_loop.read(what.f, what.arguments, what.slice_at((0,) * len(what.rows().batch)))
+            typed_loop.read(
+                _loop_for(what),
+                what.f,
+                what.arguments,
+                what.slice_at((0,) * len(what.rows().batch)),
+            )
         except TraceError as error:
             tried = Refused(str(error), error.unchanged or running.always)
             known.traced[SOURCE, key] = tried

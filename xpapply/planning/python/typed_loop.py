@@ -108,10 +108,7 @@ class TypedLoop:
             raise TraceError(f"compiled, {made.marks[0].why if made.marks else 'it never returns'}")
         self.compiled: Any = self._backend(made)
         self.keeps = bool(made.constants)
-        whole = any(x.op in ("map", "reduce") for b in made.blocks for x in b.instructions)
-        long = sum(np.size(x) for x in slices) > LIMITS.typed_straight
-        long = long or made.nests
-        self.is_best = made.walks if whole else made.decides or (made.walks and long)
+        self.is_best = self._is_best(made, slices)
         self.record = Record()
         self.plans: weakref.WeakSet[Any] = weakref.WeakSet()
         self.agreed, self.ready = BoundedDict(), BoundedDict()
@@ -137,8 +134,10 @@ class TypedLoop:
     def look_at(made: TypedFunction) -> None:
         """Raise `TraceError` for what no backend takes, before the function is called."""
 
-    array = staticmethod(np.asanyarray)
-    """What makes an array of a result, as the loop does."""
+    @staticmethod
+    def array(part: Any) -> Any:
+        """What the loop makes of a result."""
+        return np.asanyarray(part)
 
     @classmethod
     def _results(cls, arguments: Arguments, first: Any) -> tuple[ShapeDtype, ...]:
@@ -152,6 +151,12 @@ class TypedLoop:
     def unchanged(self, f: Any) -> bool:
         """Whether it still is what `f` is, and compiled functions are wanted."""
         return not running.why_not_compiled() and self._guards(f)
+
+    @staticmethod
+    def _is_best(made: TypedFunction, slices: Sequence[Any]) -> bool:
+        whole = any(x.op in ("map", "reduce") for b in made.blocks for x in b.instructions)
+        long = sum(np.size(x) for x in slices) > LIMITS.typed_straight or made.nests
+        return made.walks if whole else made.decides or (made.walks and long)
 
     def _said(self) -> str:
         from ...backends.cpu import compiler
@@ -464,7 +469,7 @@ def _results(
     return tuple(found)
 
 
-def tried(f: Any, arguments: Arguments, slices: Any) -> Begun:
+def tried(loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any) -> Begun:
     """What a function gives for the first slices, and what that takes; it gets copies.
 
     Raises
@@ -473,17 +478,8 @@ def tried(f: Any, arguments: Arguments, slices: Any) -> Begun:
         If it may do anything but compute: then it is not called.
     """
     several = slices if isinstance(slices, tuple) else (slices,)
-    read(f, arguments, slices)
-    return _loop_for(several).calls(arguments.caller(f), several)
-
-
-def _loop_for(slices: tuple[Any, ...]) -> type[TypedLoop]:
-    """What runs functions of such slices."""
-    if arrays.library(slices[0]) != "cupy":
-        return TypedLoop
-    from .typed_on_device import TypedOnDevice
-
-    return TypedOnDevice
+    read(loop, f, arguments, slices)
+    return loop.calls(arguments.caller(f), several)
 
 
 def _silently(call: Callable[..., Any], args: Sequence[Any]) -> Any:
@@ -492,10 +488,9 @@ def _silently(call: Callable[..., Any], args: Sequence[Any]) -> Any:
         return call(*args)
 
 
-def read(f: Any, arguments: Arguments, slices: Any) -> None:
+def read(loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any) -> None:
     """Raise `TraceError` if a function cannot be compiled for slices like these; call nothing."""
     several = slices if isinstance(slices, tuple) else (slices,)
-    loop = _loop_for(several)
     loop.look_at(_typed(f, arguments, several, None, Guards(), loop.element))
 
 
@@ -525,14 +520,16 @@ def _typed(
     raise error
 
 
-def made(f: Any, arguments: Arguments, slices: Any, begun: Begun | None) -> TypedLoop:
+def made(
+    loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any, begun: Begun | None
+) -> TypedLoop:
     """A function compiled from its source, for slices like the first.
 
     `begun`: the first calls of the loop, if there were any.
     """
-    begun = begun or tried(f, arguments, slices)
+    begun = begun or tried(loop, f, arguments, slices)
     several = slices if isinstance(slices, tuple) else (slices,)
-    return _loop_for(several)(f, arguments, several, begun.results[0], begun.seconds)
+    return loop(f, arguments, several, begun.results[0], begun.seconds)
 
 
 __all__ = ["TypedLoop", "made", "price", "read", "tried"]

@@ -70,6 +70,10 @@ class TypedOnDevice(TypedLoop):
             took = time.perf_counter() - started
         return Begun([first], took, took)
 
+    @staticmethod
+    def _is_best(made: TypedFunction, slices: Sequence[Any]) -> bool:
+        return made.decides or made.walks  # else each step of a trace is a launch
+
     def __call__(self, rows: Rows, f: Any, account: Account | None = None) -> Any:
         with rows.like.device:
             return super().__call__(rows, f, account)

@@ -13,7 +13,7 @@ from xpapply.backends.cpu import for_gpus, host
 from xpapply.codegen.llvm import typed as text_of
 from xpapply.codegen.llvm.typed import device
 from xpapply.errors import TraceError
-from xpapply.frontends.python.source import on_device
+from xpapply.frontends.python.source.calls import of_device
 from xpapply.frontends.python.source.typed import Expected, Input, typed
 from xpapply.functions.guards import Guards
 from xpapply.ir.typed import Array
@@ -154,7 +154,7 @@ def test_what_is_not_compiled():
     def power(v):
         return v[0] ** 2
 
-    reasons = ["int(...)", "int(...)", "it writes", "whole array", "NumPy", "**"]
+    reasons = ["int(...)", "int(...)", "it writes", "whole array", "numpy.float32", "**"]
     for f, why in zip((indexed, ranged, writes, sums, of_numpy, power), reasons, strict=True):
         with pytest.raises(TraceError) as error:
             made(f, "int64", [np.zeros((), np.int64)])
@@ -184,10 +184,10 @@ def test_types_of_results_are_cupys():
     for (op, name), a, b, weak in itertools.product(operators.items(), kinds, kinds, (0, 1)):
         if weak and b not in python:
             continue
-        x = on_device.Num(a, "device", on_device.Literal(1, a))
-        y = on_device.Num(b, "python" if weak else "device", on_device.Literal(1, b))
+        x = of_device.Num(a, "device", of_device.Literal(1, a))
+        y = of_device.Num(b, "python" if weak else "device", of_device.Literal(1, b))
         try:
-            loop, out, _ = on_device.numbers._types(op, *map(on_device._plain, (x, y)))
+            loop, out, _ = of_device.numbers._types(op, *map(of_device._plain, (x, y)))
         except TraceError:
             continue
         types = np.dtype(a), np.dtype(b)

@@ -65,7 +65,7 @@ class DeviceWriter(FunctionWriter):
     def text(self) -> str:
         """The function: it gives 0, or the number of a mark."""
         found = super().text()
-        head, _, rest = found.partition("{")
+        rest = found.partition("{")[2]
         given = [f"i64 %w{k}" for k in range(self.frame.count) if k not in self._known]
         given += [f"ptr %in{k}" for k in range(len(self.made.inputs))]
         given += [f"ptr noalias %out{k}" for k in range(len(self.made.results))]

@@ -13,7 +13,8 @@ import numpy as np
 from ....functions.guards import MISSING
 from ....ir.typed import Literal
 from ....library import of_lists, of_math, of_python
-from . import arrays, calls, held, lists, numbers, on_device, places, whole
+from . import arrays, calls, held, lists, numbers, places, whole
+from .calls import of_device
 from .values import (
     DEVICE,
     EITHER,
@@ -133,7 +134,7 @@ def callee(
     if not isinstance(called, Known):
         raise t.refuse(f"a {type(called).__name__.lower()} is called")
     f = called.value
-    found = calls.find(f) if t.element != DEVICE else on_device.find(t, f, args)
+    found = calls.find(f) if t.element != DEVICE else of_device.find(t, f, args)
     if found is not None:
         if isinstance(found, types.FunctionType) and found.__module__.startswith(calls.LIBRARY):
             return Inlined(found, args, kwargs)
@@ -169,8 +170,8 @@ def _is_of_library(f: types.FunctionType) -> bool:
 
 def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     """An operation of two values."""
-    if on_device.is_any(a, b):
-        return on_device.binary(t, op, a, b)
+    if of_device.is_any(a, b):
+        return of_device.binary(t, op, a, b)
     if isinstance(a, Num) and isinstance(b, Num):
         if op == "**" and _is_computed_power(a, b):
             return Inlined(of_math.power, [a, b], {})
@@ -213,7 +214,7 @@ def inplace(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     if isinstance(a, Num) and a.kind == NO_AXES:
         raise t.refuse(f"{op}= of an array without axes")
     if isinstance(a, Num) and a.kind in ON_DEVICE:
-        return on_device.inplace(t, op, a, b)
+        return of_device.inplace(t, op, a, b)
     if not isinstance(a, Arr):
         return binary(t, op, a, b)
     _refuse_whole(t)
@@ -229,7 +230,7 @@ def inplace(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
 def unary(t: Writes, op: str, a: Abstract) -> Abstract:
     """An operation of one value."""
     if isinstance(a, Num) and a.kind in ON_DEVICE:
-        return on_device.unary(t, op, a)
+        return of_device.unary(t, op, a)
     if isinstance(a, Num):
         return numbers.unary(t, op, a)
     if isinstance(a, Arr):
@@ -254,8 +255,8 @@ def compare(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
         return lists.compared(t, op, a, b)
     if isinstance(a, (Lst, Rows)) and isinstance(b, (Lst, Rows)) and op in ("==", "!="):
         return Inlined(of_lists.alike if op == "==" else of_lists.unlike, [a, b], {})
-    if on_device.is_any(a, b):
-        return on_device.compare(t, op, a, b)
+    if of_device.is_any(a, b):
+        return of_device.compare(t, op, a, b)
     if isinstance(a, Num) and isinstance(b, Num):
         return numbers.compare(t, op, a, b)
     if whole.is_array(a, b):

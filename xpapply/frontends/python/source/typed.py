@@ -27,11 +27,11 @@ from . import (
     lists,
     numbers,
     objects,
-    on_device,
     places,
     recursion,
     results,
 )
+from .calls import of_device
 from .find import tree_of
 from .flow import Const, Flow, Step, flow_of
 from .frames import HUB, RESULT, Caller, Code, Place, Version, calls_itself
@@ -260,7 +260,7 @@ class Typer(RecursiveCalls):
         """Write a step; whether the next one follows."""
         kind, result, args, _ = step
         if self.element == DEVICE:
-            on_device.note_holders(self, step, self._step)
+            of_device.note_holders(self, step, self._step)
         end = _ENDS.get(kind)
         if end is not None:
             end(self, step)

@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from ....errors import TraceError
-from ....ir.typed import Literal
-from ....ir.typed.function import Value
-from ....library import of_python
-from . import calls, numbers
-from .numbers import kind_of
-from .places import described
-from .steps import Step
-from .values import (
+from .....errors import TraceError
+from .....ir.typed import Literal
+from .....ir.typed.function import Value
+from .....library import of_python
+from .. import numbers
+from ..numbers import kind_of
+from ..places import described
+from ..steps import Step
+from ..values import (
     DEVICE,
     FRESH,
     NUMPY,
@@ -39,6 +39,8 @@ from .values import (
     Tup,
     Writes,
 )
+from . import LIBRARY
+from . import find as _known
 
 
 def is_any(*values: Abstract) -> bool:
@@ -256,8 +258,8 @@ def _of_python(f: Any) -> Callable[..., Any]:
 
 def _called(t: Writes, f: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A call of a function of Python's, as it is compiled elsewhere too."""
-    found: Any = calls.find(f)
-    is_ours = isinstance(found, FunctionType) and found.__module__.startswith(calls.LIBRARY)
+    found: Any = _known(f)
+    is_ours = isinstance(found, FunctionType) and found.__module__.startswith(LIBRARY)
     return Inlined(found, args, kwargs) if is_ours else found(t, args, kwargs)
 
 
@@ -340,8 +342,8 @@ _MATH = (
 
 @functools.cache
 def _rows(with_cupy: bool) -> dict[Any, Any]:
-    found: dict[Any, Any] = {f: calls.find(f) for f in _AS_THEY_ARE}
-    found |= {getattr(math, n): calls.find(getattr(math, n)) for n in _MATH}
+    found: dict[Any, Any] = {f: _known(f) for f in _AS_THEY_ARE}
+    found |= {getattr(math, n): _known(getattr(math, n)) for n in _MATH}
     found |= {f: _of_python(f) for f in (round, divmod, pow, isinstance)}
     found |= {abs: _abs, sum: _sum, any: of_python.any_of, all: of_python.all_of}
     found |= {max: _extreme(max, of_python.largest), min: _extreme(min, of_python.smallest)}
