@@ -48,7 +48,8 @@ def _compiled(text: str, architecture: int) -> str:
         builder.getModulePassManager().run(module, builder)
         found: str = own.emit_assembly(module)
     except RuntimeError as error:
-        raise CompilerError(f"LLVM does not compile a kernel for sm_{architecture}: {error}") from (
-            error
-        )
+        why = f"LLVM does not compile a kernel for sm_{architecture}: {error}"
+        raise CompilerError(why) from error
+    if f".target sm_{architecture}" not in found:
+        raise CompilerError(f"this llvmlite does not know sm_{architecture}")
     return found

@@ -17,6 +17,8 @@ from ...functions.cache import BoundedDict
 from ...ir.typed import TypedFunction
 from ...limits import LIMITS
 
+_OLDEST = 14
+"""Of CuPy: types of results are NumPy 2's since then."""
 _THREADS = 128
 _MOST_BLOCKS = (1 << 31) - 1
 _WORDS = 400
@@ -30,6 +32,8 @@ def why_not() -> str | None:
     """Why no typed function runs on this device; None: it does."""
     if cupy.cuda.runtime.is_hip:
         return "functions are compiled for NVIDIA's GPUs, not yet for AMD's"
+    if int(cupy.__version__.partition(".")[0]) < _OLDEST:
+        return f"CuPy {cupy.__version__} has other types of results than CuPy {_OLDEST}"
     return None
 
 
