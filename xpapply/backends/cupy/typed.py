@@ -21,8 +21,6 @@ _OLDEST = 14
 """Of CuPy: types of results are NumPy 2's since then."""
 _THREADS = 128
 _MOST_BLOCKS = (1 << 31) - 1
-_WORDS = 400
-"""Numbers that a kernel may be given: they are 8 bytes each, of about 4 kB."""
 
 Compile = Callable[[str, int], bytes]
 """A text in LLVM IR for an architecture, as PTX."""
@@ -88,17 +86,20 @@ class Compiled:
                 if any(places) or any(s % x.itemsize for x in everything for s in x.strides):
                     raise UnsupportedError("its elements lie at odd places")
                 found = self._layouts[key] = self._prepared(arrays, outs, batch, device)
-            function, count, numbers, steps, dims = found
-            marks = cupy.empty(count, np.uint16)
-            marked = cupy.zeros((), np.int64)
-            given = [count, marks.data.ptr, marked.data.ptr, *numbers, *dims]
+            function, may_mark, count, steps, dims = found
+            memory = None
+            given = [count, 0, 0, *dims]
+            if may_mark:  # how many, and then the marks
+                memory = cupy.cuda.alloc(8 + 2 * count)
+                memory.memset_async(0, 8 + 2 * count)
+                given[1:3] = memory.ptr + 8, memory.ptr
             for x, own in zip(everything, steps, strict=True):
                 given += [x.data.ptr, *own]
             blocks = min(_MOST_BLOCKS, -(-count // _THREADS))
-            function((blocks,), (_THREADS,), tuple(map(np.int64, given)))
-            if not self.made.marks or not int(marked):
+            function((blocks,), (_THREADS,), given)
+            if memory is None or not _copied(memory, np.int64, 1)[0]:
                 return None
-            return marks.get().reshape(outs[0].shape[:batch])  # type: ignore[no-any-return]
+            return _copied(memory + 8, np.uint16, count).reshape(outs[0].shape[:batch])
 
     def _prepared(self, arrays: Sequence[Any], outs: Sequence[Any], batch: int, device: Any) -> Any:
         """The kernel for arrays that lie like these, and all that its calls have alike."""
@@ -109,24 +110,32 @@ class Compiled:
         sizes = [d.size for d in axes] or [1]
         steps = [[d.steps[k] for d in axes] or [0] for k in range(len(strides))]
         values = self._values(arrays, outs, batch)
-        words = [k for k in range(self._frame.count) if k not in values]
-        if len(words) > _WORDS:
-            raise UnsupportedError("it has too many arrays")
         text = text_of.kernel_of_device(self.made, values, len(sizes))
         architecture = self._architecture(int(device.compute_capability))
         if architecture is None:
             raise UnsupportedError("this GPU is older than those that functions are compiled for")
-        function = _loaded(self._compile(text, architecture), device.id)
-        return function, math.prod(shape), [0 for _ in words], steps, sizes[1:]
+        code = self._compile(text, architecture)
+        # LLVM leaves out what it knows never to happen
+        may_mark = b"atom." in code or b"red." in code
+        return _loaded(code, device.id), may_mark, math.prod(shape), steps, sizes[1:]
 
     def _values(self, arrays: Sequence[Any], outs: Sequence[Any], batch: int) -> dict[int, int]:
         """The numbers of the frame, which do not change between such calls."""
-        found: dict[int, int] = {}
+        found = dict.fromkeys(range(self._frame.count), 0)  # there are no arrays beside these
         places = [*self._frame.inputs, *self._frame.results]
         for x, (dims, strides) in zip([*arrays, *outs], places, strict=True):
             found |= dict(zip(dims, x.shape[batch:], strict=True))
             found |= dict(zip(strides, x.strides[batch:], strict=True))
         return found
+
+
+def _copied(memory: Any, dtype: Any, count: int) -> np.ndarray:
+    """Numbers on the device, once what runs on this stream is done."""
+    found = np.empty(count, dtype)
+    stream = cupy.cuda.get_current_stream()
+    memory.copy_to_host_async(found.ctypes.data, found.nbytes, stream)
+    stream.synchronize()
+    return found
 
 
 @functools.lru_cache(256)

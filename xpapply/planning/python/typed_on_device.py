@@ -72,7 +72,7 @@ class TypedOnDevice(TypedLoop):
 
     @staticmethod
     def _is_best(made: TypedFunction, slices: Sequence[Any]) -> bool:
-        return made.decides or made.walks  # else each step of a trace is a launch
+        return True  # a trace takes longer, and so do most of its launches
 
     def __call__(self, rows: Rows, f: Any, account: Account | None = None) -> Any:
         with rows.like.device:

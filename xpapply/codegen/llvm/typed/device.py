@@ -118,8 +118,8 @@ _OPERATIONS = {**OPERATIONS, "cast": _cast}
 def kernel(made: TypedFunction, known: Mapping[int, int], batch: int) -> str:
     """The text of a kernel, for slices along so many axes of a batch.
 
-    Its arguments, each of 64 bits: how many slices there are; where marks go (16 bits each), and
-    where it is counted how many are not 0; the numbers of the frame that are not `known`; for each
+    Its arguments, each of 64 bits: how many slices there are; where marks go (16 bits each, of which
+    those are written that are not 0), and where it is counted how many there are; the numbers of the frame that are not `known`; for each
     axis of the batch but the first its length; then for each input and result its address and its
     strides along those axes, in bytes.
     """
@@ -168,12 +168,12 @@ def kernel(made: TypedFunction, known: Mapping[int, int], batch: int) -> str:
     given = ", ".join([*(f"i64 %w{k}" for k in words), *(f"ptr %{o}.p" for o in operands)])
     lines += [
         f"  %mark = call i32 @slice({given})",
-        "  %mark.short = trunc i32 %mark to i16",
-        "  %p.mark = getelementptr i16, ptr addrspace(1) %p.marks, i64 %k",
-        "  store i16 %mark.short, ptr addrspace(1) %p.mark, align 2",
         "  %is.plain = icmp eq i32 %mark, 0",
         "  br i1 %is.plain, label %next, label %counted",
         "counted:",
+        "  %mark.short = trunc i32 %mark to i16",
+        "  %p.mark = getelementptr i16, ptr addrspace(1) %p.marks, i64 %k",
+        "  store i16 %mark.short, ptr addrspace(1) %p.mark, align 2",
         "  %was = atomicrmw add ptr addrspace(1) %p.marked, i64 1 monotonic, align 8",
         "  br label %next",
         "next:",
