@@ -125,10 +125,8 @@ def test_what_is_not_compiled_runs_as_before(cupy):
             s += y
         return s
 
-    for way in (xpapply.apply_along_axis, cupy.apply_along_axis):
-        y = x.copy()
-        got = way(in_place_on_an_element, 1, y)
-        assert cupy.array_equal(got, y[:, 0])
+    got = xpapply.apply_along_axis(in_place_on_an_element, 1, x.copy())
+    assert cupy.array_equal(got, cupy.apply_along_axis(in_place_on_an_element, 1, x.copy()))
 
     def two_names(v):
         s = v[0] * 1

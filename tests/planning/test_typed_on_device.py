@@ -37,7 +37,8 @@ class Evaluated:
         marks = np.zeros(shape, np.uint16)
         for at in np.ndindex(*shape):
             slices = [x._array[at] for x in arrays]
-            marks[at] = evaluate(self.made, slices, [o._array[(*at, ...)] for o in outs])
+            out = [o._array[(*at, ...)] for o in outs]
+            marks[at] = evaluate(self.made, slices, out, is_first=not any(at))
         return marks if marks.any() else None
 
 

@@ -10,11 +10,26 @@ from typing import Any
 
 import numpy as np
 
-from .function import KEPT, WARNED, Block, Instruction, Literal, Slot, TypedFunction, ufunc_named
+from .function import (
+    KEPT,
+    OTHER,
+    WARNED,
+    Block,
+    Instruction,
+    Literal,
+    Slot,
+    TypedFunction,
+    ufunc_named,
+)
 
 
 def evaluate(
-    made: TypedFunction, slices: Sequence[Any], outs: Sequence[np.ndarray], most: int = 10**7
+    made: TypedFunction,
+    slices: Sequence[Any],
+    outs: Sequence[np.ndarray],
+    most: int = 10**7,
+    *,
+    is_first: bool = False,
 ) -> int:
     """Run it on one slice: 0, or the number of a mark.
 
@@ -28,6 +43,8 @@ def evaluate(
         Where its results go, each of its shape.
     most : int
         Instructions that it may take.
+    is_first : bool
+        Whether it is the slice whose result says of which dtype all are.
     """
     run = _Run(made, slices, outs)
     block = made.blocks[0]
@@ -36,7 +53,8 @@ def evaluate(
         for _ in range(most):
             target = run.block(block)
             if target < 0:
-                return -target - 1 or (WARNED if run.warned else 0)
+                other = OTHER if is_first and run.differs else 0
+                return -target - 1 or (WARNED if run.warned else other)
             block = made.blocks[target]
     raise RuntimeError(f"{made.name} takes more than {most} blocks")
 
@@ -50,7 +68,7 @@ class _Run:
         self.made, self.slices, self.outs = made, slices, outs
         self.slots: dict[Slot, Any] = {}
         self.values: dict[int, Any] = {}
-        self.warned = False
+        self.warned = self.differs = False
 
     def note(self, *_: Any) -> None:
         """NumPy would warn."""
@@ -189,6 +207,10 @@ def _ufunc(run: _Run, x: Instruction, *args: Any) -> Any:
     return ufunc_named(name)(*given)
 
 
+def _differs(run: _Run, x: Instruction) -> None:
+    run.differs = True
+
+
 def _store(run: _Run, x: Instruction, value: Any) -> None:
     run.slots[x.what] = value
 
@@ -276,6 +298,7 @@ def _errors(run: _Run, x: Instruction) -> None:
 
 _OPS: dict[str, Callable[..., Any]] = {
     "errors": _errors,
+    "differs": _differs,
     "map": _map,
     "reduce": _reduce,
     "as type": lambda run, x, a: a.astype(x.result.type.dtype),

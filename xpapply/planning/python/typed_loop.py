@@ -91,6 +91,8 @@ class TypedLoop:
     compiles = False
     why_left = ""
     overhead = 5e-5
+    asks_first = True
+    """Whether it is asked before each run of which dtype the first result is, where that differs."""
     element = "numpy"
     """Whose number an element of a slice is: see `frontends.python.source`."""
 
@@ -201,7 +203,7 @@ class TypedLoop:
     def __call__(self, rows: Rows, f: Any, account: Account | None = None) -> Any:
         """All slices through `f`; the result axes stand where the slices' axis was."""
         self.has_run = True
-        if self.differs:
+        if self.differs and self.asks_first:
             other = self._of_first(rows, f, () if account is None else account.known)
             if other is not self:
                 return other(rows, f, account)
@@ -215,6 +217,7 @@ class TypedLoop:
             if left[0] == 0:  # it may be of another shape
                 other = self._of_first(rows, f, () if account is None else account.known)
                 if other is not self:
+                    self.looped, self._marked = 0, {}
                     return other(rows, f, account)
             self._by_itself(rows, f, outs, left)
             self._told(f, marks, rows)

@@ -28,6 +28,7 @@ class TypedOnDevice(TypedLoop):
 
     library = "cupy"
     element = "device"
+    asks_first = False  # the launch tells
 
     @staticmethod
     def array(part: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ....ir.typed import Instruction, TypedFunction
-from ....ir.typed.function import KEPT
+from ....ir.typed.function import KEPT, OTHER
 from ..target import Target
 from .function import FunctionWriter
 from .notes import Notes
@@ -17,8 +17,8 @@ ROUNDS = 1 << 22
 _NOTES = Notes(Target("", "", "", "", 0, True, 0))  # which nobody reads here
 
 _ON_SLICES = (
-    "mark catch errors round input constant load store length stride element row view expected put "
-    "put array jump branch return leave"
+    "mark catch errors round differs input constant load store length stride element row view "
+    "expected put put array jump branch return leave"
 ).split()
 KNOWN = frozenset((*ON_NUMBERS, *_ON_SLICES))
 """The instructions that are written for a device."""
@@ -66,7 +66,8 @@ class DeviceWriter(FunctionWriter):
         """The function: it gives 0, or the number of a mark."""
         found = super().text()
         rest = found.partition("{")[2]
-        given = [f"i64 %w{k}" for k in range(self.frame.count) if k not in self._known]
+        given = ["ptr %differs"]
+        given += [f"i64 %w{k}" for k in range(self.frame.count) if k not in self._known]
         given += [f"ptr %in{k}" for k in range(len(self.made.inputs))]
         given += [f"ptr noalias %out{k}" for k in range(len(self.made.results))]
         return f"define internal i32 @slice({', '.join(given)}) alwaysinline nounwind #0 {{{rest}"
@@ -112,16 +113,20 @@ def _cast(w: FunctionWriter, x: Instruction) -> None:
     w.set(x, w.emit(f"select i1 {small}, double {signed}, double {plain}"))
 
 
-_OPERATIONS = {**OPERATIONS, "cast": _cast}
+def _differs(w: FunctionWriter, x: Instruction) -> None:
+    w.line("store i1 true, ptr %differs")
+
+
+_OPERATIONS = {**OPERATIONS, "cast": _cast, "differs": _differs}
 
 
 def kernel(made: TypedFunction, known: Mapping[int, int], batch: int) -> str:
     """The text of a kernel, for slices along so many axes of a batch.
 
-    Its arguments, each of 64 bits: how many slices there are; where marks go (16 bits each, of which
-    those are written that are not 0), and where it is counted how many there are; the numbers of the frame that are not `known`; for each
-    axis of the batch but the first its length; then for each input and result its address and its
-    strides along those axes, in bytes.
+    Its arguments, each of 64 bits: how many slices there are; where marks go (16 bits each, of
+    which those are written that are not 0), and where it is counted how many; the numbers of the
+    frame that are not `known`; for each axis of the batch but the first its length; then for each
+    input and result its address and its strides along those axes, in bytes.
     """
     writer = DeviceWriter(made, known)
     one = writer.text()
@@ -142,6 +147,7 @@ def kernel(made: TypedFunction, known: Mapping[int, int], batch: int) -> str:
         "  %step = mul i64 %grid, %size",
         "  %p.marks = inttoptr i64 %marks to ptr addrspace(1)",
         "  %p.marked = inttoptr i64 %marked to ptr addrspace(1)",
+        "  %p.differs = alloca i1, align 1",
         "  br label %head",
         "head:",
         "  %k = phi i64 [%first, %entry], [%k.next, %next]",
@@ -165,9 +171,18 @@ def kernel(made: TypedFunction, known: Mapping[int, int], batch: int) -> str:
             at = f"%{o}.at{d}"
         lines.append(f"  %{o}.global = inttoptr i64 {at} to ptr addrspace(1)")
         lines.append(f"  %{o}.p = addrspacecast ptr addrspace(1) %{o}.global to ptr")
-    given = ", ".join([*(f"i64 %w{k}" for k in words), *(f"ptr %{o}.p" for o in operands)])
+    given = ", ".join(
+        ["ptr %p.differs", *(f"i64 %w{k}" for k in words), *(f"ptr %{o}.p" for o in operands)]
+    )
     lines += [
-        f"  %mark = call i32 @slice({given})",
+        "  store i1 false, ptr %p.differs",
+        f"  %own = call i32 @slice({given})",
+        "  %is.other = load i1, ptr %p.differs",
+        "  %is.first = icmp eq i64 %k, 0",
+        "  %is.done = icmp eq i32 %own, 0",
+        "  %is.either = and i1 %is.other, %is.first",
+        "  %is.all = and i1 %is.either, %is.done",
+        f"  %mark = select i1 %is.all, i32 {OTHER}, i32 %own",
         "  %is.plain = icmp eq i32 %mark, 0",
         "  br i1 %is.plain, label %next, label %counted",
         "counted:",

@@ -180,6 +180,8 @@ class Blocks:
     def differs(self) -> None:
         """Say that a result may be of another dtype than that of the first slice."""
         self.made.differs = True
+        if self.element != NUMPY:  # else the first slice is asked before all run
+            self.do("differs")
 
     def refuse(self, why: str) -> TraceError:
         """An error for something that is not compiled, with the line."""
