@@ -92,7 +92,7 @@ class TypedLoop:
     why_left = ""
     overhead = 5e-5
     asks_first = True
-    """Whether it is asked before each run of which dtype the first result is, where that differs."""
+    """Whether each run begins with asking of which dtype the first result is, if that differs."""
     element = "numpy"
     """Whose number an element of a slice is: see `frontends.python.source`."""
 
