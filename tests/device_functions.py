@@ -1,9 +1,12 @@
 """Functions with loops over elements of CuPy's arrays: for tests of what compiles them.
 
-They call nothing of CuPy's by its module, so that tests without it read them too.
+They call nothing of CuPy's by its module, so that tests without it read them too: NumPy's ufuncs
+are CuPy's where their arrays are.
 """
 
 import math
+
+import numpy as np
 
 
 def longest_run(v):
@@ -188,9 +191,19 @@ def helper(v, limit):
     return n
 
 
+def activated(v):
+    s = 0.0
+    for x in v:
+        if x > 0:
+            s = s + np.exp(-x) * np.tanh(x) ** 2
+        else:
+            s = s + np.log1p(x * x) ** 0.5 + np.sign(x) + np.hypot(x, 0.5)
+    return s
+
+
 FLOATS = (
     longest_run, recurrence, added, states, drawdown, wholes, smoothed, crossings, first_above,
-    inversions, smallest_gap, on_both,
+    inversions, smallest_gap, on_both, activated,
 )  # fmt: skip
 """Those of all floats, with NaN and infinities."""
 OF_FINITE = (collatz, divisor, bisected, rarely_by_zero, root, whole_numbers)

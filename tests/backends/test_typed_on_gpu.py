@@ -140,6 +140,62 @@ def test_what_is_not_compiled_runs_as_before(cupy):
     )
 
 
+UFUNCS = (
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh "
+    "arccosh arctanh cbrt sign sqrt square absolute floor ceil trunc rint negative"
+).split()
+
+
+@pytest.mark.parametrize("name", UFUNCS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_functions_have_the_bits_of_cupys(cupy, name, dtype):
+    ufunc = getattr(cupy, name)
+
+    def last(v):
+        found = v[0]
+        for x in v:
+            found = ufunc(x)
+        return found
+
+    x = numbers(300_000, 2, dtype=dtype) * 10.0 ** RNG.integers(-3, 3, (300_000, 1))
+    x = cupy.asarray(x.astype(dtype))
+    got = xpapply.apply_along_axis(last, 1, x)
+    assert "one compiled loop on the GPU" in str(xpapply.explain(last, 1, x))
+    assert same_bits(cupy, got, ufunc(x[:, 1]))
+
+
+def same_bits(cupy, got, want):
+    """Whether arrays of floats are the same, but for the bits of NaN."""
+    bits = f"int{8 * got.itemsize}"
+    same = (got.view(bits) == want.view(bits)) | (cupy.isnan(got) & cupy.isnan(want))
+    return got.dtype == want.dtype and bool(same.all())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_functions_of_two_have_the_bits_of_cupys(cupy, dtype):
+    x = cupy.asarray(numbers(300_000, 2, dtype=dtype))
+    for name in ("power", "hypot", "arctan2", "copysign", "floor_divide", "remainder"):
+        ufunc = getattr(cupy, name)
+
+        def last(v, ufunc=ufunc):
+            found = v[0]
+            for y in v[1:]:
+                found = ufunc(v[0], y)
+            return found
+
+        got = xpapply.apply_along_axis(last, 1, x)
+        assert "one compiled loop on the GPU" in str(xpapply.explain(last, 1, x))
+        assert same_bits(cupy, got, ufunc(x[:, 0], x[:, 1])), name
+
+    def squares(v):
+        s = 0.0
+        for y in v:
+            s = s + y**2
+        return s
+
+    check(cupy, squares, x[:50])
+
+
 def test_on_a_stream(cupy):
     x = cupy.asarray(numbers(1000, 12))
     want = xpapply.apply_along_axis(device_functions.recurrence, 1, x)

@@ -9,6 +9,7 @@ from typing import Any
 
 import cupy
 import numpy as np
+from cupy_backends.cuda.api import driver
 
 from ...arrays.layout import merged
 from ...codegen.llvm import typed as text_of
@@ -16,6 +17,7 @@ from ...errors import UnsupportedError
 from ...functions.cache import BoundedDict
 from ...ir.typed import TypedFunction
 from ...limits import LIMITS
+from . import compiler
 
 _OLDEST = 14
 """Of CuPy: types of results are NumPy 2's since then."""
@@ -26,13 +28,23 @@ Compile = Callable[[str, int], bytes]
 """A text in LLVM IR for an architecture, as PTX."""
 
 
-def why_not() -> str | None:
-    """Why no typed function runs on this device; None: it does."""
+def why_not(made: TypedFunction, number: int) -> str | None:
+    """Why a typed function does not run on a device; None: it does."""
     if cupy.cuda.runtime.is_hip:
         return "functions are compiled for NVIDIA's GPUs, not yet for AMD's"
     if int(cupy.__version__.partition(".")[0]) < _OLDEST:
         return f"CuPy {cupy.__version__} has other types of results than CuPy {_OLDEST}"
+    if made.externals:
+        try:
+            compiler.relocatable(_others(made), number)
+        except (AttributeError, RuntimeError, UnsupportedError) as error:
+            return f"CuPy's own functions are not compiled for it: {error}"
     return None
+
+
+def _others(made: TypedFunction) -> str:
+    """What a typed function calls of CuPy's, in CUDA."""
+    return "".join(of_ufunc(*name) for _, *name in made.externals)
 
 
 class Compiled:
@@ -117,7 +129,13 @@ class Compiled:
         code = self._compile(text, architecture)
         # LLVM leaves out what it knows never to happen
         may_mark = b"atom." in code or b"red." in code
-        return _loaded(code, device.id), may_mark, math.prod(shape), steps, sizes[1:]
+        return (
+            _loaded(code, _others(self.made), device.id),
+            may_mark,
+            math.prod(shape),
+            steps,
+            sizes[1:],
+        )
 
     def _values(self, arrays: Sequence[Any], outs: Sequence[Any], batch: int) -> dict[int, int]:
         """The numbers of the frame, which do not change between such calls."""
@@ -138,9 +156,56 @@ def _copied(memory: Any, dtype: Any, count: int) -> np.ndarray:
     return found
 
 
+def of_ufunc(name: str, *types: str) -> str:
+    """A ufunc of CuPy's as a function in CUDA, by its own text, for one number of each operand."""
+    ufunc = getattr(cupy, name)
+    wanted = tuple(map(np.dtype, types))
+    found = [x for x in ufunc._ops.ops if _types(x) == wanted]
+    if not found or not isinstance(found[0].routine, str):
+        raise UnsupportedError(f"cupy.{name} has no loop for {', '.join(types)}")
+    kinds = [_IN_CUDA[t] for t in types]
+    function = text_of.name_of(("cupy", name, *types))
+    given = ", ".join(f"{kind} in{k}" for k, kind in enumerate(kinds[:-1]))
+    named = [f"typedef {kind} in{k}_type;" for k, kind in enumerate(kinds[:-1])]
+    return "\n".join(
+        [
+            f"namespace of_{function} {{ {ufunc._preamble}\n}}",
+            f'extern "C" __device__ {kinds[-1]} {function}({given}) {{',
+            f"using namespace of_{function};",
+            *named,
+            f"typedef {kinds[-1]} out0_type;",
+            "out0_type out0;",
+            f"{found[0].routine};",
+            "return out0;",
+            "}\n",
+        ]
+    )
+
+
+def _types(loop: Any) -> tuple[Any, ...]:
+    return (*map(np.dtype, loop.in_types), *map(np.dtype, loop.out_types))
+
+
+_IN_CUDA = {"float32": "float", "float64": "double"}
+
+
+def _linked(code: bytes, others: bytes) -> bytes:
+    """PTX and machine code as one."""
+    state = driver.linkCreate()
+    try:
+        driver.linkAddData(state, driver.CU_JIT_INPUT_PTX, code, "xpapply.ptx")
+        driver.linkAddData(state, driver.CU_JIT_INPUT_CUBIN, others, "cupy.cubin")
+        return bytes(driver.linkComplete(state))
+    finally:
+        driver.linkDestroy(state)
+
+
 @functools.lru_cache(256)
-def _loaded(code: bytes, number: int) -> Any:
-    """The kernel of some PTX, on a device: the driver compiles it."""
+def _loaded(code: bytes, others: str, number: int) -> Any:
+    """The kernel of some PTX, on a device: the driver compiles it, and links it with the others."""
     module = cupy.cuda.function.Module()
-    module.load(code)
+    try:
+        module.load(_linked(code, compiler.relocatable(others, number)) if others else code)
+    except driver.CUDADriverError as error:
+        raise UnsupportedError(f"the driver does not take its kernel: {error}") from error
     return module.get_function(text_of.NAME)

@@ -189,6 +189,8 @@ def _cast(run: _Run, x: Instruction, a: Any) -> Any:
 
 
 def _call(run: _Run, x: Instruction, *args: Any) -> Any:
+    if run.made.externals[x.what][0] == "cupy":
+        return _ufunc(run, x, *args)
     _, name, dtype, _ = run.made.externals[x.what]
     kind = ctypes.c_double if dtype == "float64" else ctypes.c_float
     f = getattr(ctypes.CDLL(None), name)

@@ -149,7 +149,7 @@ class TypedFunction:
     constants : list of array
         Arrays of the user's that it reads.
     externals : list of (kind, name)
-        Functions of libraries that it calls: of "libm", or "ufunc".
+        Functions of libraries that it calls: of "libm", a "ufunc" of NumPy's, or one of "cupy".
     differs : bool
         Whether it may return another dtype than that of `results`, which it is put into then.
     flushes : bool

@@ -54,10 +54,12 @@ class TypedOnDevice(TypedLoop):
     @staticmethod
     def _backend(made: TypedFunction) -> Any:
         TypedOnDevice.look_at(made)
+        import cupy
+
         from ...backends.cpu import for_gpus
         from ...backends.cupy import typed as backend
 
-        why = backend.why_not()
+        why = backend.why_not(made, cupy.cuda.runtime.getDevice())
         if why:
             raise TraceError(why)
         return backend.Compiled(made, for_gpus.ptx, for_gpus.architecture)

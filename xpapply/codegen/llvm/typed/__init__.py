@@ -5,6 +5,7 @@ and `device` what does so on a GPU.
 """
 
 from .device import kernel as kernel_of_device
+from .device import name_of
 from .kernel import NAME, fields, kernel, kernel_of_lanes, tile_bytes
 from .notes import ALWAYS, BITS
 
@@ -16,5 +17,6 @@ __all__ = [
     "kernel",
     "kernel_of_device",
     "kernel_of_lanes",
+    "name_of",
     "tile_bytes",
 ]

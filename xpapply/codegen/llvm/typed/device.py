@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ....ir.typed import Instruction, TypedFunction
 from ....ir.typed.function import KEPT, OTHER
 from ..target import Target
-from .function import FunctionWriter
+from .function import FunctionWriter, machine
 from .notes import Notes
 from .operations import ON_NUMBERS, OPERATIONS
 
@@ -35,6 +35,8 @@ def why_not(made: TypedFunction) -> str | None:
     """Why a typed function is not written for a device; None: it is."""
     for block in made.blocks:
         for x in block.instructions:
+            if x.op == "call" and made.externals[x.what][0] == "cupy":
+                continue
             if x.op not in KNOWN:
                 why = _MADE.get(x.op, f"it needs {x.op!r}")
                 if x.op == "call":
@@ -113,11 +115,25 @@ def _cast(w: FunctionWriter, x: Instruction) -> None:
     w.set(x, w.emit(f"select i1 {small}, double {signed}, double {plain}"))
 
 
+def name_of(external: Sequence[str]) -> str:
+    """How a function of CuPy's is called where it is linked."""
+    return "_".join(("xpapply", *external))
+
+
+def _call(w: FunctionWriter, x: Instruction) -> None:
+    assert x.result is not None
+    name = name_of(w.made.externals[x.what])
+    kind = machine(str(x.result.type))
+    kinds = ", ".join(machine(str(a.type)) for a in x.args)
+    w.declared[name] = f"declare {kind} @{name}({kinds}) nounwind willreturn memory(none)"
+    w.set(x, w.emit(f"call {kind} @{name}({', '.join(map(w.typed, x.args))})"))
+
+
 def _differs(w: FunctionWriter, x: Instruction) -> None:
     w.line("store i1 true, ptr %differs")
 
 
-_OPERATIONS = {**OPERATIONS, "cast": _cast, "differs": _differs}
+_OPERATIONS = {**OPERATIONS, "cast": _cast, "call": _call, "differs": _differs}
 
 
 def kernel(made: TypedFunction, known: Mapping[int, int], batch: int) -> str:

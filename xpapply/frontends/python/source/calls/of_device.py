@@ -112,8 +112,10 @@ def _is_infinite(t: Writes, x: Value) -> Value:
 
 def binary(t: Writes, op: str, a: Num, b: Num) -> Num:
     """The result of an operation of two numbers, of which one is CuPy's."""
-    if op in ("**", "@"):
+    if op == "@":
         raise t.refuse(f"{op} of numbers of CuPy's")
+    if op == "**":
+        return _of_cupy(t, "power", [a, b])
     try:
         loop, out, _ = numbers._types(op, _plain(a), _plain(b))
     except TraceError as error:
@@ -312,6 +314,28 @@ def _ufunc(name: str) -> Callable[..., Any]:
     return call
 
 
+def _of_cupy(t: Writes, name: str, args: list[Num]) -> Num:
+    """A ufunc by CuPy's own text of it, for one number of each operand."""
+    given = [_plain(x) for x in args]
+    try:
+        *types, out = numbers.resolved(getattr(np, name), *map(numbers.as_type, given))
+    except TraceError as error:
+        raise t.refuse(str(error)) from None
+    if not {*types, out} <= {"float32", "float64"}:
+        raise t.refuse(f"cupy.{name} of {' and '.join(x.dtype for x in args)}")
+    values = [_operand(t, x, dtype) for x, dtype in zip(args, types, strict=True)]
+    return Num(out, FRESH, t.op("call", out, *values, what=t.external("cupy", name, *types, out)))
+
+
+def _called_of_cupy(name: str, count: int) -> Callable[..., Any]:
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+        if len(args) != count or kwargs or not is_any(*args):
+            raise t.refuse(f"cupy.{name} of such arguments")
+        return _of_cupy(t, name, args)
+
+    return call
+
+
 def _operator(op: str) -> Callable[..., Any]:
     """A ufunc that an operator stands for."""
 
@@ -323,6 +347,10 @@ def _operator(op: str) -> Callable[..., Any]:
     return call
 
 
+_OF_ONE = (
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh "
+    "arcsinh arccosh arctanh cbrt sign"
+).split()
 _UFUNCS: dict[str, Callable[..., Any]] = {
     **{n: _ufunc(n) for n in "sqrt absolute fabs floor ceil trunc rint square negative".split()},
     "isnan": _asked(numbers.is_nan), "isfinite": _asked(numbers.is_finite),
@@ -331,6 +359,8 @@ _UFUNCS: dict[str, Callable[..., Any]] = {
     "true_divide": _operator("/"), "floor_divide": _operator("//"), "remainder": _operator("%"),
     "less": _operator("<"), "less_equal": _operator("<="), "greater": _operator(">"),
     "greater_equal": _operator(">="), "equal": _operator("=="), "not_equal": _operator("!="),
+    **{n: _called_of_cupy(n, 1) for n in _OF_ONE},
+    **{n: _called_of_cupy(n, 2) for n in ("power", "hypot", "arctan2", "copysign")},
 }  # fmt: skip
 """By the names that they have in CuPy and in NumPy, whose own call CuPy's."""
 _AS_THEY_ARE = (len, range, enumerate, zip, reversed, int, float, bool)
