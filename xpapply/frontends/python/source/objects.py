@@ -134,7 +134,7 @@ def callee(
     if not isinstance(called, Known):
         raise t.refuse(f"a {type(called).__name__.lower()} is called")
     f = called.value
-    found = calls.find(f) if t.element != DEVICE else of_device.find(t, f, args)
+    found = calls.find(f) if t.element != DEVICE else of_device.find(f)
     if found is not None:
         if isinstance(found, types.FunctionType) and found.__module__.startswith(calls.LIBRARY):
             return Inlined(found, args, kwargs)

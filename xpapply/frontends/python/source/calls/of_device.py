@@ -84,7 +84,9 @@ def _only_looks(t: Any, step: Step) -> bool:
     """Whether a call is of a function that gives a number of its own."""
     called = step.args[1]
     found = t.state.get((len(t.place.callers), called)) if isinstance(called, str) else None
-    return isinstance(found, Known) and found.value in _table() and found.value not in (max, min)
+    if not isinstance(found, Known) or found.value is max or found.value is min:
+        return False
+    return find(found.value) is not None
 
 
 # --- operations ---------------------------------------------------------------------------------
@@ -233,7 +235,7 @@ def absolute(t: Writes, a: Num) -> Num:
 # --- calls --------------------------------------------------------------------------------------
 
 
-def find(t: Writes, f: Any, args: list[Any]) -> Any:
+def find(f: Any) -> Any:
     """What writes a call; None: nothing knows it."""
     try:
         return _table().get(f)
