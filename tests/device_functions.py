@@ -201,13 +201,63 @@ def activated(v):
     return s
 
 
+def sorted_copy(v):
+    """Elements are parts of the array: a number that is kept has to be copied."""
+    a = np.zeros_like(v)
+    for i in range(len(v)):
+        a[i] = v[i]
+    for i in range(1, len(a)):
+        x = a[i].copy()
+        j = i - 1
+        while j >= 0 and a[j] > x:
+            a[j + 1] = a[j]
+            j -= 1
+        a[j + 1] = x
+    return a
+
+
+def smeared(v):
+    """Without a copy: what is kept changes with the array."""
+    a = np.zeros_like(v)
+    a[:] = 1
+    for i in range(len(v)):
+        a[i] += v[i]
+    first = a[0]
+    for i in range(1, len(a)):
+        a[i - 1], a[i] = a[i], a[i - 1]
+        a[0] *= 2
+    return first, a[0], max(a[1], a[2]), a[-1]
+
+
+def moving(v):
+    out = np.empty_like(v[2:])
+    for i in range(len(out)):
+        out[i] = (v[i] + v[i + 1] + v[i + 2]) / 4
+    return out
+
+
+def edits(v):
+    """A row of dynamic programming."""
+    row = np.zeros_like(v)
+    for j in range(len(v)):
+        row[j] = j
+    for i in range(len(v)):
+        before = row[0].copy()
+        row[0] = i
+        for j in range(1, len(v)):
+            now = min(row[j] + 1, row[j - 1] + 1, before + (v[i] != v[j]))
+            before = row[j].copy()
+            row[j] = now
+    return row[-1]
+
+
 FLOATS = (
     longest_run, recurrence, added, states, drawdown, wholes, smoothed, crossings, first_above,
-    inversions, smallest_gap, on_both, activated,
+    inversions, smallest_gap, on_both, activated, sorted_copy, smeared, moving, edits,
 )  # fmt: skip
 """Those of all floats, with NaN and infinities."""
 OF_FINITE = (collatz, divisor, bisected, rarely_by_zero, root, whole_numbers)
 INTEGERS = (
     longest_run, added, drawdown, collatz, divisor, wholes, crossings, first_above, inversions,
-    smallest_gap, bits,
+    smallest_gap, bits, sorted_copy, smeared, edits,
 )  # fmt: skip

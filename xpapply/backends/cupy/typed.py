@@ -16,11 +16,15 @@ from ...codegen.llvm import typed as text_of
 from ...errors import UnsupportedError
 from ...functions.cache import BoundedDict
 from ...ir.typed import TypedFunction
+from ...ir.typed.function import ARRAYS
 from ...limits import LIMITS
 from . import compiler
 
 _OLDEST = 14
 """Of CuPy: types of results are NumPy 2's since then."""
+_MEMORY = 512, 4096
+"""Bytes of a thread for arrays that a function makes, and those if they are too few: a device keeps
+them for as many threads as it can run."""
 _THREADS = 128
 _MOST_BLOCKS = (1 << 31) - 1
 
@@ -68,6 +72,10 @@ class Compiled:
         self.made, self._compile, self._architecture = made, compile, architecture
         self._frame = text_of.fields(made)
         self._layouts = BoundedDict()
+        self._memory = 0
+        self._wants = [k + 1 for k, m in enumerate(made.marks) if m.why == ARRAYS]
+        if self._wants:
+            self._memory = _MEMORY[0]
 
     @property
     def seconds(self) -> float:
@@ -111,7 +119,12 @@ class Compiled:
             function((blocks,), (_THREADS,), given)
             if memory is None or not _copied(memory, np.int64, 1)[0]:
                 return None
-            return _copied(memory + 8, np.uint16, count).reshape(outs[0].shape[:batch])
+            marks = _copied(memory + 8, np.uint16, count)
+            if self._memory < _MEMORY[1] and self._wants and np.isin(marks, self._wants).any():
+                self._memory = _MEMORY[1]
+                self._layouts.clear()
+                return self.run(arrays, outs, batch, seconds, originals)
+            return marks.reshape(outs[0].shape[:batch])
 
     def _prepared(self, arrays: Sequence[Any], outs: Sequence[Any], batch: int, device: Any) -> Any:
         """The kernel for arrays that lie like these, and all that its calls have alike."""
@@ -122,7 +135,7 @@ class Compiled:
         sizes = [d.size for d in axes] or [1]
         steps = [[d.steps[k] for d in axes] or [0] for k in range(len(strides))]
         values = self._values(arrays, outs, batch)
-        text = text_of.kernel_of_device(self.made, values, len(sizes))
+        text = text_of.kernel_of_device(self.made, values, len(sizes), self._memory)
         architecture = self._architecture(int(device.compute_capability))
         if architecture is None:
             raise UnsupportedError("this GPU is older than those that functions are compiled for")

@@ -237,6 +237,8 @@ def _view(run: _Run, x: Instruction, a: Any, start: Any, step: Any, count: Any) 
 
 
 def _row(run: _Run, x: Instruction, a: Any, i: Any) -> Any:
+    if a.ndim == 1:  # a part of it, which may be written to
+        return a[int(i) : int(i) + 1].reshape(())
     return a[(slice(None),) * x.what + (int(i),)]
 
 

@@ -71,6 +71,8 @@ KEPT = "kept"
 """Of a ``cast``: it keeps what is below the least normal number, whatever the function does."""
 NOTED = "noted"
 """Of an instruction: what the processor notes of it counts, as NumPy warns by that."""
+ARRAYS = "its arrays need much memory"
+"""Why there is a mark where memory is taken."""
 OTHER = 0xFFFE
 """The mark of a first slice, whose result says of which dtype all are, and that is another one."""
 WARNED = 0xFFFF

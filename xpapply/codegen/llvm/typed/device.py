@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ....ir.typed import Instruction, TypedFunction
 from ....ir.typed.function import KEPT, OTHER
 from ..target import Target
-from .function import FunctionWriter, machine
+from .function import ARENA, ARENA_END, FunctionWriter, machine
 from .notes import Notes
 from .operations import ON_NUMBERS, OPERATIONS
 
@@ -17,15 +17,15 @@ ROUNDS = 1 << 22
 _NOTES = Notes(Target("", "", "", "", 0, True, 0))  # which nobody reads here
 
 _ON_SLICES = (
-    "mark catch errors round differs input constant load store length stride element row view "
-    "expected put put array jump branch return leave"
-).split()
+    "mark,catch,errors,round,differs,input,constant,load,store,length,stride,element,row,view,"
+    "set element,new,fill,copy,expected,put,put array,jump,branch,return,leave"
+).split(",")
 KNOWN = frozenset((*ON_NUMBERS, *_ON_SLICES))
 """The instructions that are written for a device."""
 
 
 _MADE = {
-    **dict.fromkeys(("new", "fill", "copy", "map", "as type", "set element"), "it makes an array"),
+    **dict.fromkeys(("map", "as type", "reduce"), "it computes with whole arrays"),
     **dict.fromkeys(("new list", "append", "repeat", "list item", "clear"), "it makes a list"),
     **dict.fromkeys(("push", "pull"), "it calls itself"),
 }
@@ -57,11 +57,14 @@ class DeviceWriter(FunctionWriter):
     known : mapping
         Numbers of the frame that are the same for all calls, by their places: loops over them
         are unrolled, and elements are loaded together.
+    memory : int
+        Bytes of a thread for arrays that the function makes.
     """
 
-    def __init__(self, made: TypedFunction, known: Mapping[int, int]) -> None:
+    def __init__(self, made: TypedFunction, known: Mapping[int, int], memory: int) -> None:
         super().__init__(made, _NOTES, _OPERATIONS)
-        self._known = known
+        self._known, self._memory = known, memory
+        self._arena = ""
         self.most_rounds = ROUNDS
 
     def text(self) -> str:
@@ -76,6 +79,13 @@ class DeviceWriter(FunctionWriter):
 
     def word(self, index: int) -> str:
         """A number of the frame."""
+        if index in (ARENA, ARENA_END):
+            if not self._arena:
+                place = self.at_entry(f"alloca [{self._memory} x i8], align 16")
+                self._arena = self.at_entry(f"ptrtoint ptr {place} to i64")
+            if index == ARENA_END:
+                return self.at_entry(f"add i64 {self._arena}, {self._memory}")
+            return self._arena
         return str(self._known.get(index, f"%w{index}"))
 
     def strict(self, name: str, kind: str, result: str, values: list[str]) -> str:
@@ -136,15 +146,17 @@ def _differs(w: FunctionWriter, x: Instruction) -> None:
 _OPERATIONS = {**OPERATIONS, "cast": _cast, "call": _call, "differs": _differs}
 
 
-def kernel(made: TypedFunction, known: Mapping[int, int], batch: int) -> str:
+def kernel(made: TypedFunction, known: Mapping[int, int], batch: int, memory: int = 0) -> str:
     """The text of a kernel, for slices along so many axes of a batch.
+
+    `known`, `memory`: as of `DeviceWriter`.
 
     Its arguments, each of 64 bits: how many slices there are; where marks go (16 bits each, of
     which those are written that are not 0), and where it is counted how many; the numbers of the
     frame that are not `known`; for each axis of the batch but the first its length; then for each
     input and result its address and its strides along those axes, in bytes.
     """
-    writer = DeviceWriter(made, known)
+    writer = DeviceWriter(made, known, memory)
     one = writer.text()
     words = [k for k in range(writer.frame.count) if k not in known]
     operands = [f"in{k}" for k in range(len(made.inputs))]

@@ -18,6 +18,7 @@ from .calls import of_device
 from .values import (
     DEVICE,
     EITHER,
+    FRESH,
     NO_AXES,
     ON_DEVICE,
     PYTHON,
@@ -134,7 +135,11 @@ def callee(
     if not isinstance(called, Known):
         raise t.refuse(f"a {type(called).__name__.lower()} is called")
     f = called.value
-    found = calls.find(f) if t.element != DEVICE else of_device.find(f)
+    found = calls.find(f)
+    if t.element == DEVICE:
+        found = of_device.find(f)
+        if found is not None and f not in (max, min):
+            args = [arrays.loaded(t, x) for x in args]
     if found is not None:
         if isinstance(found, types.FunctionType) and found.__module__.startswith(calls.LIBRARY):
             return Inlined(found, args, kwargs)
@@ -170,6 +175,7 @@ def _is_of_library(f: types.FunctionType) -> bool:
 
 def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     """An operation of two values."""
+    a, b = arrays.loaded(t, a), arrays.loaded(t, b)
     if of_device.is_any(a, b):
         return of_device.binary(t, op, a, b)
     if isinstance(a, Num) and isinstance(b, Num):
@@ -213,8 +219,14 @@ def inplace(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
         raise t.refuse(f"{op}= of {places.described(a)}")
     if isinstance(a, Num) and a.kind == NO_AXES:
         raise t.refuse(f"{op}= of an array without axes")
+    b = arrays.loaded(t, b)
     if isinstance(a, Num) and a.kind in ON_DEVICE:
         return of_device.inplace(t, op, a, b)
+    if isinstance(a, Arr) and not a.type.ndim:  # an element of an array that was made here
+        now: Any = arrays.loaded(t, a)
+        found = of_device.inplace(t, op, now._replace(kind=FRESH), b)
+        t.do("set element", a.value, found.value)
+        return a
     if not isinstance(a, Arr):
         return binary(t, op, a, b)
     _refuse_whole(t)
@@ -229,6 +241,7 @@ def inplace(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
 
 def unary(t: Writes, op: str, a: Abstract) -> Abstract:
     """An operation of one value."""
+    a = arrays.loaded(t, a)
     if isinstance(a, Num) and a.kind in ON_DEVICE:
         return of_device.unary(t, op, a)
     if isinstance(a, Num):
@@ -243,6 +256,7 @@ def compare(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     """A comparison of two values."""
     if op in ("is", "is not"):
         return _is(t, op, a, b)
+    a, b = arrays.loaded(t, a), arrays.loaded(t, b)
     if op in ("in", "not in"):
         if isinstance(b, Held):
             return held.contains(t, op, a, b)

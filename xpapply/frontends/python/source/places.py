@@ -8,6 +8,7 @@ from ....ir.typed import Literal
 from ....ir.typed.function import Value
 from . import numbers
 from .values import (
+    DEVICE,
     ON_DEVICE,
     Abstract,
     Arr,
@@ -107,6 +108,8 @@ def _range_length(t: Writes, r: Range) -> Value:
 
 def truth(t: Writes, x: Abstract) -> Value:
     """Whether a value is true."""
+    if isinstance(x, Arr) and not x.type.ndim:
+        x = Num(x.type.dtype, DEVICE, t.op("element", x.type.dtype, x.value))
     if isinstance(x, Num):
         return numbers.truth(t, x)
     if isinstance(x, Tup):

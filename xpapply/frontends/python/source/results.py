@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....ir.typed import Literal
-from . import numbers
+from . import arrays, numbers
 from .places import ZERO, described, length
 from .values import ON_DEVICE, Abstract, Arr, Held, Inner, Leaves, Lst, Num, Rows, Tup, Writes
 
@@ -31,6 +31,9 @@ def _other() -> Exception:
 def _put(t: Writes, k: int, value: Abstract) -> None:
     assert t.expected is not None
     dtype, shape = t.expected[k]
+    value = arrays.loaded(t, value)
+    if isinstance(value, Tup):
+        value = value._replace(items=tuple(arrays.loaded(t, x) for x in value.items))
     if isinstance(value, Tup):
         numbers_ = _flat(value, shape)
         if len({x.kind in ON_DEVICE for x in numbers_}) > 1:

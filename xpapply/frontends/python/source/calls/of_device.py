@@ -281,6 +281,8 @@ def _extreme(f: Any, of_many: Any) -> Callable[..., Any]:
 
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         args = [x._replace(kind=DEVICE) if is_any(x) else x for x in args]
+        if len(args) > 1 and any(isinstance(x, Arr) for x in args) and not kwargs:
+            return Inlined(of_many, [Tup(tuple(args))], {})
         some = args[0].items if len(args) == 1 and isinstance(args[0], Tup) else args
         alike = len({(x.kind, x.dtype) for x in some if isinstance(x, Num)}) == 1
         if is_any(*some) and not alike and not kwargs:
@@ -372,6 +374,16 @@ _MATH = (
 ).split()
 
 
+_LIKE = ("zeros_like", "empty_like", "ones_like", "full_like")
+_MADE = ("zeros", "empty", "ones", "full")
+"""What makes arrays: by NumPy's names those alone that CuPy's array calls."""
+
+
+def _as_numpy(name: str) -> Any:
+    """What writes NumPy's function of a name."""
+    return _known(getattr(np, name))
+
+
 @functools.cache
 def _rows(with_cupy: bool) -> dict[Any, Any]:
     found: dict[Any, Any] = {f: _known(f) for f in _AS_THEY_ARE}
@@ -380,8 +392,10 @@ def _rows(with_cupy: bool) -> dict[Any, Any]:
     found |= {abs: _abs, sum: _sum, any: of_python.any_of, all: of_python.all_of}
     found |= {max: _extreme(max, of_python.largest), min: _extreme(min, of_python.smallest)}
     found |= {getattr(np, n): row for n, row in _UFUNCS.items()}
+    found |= {getattr(np, n): _as_numpy(n) for n in _LIKE}
     if with_cupy:
         cupy = sys.modules["cupy"]
+        found |= {getattr(cupy, n): _as_numpy(n) for n in (*_LIKE, *_MADE)}
         found |= {getattr(cupy, n): row for n, row in _UFUNCS.items()}
     return found
 
