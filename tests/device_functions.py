@@ -236,6 +236,15 @@ def moving(v):
     return out
 
 
+def accumulated(v):
+    out = np.zeros_like(v)
+    s = 0.0
+    for i in range(len(v)):
+        s = s + v[i] if v[i] > 0 else s * 0.5
+        out[i] = s
+    return out
+
+
 def edits(v):
     """A row of dynamic programming."""
     row = np.zeros_like(v)
@@ -254,6 +263,7 @@ def edits(v):
 FLOATS = (
     longest_run, recurrence, added, states, drawdown, wholes, smoothed, crossings, first_above,
     inversions, smallest_gap, on_both, activated, sorted_copy, smeared, moving, edits,
+    accumulated,
 )  # fmt: skip
 """Those of all floats, with NaN and infinities."""
 OF_FINITE = (collatz, divisor, bisected, rarely_by_zero, root, whole_numbers)

@@ -64,7 +64,6 @@ class Limits:
     typed_worth = 0.85  # of its price, which the loop must take for a function to be compiled
     # times its price that loops take before a function is compiled, where one is shorter
     typed_waits = 10.0
-    typed_check = 0.1  # seconds of calls on a device from which no further one is compared
     typed_told = 0.01  # the share of slices left to the function from which a warning says so ...
     typed_marked = 0.8  # ... and from which the function runs for all
     typed_straight = (

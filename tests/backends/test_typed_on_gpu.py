@@ -80,6 +80,17 @@ def test_a_long_slice(cupy):
     check(cupy, device_functions.recurrence, cupy.asarray(numbers(3, 300)))
 
 
+@pytest.mark.parametrize("length", [40, 300, 1500, 4000])
+def test_arrays_of_its_own_of_any_length(cupy, length):
+    """The last one is more than a thread has: the function runs as it did."""
+    x = cupy.asarray(numbers(3, length, special=False))
+    f = device_functions.accumulated
+    got = xpapply.apply_along_axis(f, 1, x)
+    assert same_bits(cupy, got, cupy.apply_along_axis(f, 1, x))
+    is_compiled = "one compiled loop on the GPU" in str(xpapply.explain(f, 1, x))
+    assert is_compiled is (length < 4000)
+
+
 def test_an_argument(cupy):
     check(cupy, device_functions.horner, cupy.asarray(numbers(5, 7)), -1, 0.75)
 

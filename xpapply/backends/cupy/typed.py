@@ -22,8 +22,8 @@ from . import compiler
 
 _OLDEST = 14
 """Of CuPy: types of results are NumPy 2's since then."""
-_MEMORY = 512, 4096
-"""Bytes of a thread for arrays that a function makes, and those if they are too few: a device keeps
+_MEMORY = 512, 4096, 16384
+"""Bytes of a thread for arrays that a function makes, and more if they are too few: a device keeps
 them for as many threads as it can run."""
 _THREADS = 128
 _MOST_BLOCKS = (1 << 31) - 1
@@ -120,8 +120,9 @@ class Compiled:
             if memory is None or not _copied(memory, np.int64, 1)[0]:
                 return None
             marks = _copied(memory + 8, np.uint16, count)
-            if self._memory < _MEMORY[1] and self._wants and np.isin(marks, self._wants).any():
-                self._memory = _MEMORY[1]
+            more = [m for m in _MEMORY if m > self._memory]
+            if more and self._wants and np.isin(marks, self._wants).any():
+                self._memory = more[0]
                 self._layouts.clear()
                 return self.run(arrays, outs, batch, seconds, originals)
             return marks.reshape(outs[0].shape[:batch])
