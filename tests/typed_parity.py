@@ -18,6 +18,8 @@ def same(a, b):
     a, b = np.asarray(a), np.asarray(b)
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
+    if a.dtype.kind == "c":
+        return same(a.real, b.real) and same(a.imag, b.imag)
     if a.dtype.kind != "f":
         return np.array_equal(a, b)
     nan = np.isnan(a)

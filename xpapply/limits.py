@@ -49,6 +49,7 @@ class Limits:
     typed_unrolled = 150
     # seconds until one more thread has begun, in which another one waits for the interpreter's lock
     typed_thread = 1.2e-4
+    typed_helper = 8e-6  # the same of a helper, which waits for nothing of the interpreter's
     typed_piece = 2e-5  # seconds of the slices that a thread draws at a time, at the least ...
     typed_pieces = 16  # ... and how often each thread draws, about
     typed_turn = 0.02  # seconds after which an interruption is looked for
@@ -62,14 +63,20 @@ class Limits:
     typed_rounds = 1 << 27  # rounds of its `while` loops, after which the function itself runs
     typed_arena = 1 << 25  # bytes for the arrays and lists that it makes for a slice, per thread
     typed_worth = 0.85  # of its price, which the loop must take for a function to be compiled
-    # times its price that loops take before a function is compiled, where one is shorter
-    typed_waits = 10.0
+    # times its price that loops take before a function is compiled, where one is shorter: so
+    # whoever calls it no more pays a third in vain, at the most
+    typed_waits = 3.0
+    typed_short = 0.5  # seconds that its loops take, each too short for a plan, before one is made
     typed_told = 0.01  # the share of slices left to the function from which a warning says so ...
     typed_marked = 0.8  # ... and from which the function runs for all
     typed_straight = (
         32  # numbers of a slice up to which loops without decisions are unrolled better
     )
-    typed_gain = 10.0  # times as fast as the loop from which a trace is left as it is
+    typed_gain = 10.0  # times as fast as the loop from which a trace is left as it is ...
+    # ... but for one of numbers that goes several ways, and takes so many seconds a call and so
+    # many times what compiling takes: both are measured then
+    typed_rival = 1e-3
+    typed_rival_price = 4.0
 
     typed_lanes = 8  # slices that go side by side through a typed function
     typed_tile = 1 << 18  # bytes that they may take

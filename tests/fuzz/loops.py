@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from random_functions.complex_loops import ComplexProgram
 from random_functions.loops import Program
 
 from xpapply.backends.cpu.typed import LANES, Compiled, why_not
@@ -38,6 +39,7 @@ from xpapply.ir.typed.verify import verify
 MAY_SKIP = why_not()
 SHRINKING = 30.0
 """Seconds for making a program that differs shorter."""
+WARNINGS = (RuntimeWarning, np.exceptions.ComplexWarning)
 SLICES = 10
 counts: collections.Counter[str] = collections.Counter()
 """What became of programs, and of slices."""
@@ -70,6 +72,10 @@ def drawn(r: random.Random, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     """Ordinary slices, and a few of special values."""
     rng = np.random.default_rng(r.randrange(2**32))
     kind = np.dtype(dtype)
+    if kind.kind == "c":
+        parts = drawn(r, "float64", shape), drawn(r, "float64", shape)
+        with np.errstate(all="ignore"):
+            return (parts[0] + 1j * parts[1]).astype(dtype)
     if kind.kind == "f":
         x = (rng.standard_normal(shape) * r.choice([1, 1, 3, 30])).astype(dtype)
         if r.random() < 0.3:
@@ -135,7 +141,7 @@ def outcome(f: Any, x: np.ndarray) -> tuple[Any, str]:
             raise
         except Exception as error:
             return None, f"{type(error).__name__}: {error}"
-    why = [str(w.message) for w in said if issubclass(w.category, RuntimeWarning)]
+    why = [str(w.message) for w in said if issubclass(w.category, WARNINGS)]
     return found, why[0] if why else ""
 
 
@@ -147,6 +153,10 @@ def expected(result: Any) -> Expected | None:
             a = np.asarray(result)
     except (ValueError, OverflowError):
         return None
+    if a.dtype.kind == "U" and a.size and type(result) in (str, tuple, list):
+        several = (result,) if a.ndim == 0 else result
+        are_texts = a.ndim < 2 and all(type(y) is str for y in several)
+        return Expected("text", a.shape) if are_texts else None
     if a.dtype.name not in DTYPES or a.ndim > 2 or not a.size:
         return None
     return Expected(a.dtype.name, a.shape)
@@ -168,13 +178,15 @@ def stored(result: Any, outs: list[np.ndarray], at: int) -> str:
             raise
         except Exception as error:
             return f"{type(error).__name__}: {error}"
-    why = [str(w.message) for w in said if issubclass(w.category, RuntimeWarning)]
+    why = [str(w.message) for w in said if issubclass(w.category, WARNINGS)]
     return why[0] if why else ""
 
 
 def same(a: np.ndarray, b: np.ndarray) -> bool:
     """Whether two results have the same bits, but for the payload of NaN."""
     a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
+    if a.dtype.kind == "c":
+        return same(a.real, b.real) and same(a.imag, b.imag)
     if a.dtype.kind != "f":
         return bool(np.array_equal(a, b))
     nan = np.isnan(a)
@@ -204,7 +216,12 @@ def compared(source: str, given: Given, *, counted: bool = False) -> str | None:
         if not all(wanted):
             raise Skipped("results of no kind that is compiled")
         results = [w for w in wanted if w is not None]
-        loop = [np.zeros((len(x), *w.shape), w.dtype) for w in results]
+        firsts = result if several else (result,)
+        dtypes = [
+            np.asarray(y).dtype if w.dtype == "text" else w.dtype
+            for y, w in zip(firsts, results, strict=True)
+        ]
+        loop = [np.zeros((len(x), *w.shape), d) for w, d in zip(results, dtypes, strict=True)]
         whys = [why or stored(y, loop, k) for k, (y, why) in enumerate(found)]
     kind = Array(x.dtype.name, x.ndim - 1)
     guards = Guards()
@@ -219,16 +236,30 @@ def compared(source: str, given: Given, *, counted: bool = False) -> str | None:
                 counts["ms typed"] += round(1e3 * (time.perf_counter() - begun))
         verify(program)
         compiled = Compiled(program)
-        outs = [np.zeros_like(y) for y in loop]
+        outs = _places(loop)
         mine = x.copy()
         mark = compiled.run([mine], outs, 1, originals=[x])
+        codes, outs = outs, _texts(program, outs, loop)
     if counted:
         _count(program, mark, whys)
     if not program.writes:
         written = mine = x
     said = _differs(program, x, [*loop, written], [*outs, mine], mark, whys)
     said = said or _side_by_side(compiled, x, loop, mark, whys, counted)
-    return said or _evaluated(program, x, outs, mark)
+    return said or _evaluated(program, x, codes, mark)
+
+
+def _places(loop: list[np.ndarray]) -> list[np.ndarray]:
+    """Room for results: numbers stand for texts."""
+    return [np.zeros(y.shape, np.int64 if y.dtype.kind == "U" else y.dtype) for y in loop]
+
+
+def _texts(program: Any, outs: list[np.ndarray], loop: list[np.ndarray]) -> list[np.ndarray]:
+    """Results with the texts that numbers stand for."""
+    return [
+        np.array(program.texts or [""], y.dtype)[x] if y.dtype.kind == "U" else x
+        for x, y in zip(outs, loop, strict=True)
+    ]
 
 
 def _side_by_side(
@@ -240,7 +271,7 @@ def _side_by_side(
     counted: bool,
 ) -> str | None:
     """What differs where slices go side by side, if they can."""
-    outs = [np.zeros_like(y) for y in loop]
+    outs = _places(loop)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -254,6 +285,7 @@ def _side_by_side(
     if (found[mark == 0] != 0).any():
         k = int(np.flatnonzero((found != 0) & (mark == 0))[0])
         return f"side by side: slice {x[k]!r} is marked"
+    outs = _texts(compiled.made, outs, loop)
     said = _differs(compiled.made, x, loop, outs, found, whys)
     return said and f"side by side: {said}"
 
@@ -305,13 +337,22 @@ def _evaluated(program: Any, x: np.ndarray, outs: list[np.ndarray], mark: np.nda
 
 def case(r: random.Random) -> str | None:
     """Draw a program, compare, and shorten it where something differs."""
+    dtype = r.choice(["float64"] * 6 + ["float32"] * 3 + ["int64"] * 2 + sorted(DTYPES))
+    return case_of(r, dtype, ComplexProgram if r.random() < 0.04 else Program)
+
+
+def case_of(r: random.Random, dtype: str, programs: Any) -> str | None:
+    """The same, of slices of a dtype; complex ones have programs of their own."""
     if MAY_SKIP is not None:
         return None
-    dtype = r.choice(["float64"] * 6 + ["float32"] * 3 + ["int64"] * 2 + sorted(DTYPES))
     ndim = r.choice([1] * 7 + [2])
     shape = (SLICES, *(r.choice([1, 2, 3, 5, 8, 12]) for _ in range(ndim)))
     given = Given(drawn(r, dtype, shape), r.random() < 0.3)
-    source = Program(r, ndim, np.dtype(dtype).kind in "iub").draw()
+    kind = np.dtype(dtype).kind
+    if kind == "c":
+        source = ComplexProgram(r, ndim, given=True).draw()
+    else:
+        source = programs(r, ndim, kind in "iub").draw()
     counts["programs"] += 1
     found = _found(source, given, counted=True)
     if found is None:
@@ -452,4 +493,4 @@ def report() -> str:
     return "\n".join(lines)
 
 
-__all__ = ["case", "compared", "counts", "made", "report", "types"]
+__all__ = ["case", "case_of", "compared", "counts", "made", "report", "types"]

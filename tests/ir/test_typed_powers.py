@@ -53,7 +53,7 @@ def test_powers_are_those_of_the_library(f, monkeypatch):
     arr = numbers()
     found = []
     for near in (False, True):
-        monkeypatch.setattr(externals, "near_pow", lambda near=near: near)
+        monkeypatch.setattr(externals, "near_libm", lambda near=near: near)
         for form in (ONE, LANES):
             made, _ = typed_function(f, np.ones(2))
             out = np.full(len(arr), 77.0)
@@ -79,8 +79,8 @@ def test_texts_compile_for_other_cpus(name):
 
     for f in FUNCTIONS:
         made, _ = typed_function(f, np.ones(2))
-        one = kernel(made, TARGETS[name], near_pow=True)
-        lanes = kernel_of_lanes(made, TARGETS[name], 8, True, near_pow=True)
+        one = kernel(made, TARGETS[name], near_libm=True)
+        lanes = kernel_of_lanes(made, TARGETS[name], 8, True, near_libm=True)
         for text in (one, lanes):
             assert "llvm.fma" in text
             compiler.object_code(text, TARGETS[name], passes=True)
@@ -88,4 +88,4 @@ def test_texts_compile_for_other_cpus(name):
 
 def test_without_fused_sums_the_library_is_called():
     made, _ = typed_function(square, np.ones(2))
-    assert "llvm.fma" not in kernel(made, TARGETS["SSE2"], near_pow=True)
+    assert "llvm.fma" not in kernel(made, TARGETS["SSE2"], near_libm=True)

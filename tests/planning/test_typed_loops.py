@@ -3,6 +3,7 @@
 import functools
 import math
 import sys
+import time
 import warnings
 
 import loop_functions
@@ -476,6 +477,26 @@ def test_explain_says_what_compiling_waits_for():
             xpapply.apply_along_axis(slow, -1, arr)
             assert "compiled loop" in str(xpapply.explain(slow, -1, arr))
     assert "not compiled: " in str(xpapply.explain(_counted, -1, arr))
+
+
+def test_a_short_loop_waits_no_longer_than_it_says():
+    # what compiling takes is known better once the source is read: that begins no new wait
+    def short(v):
+        s = 0.0
+        for x in v:
+            s = 0.5 * s + x if x > 0 else s - 1.0
+        return s
+
+    arr = RNG.standard_normal((400, 40))
+    waits = {"typed_worth": 1.0, "typed_waits": 3.0, "typed_compiling": 0.02}
+    with LIMITS.set(plan_worth=0.0, paths=2, **waits), xpapply.options(fallback="silent"):
+        began = time.perf_counter()
+        for _ in range(400):
+            xpapply.apply_along_axis(short, -1, arr)
+            if "compiled loop" in str(xpapply.explain(short, -1, arr)):
+                break
+        assert "compiled loop" in str(xpapply.explain(short, -1, arr))
+    assert time.perf_counter() - began < 60.0
 
 
 def _closest(a, b):

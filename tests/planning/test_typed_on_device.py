@@ -27,7 +27,7 @@ RNG = np.random.default_rng(2)
 class Evaluated:
     """In the place of what runs a typed function on a device."""
 
-    width, waits, seconds = 1, False, 0.0
+    width, waits, seconds, has_compiled = 1, False, 0.0, False
 
     def __init__(self, made):
         self.made = made

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import xpapply
+from xpapply.backends.cpu import crew
 from xpapply.backends.cpu import typed as backend
 from xpapply.functions.cache import cache_of
 from xpapply.limits import LIMITS
@@ -16,12 +17,16 @@ pytestmark = [
     pytest.mark.usefixtures("by_source"),
 ]
 
-MANY = {"typed_thread": 1e-12, "typed_piece": 0.0, "typed_pieces": 10**9}
+MANY = {"typed_thread": 1e-12, "typed_helper": 1e-12, "typed_piece": 0.0, "typed_pieces": 10**9}
 """A thread for each slice, and pieces of one, or as many as there are lanes."""
 
 
-@pytest.fixture(autouse=True)
-def compiled():
+@pytest.fixture(autouse=True, params=["helpers", "threads of Python"])
+def compiled(request, monkeypatch):
+    if request.param != "helpers":
+        monkeypatch.setattr(crew, "_start", lambda: None)
+    elif not crew.is_there():
+        pytest.skip("there are no helpers here")
     with xpapply.options(engine="cpu"), LIMITS.set(**MANY):
         yield
 
@@ -114,6 +119,7 @@ def test_progress_counts_turns(capsys):
             np.testing.assert_array_equal(xpapply.apply_along_axis(settled, 1, arr), want)
 
 
+@pytest.mark.parametrize("compiled", ["threads of Python"], indirect=True)
 def test_an_error_in_a_thread_ends_the_call(monkeypatch):
     arr = numbers(4001)
     with np.errstate(divide="ignore"):

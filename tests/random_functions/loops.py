@@ -34,7 +34,8 @@ ONE_OF_NUMPY = (
 ).split()
 TWO_OF_NUMPY = "maximum minimum hypot arctan2 copysign fmod logaddexp power float_power".split()
 SCALARS = (
-    "float32 float32 float64 float64 int64 int32 int16 int8 uint8 uint16 uint32 uint64 bool_"
+    "float32 float32 float64 float64 float16 int64 int32 int16 int8 uint8 uint16 uint32 uint64 "
+    "bool_"
 ).split()
 EXTREMES = (
     "1e300 1e-300 1e38 1e39 -1e300 2**31 2**31-1 2**53+1 2**62 127 128 255 256 -129 "

@@ -20,6 +20,25 @@ def power(x: int, n: int) -> int:
     return found
 
 
+def complex_power(x: complex, n: int) -> complex:
+    """``x ** n`` of a complex number, by products as Python takes them."""
+    if n > 100 or n < -100:
+        raise ValueError
+    found = 1.0 + 0.0j
+    left = abs(n)
+    while left:
+        if left & 1:
+            found = found * x
+        left >>= 1
+        if left:
+            x = x * x
+    if n <= 0:
+        found = (1.0 + 0.0j) / found
+    if abs(found.real) == math.inf or abs(found.imag) == math.inf:
+        raise OverflowError
+    return found
+
+
 def rounded(x: float, n: int) -> float:
     """``round(x, n)`` of a float: to the nearest decimal, of two the even one, as they are exactly.
 

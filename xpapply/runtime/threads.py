@@ -66,7 +66,7 @@ def in_threads(
 def _in_threads(
     work: Callable[[Iterator[Any]], None], pieces: Iterator[Any], count: int, short: bool
 ) -> None:
-    if count == 1 or _stop.get() is not None:
+    if count == 1 or is_within():
         return work(pieces)
     from concurrent.futures import FIRST_EXCEPTION, wait
 
@@ -152,6 +152,11 @@ _stop: ContextVar[threading.Event | None] = ContextVar("xpapply_stop", default=N
 
 class Stopped(TraceError):
     """What a thread computes is not wanted any more."""
+
+
+def is_within() -> bool:
+    """Whether this is a thread of ours: then others may all be waiting for it."""
+    return _stop.get() is not None
 
 
 def check() -> None:

@@ -55,10 +55,17 @@ def assembly(text: str, target: Target) -> str:
         return _emit(text, target, emit)
 
 
-def object_code(text: str, target: Target, *, passes: bool = False, unrolls: bool = True) -> bytes:
+def object_code(
+    text: str,
+    target: Target,
+    *,
+    passes: bool = False,
+    unrolls: bool = True,
+    vectorizes: bool = False,
+) -> bytes:
     """The object file that LLVM IR becomes on a CPU, which need not be this one.
 
-    `passes`, `unrolls`: as of `compile`.
+    `passes`, `unrolls`, `vectorizes`: as of `compile`.
 
     Raises
     ------
@@ -66,9 +73,8 @@ def object_code(text: str, target: Target, *, passes: bool = False, unrolls: boo
         If LLVM does not take the text, or if the code would call anything outside of it.
     """
     with lock:
-        code: bytes = _emit(
-            text, target, lambda own, module: own.emit_object(module), passes, unrolls
-        )
+        emit = lambda own, module: own.emit_object(module)  # noqa: E731
+        code: bytes = _emit(text, target, emit, passes, unrolls, vectorizes)
     others = object_file.calls(code)
     if others:
         names = ", ".join(sorted(others))
@@ -76,15 +82,22 @@ def object_code(text: str, target: Target, *, passes: bool = False, unrolls: boo
     return code
 
 
-def _emit(text: str, target: Target, emit: Any, passes: bool = False, unrolls: bool = True) -> Any:
+def _emit(
+    text: str,
+    target: Target,
+    emit: Any,
+    passes: bool = False,
+    unrolls: bool = True,
+    vectorizes: bool = False,
+) -> Any:
     own, binding = machine(target), llvm()
     try:
         module = binding.parse_assembly(text)
         module.verify()
         if passes:
             how = binding.create_pipeline_tuning_options(speed_level=2)
-            # what is done for slices that need it not would be noted, as if they did
-            how.loop_vectorization = how.slp_vectorization = False
+            how.slp_vectorization = False
+            how.loop_vectorization = vectorizes
             how.loop_unrolling = unrolls
             builder = binding.create_pass_builder(own, how)
             builder.getModulePassManager().run(module, builder)
@@ -131,6 +144,7 @@ def compile(
     *,
     passes: bool = False,
     unrolls: bool = True,
+    vectorizes: bool = False,
 ) -> Function:
     """The kernel `name` of a text in LLVM IR, to be called on this machine: of `load`, or new.
 
@@ -150,6 +164,9 @@ def compile(
     unrolls : bool
         Whether it may then write the rounds of loops one after the other: that doubles what
         compiling takes.
+    vectorizes : bool
+        Whether it may do several rounds of a loop at once. It does more than is asked for then,
+        which the processor would note.
 
     Raises
     ------
@@ -165,7 +182,8 @@ def compile(
         found = _alive.get((key, target))  # another thread was quicker
         if found is not None:
             return found
-        code = stored(object_code(text, target, passes=passes, unrolls=unrolls))
+        how = {"passes": passes, "unrolls": unrolls, "vectorizes": vectorizes}
+        code = stored(object_code(text, target, **how))
         found = _alive[key, target] = Function(in_memory(code, target), name)
     disk_cache.write(_entry(key, target), code)
     return found

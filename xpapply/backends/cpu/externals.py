@@ -50,8 +50,8 @@ def address(*name: str) -> tuple[int, int]:
 
 
 @functools.cache
-def near_pow() -> bool:
-    """Whether the C library's ``pow`` is as near as `codegen.llvm.typed.powers` says."""
+def near_libm() -> bool:
+    """Whether the C library's functions are as near as `codegen.llvm.typed.quick` says."""
     name, version = platform.libc_ver()
     return name == "glibc" and [int(n) for n in version.split(".")[:2]] >= [2, 28]
 

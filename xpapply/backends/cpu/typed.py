@@ -16,21 +16,22 @@ from ...arrays.layout import merged
 from ...codegen.llvm import typed as text_of
 from ...errors import CompilerError, UnsupportedError
 from ...functions.cache import BoundedDict
-from ...ir.typed import TypedFunction
+from ...ir.typed import Instruction, TypedFunction
 from ...ir.typed.function import NOTED, WARNED
 from ...limits import LIMITS
 from ...runtime import threads
-from . import compiler, externals
+from . import compiler, crew, externals
 from .addresses import of_array
 from .host import loading
 
 _ALLOCATE = frozenset("push,new,map,as type,copy,new list,append,repeat".split(","))
 """Instructions that make arrays and lists."""
 _SILENT = frozenset(
-    "add,sub,mul,div,rem,and,or,xor,shl,shr,copysign,lt,le,gt,ge,eq,ne,sqrt,abs,floor,ceil,trunc,"
-    "rint,neg,not,select,cast,overflows,mark,catch,round,input,constant,load,store,length,element,"
-    "set element,row,view,new axis,new,fill,copy,expected,put,new list,append,repeat,list length,"
-    "list item,set list item,pop,clear,copy list,push,pull,jump,branch,return,leave".split(",")
+    "add,sub,mul,div,rem,and,or,xor,shl,shr,copysign,lt,le,gt,ge,eq,ne,sqrt,abs,floor,ceil,"
+    "trunc,rint,neg,not,select,complex,real,imag,cast,overflows,mark,catch,round,input,"
+    "constant,load,store,length,stride,element,set element,row,view,new axis,part,new,fill,copy,"
+    "expected,put,new list,append,repeat,list length,list item,set list item,pop,clear,"
+    "copy list,push,pull,jump,branch,return,leave".split(",")
 )
 """Instructions of which NumPy never warns, but for those that say so (`NOTED`)."""
 _COMPARE = frozenset("lt le gt ge eq ne".split())
@@ -72,6 +73,8 @@ class _Prepared:
         The frame, but for the memory of a thread.
     numbers, tile : int
         How many numbers a slice has, and bytes of as many slices as there are lanes.
+    side_by_side : bool
+        Whether the elements of slices and results lie side by side.
     """
 
     shape: tuple[int, ...]
@@ -82,6 +85,7 @@ class _Prepared:
     words: np.ndarray
     numbers: int
     tile: int
+    side_by_side: bool
 
 
 class _Call(NamedTuple):
@@ -142,16 +146,22 @@ class Compiled:
     ----------
     made : TypedFunction
         The function.
+
+    Attributes
+    ----------
+    has_compiled : bool
+        Whether the last run compiled something, which further ones need not.
     """
 
     def __init__(self, made: TypedFunction) -> None:
         self.made = made
-        self._forms: dict[str, compiler.Function] = {}
+        self._forms: dict[tuple[str, bool], compiler.Function] = {}
+        self.has_compiled = False
         self._lanes = Lanes()
         instructions = [x for b in made.blocks for x in b.instructions]
         self._size = len(instructions)
         self._waited = 0.0  # seconds that the quiet one might have saved
-        self._may_warn = any(x.op not in _SILENT or x.what == NOTED for x in instructions)
+        self._may_warn = any(_may_warn(made, x) for x in instructions)
         self._compares = any(
             x.op in _COMPARE and np.dtype(str(x.args[0].type)).kind == "f" for x in instructions
         )
@@ -177,8 +187,10 @@ class Compiled:
     def _own_seconds(self) -> float:
         return LIMITS.typed_compiling + LIMITS.typed_per_instruction * self._size
 
-    def compile(self, form: str = ONE) -> compiler.Function:
+    def compile(self, form: str = ONE, side_by_side: bool = True) -> compiler.Function:
         """The function in a form, compiled if that has not been done.
+
+        `side_by_side`: whether the elements of slices lie so, which makes no difference to lanes.
 
         Raises
         ------
@@ -187,21 +199,33 @@ class Compiled:
         CompilerError
             If LLVM does not take it.
         """
-        found = self._forms.get(form)
+        side_by_side = side_by_side or form == LANES
+        found = self._forms.get((form, side_by_side))
         if found is None:
-            if self._table is None:
-                words = [w for name in self.made.externals for w in externals.address(*name)]
-                self._table = np.array(words or [0], np.uintp)
+            self._addresses()
             target = compiler.host()
             if form == LANES:
                 width = LIMITS.typed_lanes
-                how = (width, self._may_warn, externals.near_pow())
+                how = (width, self._may_warn, externals.near_libm())
                 text = text_of.kernel_of_lanes(self.made, target, *how)
             else:
-                text = text_of.kernel(self.made, target, form == QUIET, externals.near_pow())
-            short = self._size < LIMITS.typed_unrolled
-            found = compiler.compile(text, text_of.NAME, target=target, passes=True, unrolls=short)
-            self._forms[form] = found
+                text = text_of.kernel(
+                    self.made,
+                    target,
+                    form == QUIET,
+                    externals.near_libm(),
+                    warns=self._may_warn,
+                    side_by_side=side_by_side,
+                )
+            found = compiler.compile(
+                text,
+                text_of.NAME,
+                target=target,
+                passes=True,
+                unrolls=self._size < LIMITS.typed_unrolled,
+                vectorizes=not self._may_warn and form != LANES,
+            )
+            self._forms[form, side_by_side], self.has_compiled = found, True
         return found
 
     def run(
@@ -230,7 +254,7 @@ class Compiled:
         form : str
             The form to run in, however long others take; what lanes leave runs as `ONE` then.
         """
-        self.compile()
+        self.has_compiled = False
         everything = [*arrays, *outs]
         key = (batch, *[(x.shape, x.strides) for x in everything])
         layout: _Prepared | None = self._layouts.get(key)
@@ -238,6 +262,7 @@ class Compiled:
             layout = self._layouts[key] = self._layout(arrays, outs, batch)
         if not all(x.flags.aligned for x in everything):
             raise UnsupportedError(_ODD)
+        self.compile(ONE, layout.side_by_side)
         marks = np.zeros(layout.count, np.uint16)
         arguments = [of_array(marks), len(layout.sizes), of_array(layout.sizes)]
         for x, place in zip(everything, layout.places, strict=True):
@@ -278,7 +303,8 @@ class Compiled:
         tile = text_of.tile_bytes(self.made, own, LIMITS.typed_lanes)
         words, numbers = self._words(arrays, outs, batch), sum(map(math.prod, own))
         places = [of_array(s) for s in steps]
-        return _Prepared(shape, math.prod(shape), sizes, steps, places, words, numbers, tile)
+        near = all(x.strides[-1] == x.itemsize for x in everything if x.ndim > batch)
+        return _Prepared(shape, math.prod(shape), sizes, steps, places, words, numbers, tile, near)
 
     def _in_forms(self, call: _Call, marks: np.ndarray) -> None:
         """All slices: one after the other, or side by side once that is seen to pay."""
@@ -346,13 +372,19 @@ class Compiled:
                 return arena
         return np.empty(self._arena + tile + 64, np.uint8)
 
+    def _addresses(self) -> np.ndarray:
+        """Where the functions of libraries are that it calls."""
+        if self._table is None:
+            words = [w for name in self.made.externals for w in externals.address(*name)]
+            self._table = np.array(words or [0], np.uintp)
+        return self._table
+
     def _words(
         self, arrays: Sequence[np.ndarray], outs: Sequence[np.ndarray], batch: int
     ) -> np.ndarray:
         """The frame, but for the memory of a thread."""
         found = np.zeros(self._frame.count, np.int64)
-        assert self._table is not None
-        found[0] = of_array(self._table)
+        found[0] = of_array(self._addresses())
         places = [*self._frame.inputs, *self._frame.results]
         for x, (dims, strides) in zip([*arrays, *outs], places, strict=True):
             found[dims], found[strides] = x.shape[batch:], x.strides[batch:]
@@ -364,17 +396,24 @@ class Compiled:
 
     def _go(self, form: str, call: _Call, begin: int, end: int, again: bool = False) -> None:
         """Some slices, in one form; `again`: those that are marked as warned of."""
-        function, tile = self.compile(form), call.layout.tile if form == LANES else 0
+        function = self.compile(form, call.layout.side_by_side)
+        tile = call.layout.tile if form == LANES else 0
         drawn = np.array([begin], np.int64)
+        frames: list[np.ndarray] = []
 
-        def some(until: int, piece: int) -> None:
-            """Draw pieces up to a slice; others draw as well."""
-            frame, arena = call.layout.words.copy(), self._memory(tile)
-            place = of_array(arena)
+        def given(arena: np.ndarray, until: int, piece: int) -> tuple[int, ...]:
+            """The arguments of who draws pieces up to a slice."""
+            frame, place = call.layout.words.copy(), of_array(arena)
+            frames.append(frame)
             at = place + -place % 64
             frame[1], frame[2] = at + tile, place + arena.nbytes
             own = of_array(frame), of_array(drawn), until, end, piece, call.noted, again, at
-            function.call(compiler.packed(*own, *call.arguments))
+            return (*own, *call.arguments)
+
+        def some(until: int, piece: int) -> None:
+            """Draw pieces up to a slice; others draw as well."""
+            arena = self._memory(tile)
+            function.call(compiler.packed(*given(arena, until, piece)))
             self._arenas.append(arena)
 
         # the first slices tell how many are done before an interruption is looked for
@@ -387,8 +426,10 @@ class Compiled:
             return
         each = max(1e-9, (time.perf_counter() - began) / (first - begin))
         count = end - first
-        # n threads take left / n, after n * typed_thread: that is least for so many
-        most = int(math.sqrt(each * count / LIMITS.typed_thread))
+        helped = crew.is_there() and 8 + len(call.arguments) <= crew.MOST
+        # n threads take left / n, after n times what it takes to wake one: least for so many
+        wake = LIMITS.typed_helper if helped else LIMITS.typed_thread
+        most = 1 if threads.is_within() else int(math.sqrt(each * count / wake))
         workers = max(1, min(config.current().thread_count(), most))
         turn = max(1, int(LIMITS.typed_turn / each))
         piece = turn
@@ -397,18 +438,41 @@ class Compiled:
             piece = min(turn, max(1, least))
         piece = -(-piece // width) * width
         workers = min(workers, -(-count // piece))
-        # who is at its last turn goes on to the end, so each thread has to have one
-        turns = [*range(first + turn, end, turn), *[end] * workers]
+        turns = [*range(first + turn, end, turn), end]
 
         def work(turns: Iterator[int]) -> None:
             for until in turns:
                 some(until, piece)
 
-        threads.in_threads(work, iter(turns), workers, short=True)
+        if not helped:
+            # who is at its last turn goes on to the end, so each thread has to have one
+            turns += [end] * (workers - 1)
+            threads.in_threads(work, iter(turns), workers, short=True)
+            return
+        memory = [self._memory(tile) for _ in range(workers - 1)]
+        own = iter(memory)
+        with crew.beside(
+            function,
+            len(memory),
+            lambda: given(next(own), end, piece),
+            lambda: drawn.fill(end),
+        ):
+            threads.in_threads(work, iter(turns), 1)
+        self._arenas += memory
+
+
+def _may_warn(made: TypedFunction, x: Instruction) -> bool:
+    """Whether NumPy may warn of an instruction."""
+    if x.op in ("put array", "put list"):  # which may convert their elements
+        k, dtype = x.what
+        return bool(dtype != made.results[k].dtype)
+    return x.op not in _SILENT or x.what == NOTED
 
 
 def _alike(a: np.ndarray, b: np.ndarray) -> bool:
     """Whether results have the same bits, but for those of NaN."""
+    if a.dtype.kind == "c":
+        return _alike(a.real, b.real) and _alike(a.imag, b.imag)
     if a.dtype.kind != "f":
         return np.array_equal(a, b)
     nan = np.isnan(a)

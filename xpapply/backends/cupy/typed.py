@@ -64,7 +64,7 @@ class Compiled:
         The architecture to compile for, of a device's capability.
     """
 
-    width, waits = 1, False
+    width, waits, has_compiled = 1, False, False
 
     def __init__(
         self, made: TypedFunction, compile: Compile, architecture: Callable[[int], int | None]

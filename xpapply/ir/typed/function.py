@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import math
+import sys
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -24,6 +26,8 @@ class Array(NamedTuple):
 
 Type = str | Array
 """Of a value: the name of a dtype, or an array."""
+PARTS = {"complex64": "float32", "complex128": "float64"}
+"""Of a complex dtype that of the two floats which a number consists of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +51,18 @@ class Literal:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Literal) or (self.type, self.value) != (other.type, other.value):
             return False
-        return bool(self.value) or math.copysign(1, self.value) == math.copysign(1, other.value)
+        return _signs(self.value) == _signs(other.value)
 
     def __hash__(self) -> int:
         return hash((self.value, self.type))
 
     def __str__(self) -> str:
         return f"{self.value!r}:{self.type}"
+
+
+def _signs(x: Any) -> list[float]:
+    """Those of a zero, or of what a complex number consists of."""
+    return [math.copysign(1, y) for y in (x.real, x.imag) if not y]
 
 
 class Slot(NamedTuple):
@@ -152,6 +161,8 @@ class TypedFunction:
         Arrays of the user's that it reads.
     externals : list of (kind, name)
         Functions of libraries that it calls: of "libm", a "ufunc" of NumPy's, or one of "cupy".
+    texts : list of str
+        Those that numbers stand for in results that are texts.
     differs : bool
         Whether it may return another dtype than that of `results`, which it is put into then.
     flushes : bool
@@ -171,6 +182,7 @@ class TypedFunction:
     marks: list[Mark] = field(default_factory=list)
     constants: list[np.ndarray] = field(default_factory=list)
     externals: list[tuple[str, ...]] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
     differs: bool = False
     flushes: bool = False
     writes: bool = False
@@ -231,7 +243,25 @@ def _loops(after: list[list[int]], among: set[int]) -> list[set[int]]:
     return [set(p) for p in parts if len(p) > 1 or p[0] in after[p[0]]]
 
 
+_SPECIAL = "scipy.special."
+
+
+def name_of(ufunc: Any) -> str:
+    """The name by which `ufunc_named` knows a ufunc."""
+    is_own = getattr(np, ufunc.__name__, None) is ufunc or hasattr(umath, ufunc.__name__)
+    return ufunc.__name__ if is_own and not _is_special(ufunc) else _SPECIAL + ufunc.__name__
+
+
+def _is_special(ufunc: Any) -> bool:
+    module = sys.modules.get(_SPECIAL[:-1])
+    return module is not None and getattr(module, ufunc.__name__, None) is ufunc
+
+
 def ufunc_named(name: str) -> Any:
-    """A ufunc of NumPy's by its name; of ``clip`` the one that the function of that name calls."""
+    """A ufunc of NumPy's or SciPy's; of ``clip`` the one that the function of that name calls."""
+    if name.startswith(_SPECIAL):
+        found = getattr(importlib.import_module(_SPECIAL[:-1]), name.removeprefix(_SPECIAL))
+        assert isinstance(found, np.ufunc)
+        return found
     found = getattr(np, name)
     return found if isinstance(found, np.ufunc) else getattr(umath, name)

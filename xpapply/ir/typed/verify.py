@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...errors import InputError
-from .function import Array, Instruction, Literal, Register, TypedFunction, Value
+from .function import PARTS, Array, Instruction, Literal, Register, TypedFunction, Value
 
 _FLOATS = "sqrt abs floor ceil trunc rint neg".split()
 _TWO = "add sub mul div rem and or xor shl shr copysign".split()
@@ -11,12 +11,13 @@ _COMPARED = "lt le gt ge eq ne".split()
 _ENDS = {"jump": 1, "branch": 2, "return": 0, "leave": 0}
 OPS: dict[str, int | None] = {
     **dict.fromkeys(_FLOATS, 1), **dict.fromkeys(_TWO, 2), **dict.fromkeys(_COMPARED, 2),
-    "not": 1, "select": 3, "fma": 3, "cast": 1, "overflows": 2, "call": None, "ufunc": None,
-    "mark": 1, "differs": 0, "push": 2, "pull": 1, "catch": 1, "errors": 0,
+    "not": 1, "complex": 2, "real": 1, "imag": 1, "select": 3, "fma": 3, "cast": 1, "overflows": 2,
+    "call": None, "ufunc": None, "mark": 1, "differs": 0,
+    "push": 2, "pull": 1, "catch": 1, "errors": 0,
     "round": 0, "input": 0, "constant": 0, "load": 0, "store": 1, "length": 1, "stride": 1,
     "dot": 2, "element": None,
-    "set element": None, "row": 2, "view": 4, "new axis": 1, "new": None, "fill": 2, "copy": 2,
-    "as type": 1, "map": None, "reduce": None, "expected": 0, "put": 2, "put array": 1,
+    "set element": None, "row": 2, "view": 4, "new axis": 1, "part": 1, "new": None, "fill": 2,
+    "copy": 2, "as type": 1, "map": None, "reduce": None, "expected": 0, "put": 2, "put array": 1,
     "put list": 1, "new list": 0, "append": 2, "repeat": 2, "list length": 1, "list item": 2,
     "set list item": 3, "pop": 1, "pop first": 1, "clear": 1, "copy list": 2,
     "jump": 0, "branch": 1, "return": 0, "leave": 0,
@@ -63,6 +64,8 @@ def _wrong(made: TypedFunction, x: Instruction, known: set[Register], is_last: b
         return "its operands differ in type"
     if x.op in (*_FLOATS, *_TWO) and x.result is not None and x.result.type != x.args[0].type:
         return "its result has another type"
+    if x.op in ("complex", "real", "imag") and _wrong_parts(x):
+        return "no complex number and its parts"
     if x.op == "catch" and not 0 <= x.what < len(made.blocks):
         return "no such block"
     if x.op in ("branch", "mark", "catch", "not") and x.args[0].type != "bool":
@@ -74,6 +77,13 @@ def _wrong(made: TypedFunction, x: Instruction, known: set[Register], is_last: b
     if x.op == "put" and x.args[1].type != made.results[x.what].dtype:
         return "the result has another type"
     return _wrong_array(x)
+
+
+def _wrong_parts(x: Instruction) -> bool:
+    assert x.result is not None
+    types = [str(x.result.type), *(str(a.type) for a in x.args)]
+    whole, *parts = types if x.op == "complex" else types[::-1]
+    return whole not in PARTS or {*parts} != {PARTS[whole]}
 
 
 _OF_ARRAYS = ("length", "stride", "element", "set element", "row", "view", "fill", "put array")

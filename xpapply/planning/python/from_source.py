@@ -17,30 +17,11 @@ from ...limits import LIMITS
 from ...runtime.budget import Budget
 from . import running
 from .applied import Along, Applied
-from .running import SOURCE, Refused
+from .running import SOURCE, Awaited, Refused
 from .traced import TracedFunction
 
 if TYPE_CHECKING:
     from .typed_loop import TypedLoop
-
-
-class _Awaited(Budget):
-    """What loops may take before a function is compiled.
-
-    Parameters
-    ----------
-    cost : float
-        Seconds of compiling.
-    seconds : float
-        What a slice takes in the loop, where calls have told: a trace that was given up tells
-        only how far it got.
-    """
-
-    __slots__ = ("seconds",)
-
-    def __init__(self, cost: float, seconds: float = 0.0) -> None:
-        super().__init__(cost, LIMITS.typed_waits)
-        self.seconds = seconds
 
 
 def compiled(
@@ -50,11 +31,14 @@ def compiled(
     begun: Begun | None,
     seconds: float | None,
     traced: TracedFunction | Refused | None = None,
+    spent: float = 0.0,
 ) -> TypedLoop | None:
     """`f` compiled from its source, where it has loops and that pays now; remembered as `key`.
 
     `seconds`: what a slice takes in the loop; None: that is not known yet. `traced`: what a trace
-    is like, if there is one. Functions of whole arrays run in blocks, if their trace does well.
+    is like, if there is one. Functions of whole arrays run in blocks, if their trace does well; of
+    functions of numbers that go several ways it is measured which is quicker.
+    `spent`: what loops have taken before anything was planned.
     """
     now = config.current()
     engine = now.engine
@@ -66,10 +50,13 @@ def compiled(
     if isinstance(tried, Refused) and tried.unchanged(what.f):
         return None
     well = isinstance(traced, TracedFunction) and traced.record.does_well
+    rival = None  # what a trace takes that is measured beside it
     if isinstance(traced, TracedFunction) and well and seconds is not None and not engine:
         took = traced.record.expected(what.slices)
         if took is not None and LIMITS.typed_gain * took < what.slices * seconds:
-            return None
+            if not may_gain(what, known, key, traced) or not _has_paid(what, known, key, took):
+                return None
+            rival = took
     if isinstance(tried, typed_loop.TypedLoop) and tried.unchanged(what.f):
         if well and not engine:
             return None
@@ -79,14 +66,14 @@ def compiled(
     if cost == math.inf:
         return None
     # nobody wants the loop, however short it is; a device's takes very much longer
-    wanted = bool(engine) or now.fallback == "raise" or _is_on_device(what)
+    wanted = bool(engine) or now.fallback == "raise" or rival is not None or _is_on_device(what)
     if wanted:
         cost = 0.0
-    if isinstance(tried, _Awaited):
+    if isinstance(tried, Awaited):
         seconds = max(seconds or 0.0, tried.seconds)
     if seconds is not None and what.slices * seconds < cost:
-        if not isinstance(tried, _Awaited):
-            tried = known.traced[SOURCE, key] = _Awaited(cost)
+        if not isinstance(tried, Awaited):
+            tried = known.traced[SOURCE, key] = Awaited(cost, spent)
         if tried.spend(what.slices * seconds):
             return None
     rows = what.rows()
@@ -97,8 +84,10 @@ def compiled(
         if seconds is None:  # nobody has called it yet
             begun = typed_loop.tried(_loop_for(what), what.f, what.arguments, slice0)
             if what.slices * begun.seconds < cost:
-                known.traced[SOURCE, key] = _Awaited(cost, begun.seconds)
-                return None
+                tried = Awaited(cost, spent, begun.seconds)
+                if not tried.is_over:
+                    known.traced[SOURCE, key] = tried
+                    return None
         found = typed_loop.made(_loop_for(what), what.f, what.arguments, slice0, begun)
         shared = any(map(_has_array, (*what.arguments.args, *what.arguments.kwargs.values())))
         if found.writes and (shared or type(what) is not Along):
@@ -111,10 +100,19 @@ def compiled(
             raise
         known.traced[SOURCE, key] = Refused(f"it raises {type(error).__name__}: {error}")
         return None
+    if rival is not None:
+        if not found.is_quicker(rows, rival):
+            known.traced[SOURCE, key] = Refused("its trace is quicker", found.unchanged)
+            return None
+        running.remember(known, key, found)
+        return found
     cost = LIMITS.typed_worth * found.compiling
     if not wanted and what.slices * found.seconds < cost:  # it is longer than it looked
-        known.traced[SOURCE, key] = _Awaited(cost, found.seconds)
-        return None
+        spent = tried.spent if isinstance(tried, Awaited) else spent
+        more = Awaited(cost, spent, found.seconds)
+        if not more.is_over:
+            known.traced[SOURCE, key] = more
+            return None
     if not (found.is_best or engine) and (well or traced is None):
         running.remember(known, (SOURCE, key), found)
         return None
@@ -140,6 +138,40 @@ def _loop_for(what: Applied) -> type[TypedLoop]:
 def _is_read(what: Applied) -> bool:
     """Whether functions of such slices are read at all."""
     return isinstance(what.rows().like, np.ndarray) or _is_on_device(what)
+
+
+def may_gain(
+    what: Applied, known: FunctionCache, key: Hashable, traced: TracedFunction | TypedLoop
+) -> bool:
+    """Whether a trace may have a quicker rival, which has yet to be measured.
+
+    A trace of numbers that goes several ways computes all of them for each number.
+    """
+    if not isinstance(traced, TracedFunction) or traced.tree.count < 2:
+        return False
+    if key is None or not what.arguments.numbers or config.current().engine:
+        return False
+    took = traced.record.expected(what.slices)
+    return (
+        took is not None
+        and took > LIMITS.typed_rival
+        and not isinstance(known.traced.get((SOURCE, key)), Refused)
+        and not running.why_not_compiled()
+    )
+
+
+def _has_paid(what: Applied, known: FunctionCache, key: Hashable, took: float) -> bool:
+    """Whether a trace has taken so long by now that it pays to compile a rival."""
+    from . import typed_loop
+
+    budget = known.traced.get((_RIVAL, key))
+    if budget is None:
+        price = typed_loop.price(what.f)
+        budget = known.traced[_RIVAL, key] = Budget(LIMITS.typed_rival_price * price)
+    return not budget.spend(took)
+
+
+_RIVAL = "rival"
 
 
 def _has_array(x: Any) -> bool:

@@ -104,8 +104,9 @@ def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Deci
         saved = found.may_spend(what.slices)
         if config.current().engine or saved:
             found = None
-    if isinstance(found, (TracedFunction, Refused)) and found.seconds and not why:
-        found = _compiled(what, known, key, None, found.seconds, found) or found
+    if isinstance(found, (TracedFunction, Refused)) and not why:
+        if found.seconds or config.current().engine:
+            found = _compiled(what, known, key, None, found.seconds or None, found) or found
     if found is None or not calls:  # a trace that runs sees that itself
         why = why or error_state.why_per_slice()
     if why:
@@ -136,7 +137,14 @@ def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Deci
                     known.traced[key] = quick
                 return Decision(what, why=_QUICK, quick=True, begun=begun, loops=quick)
         seconds = None if begun is None else begun.seconds
-        found = _compiled(what, known, key, begun, seconds)
+        spent = 0.0 if quick is None else quick.spent
+        found = _compiled(what, known, key, begun, seconds, None, spent)
+        wait = running.waits_for(what)
+        if found is None and begun is not None and quick is not None and wait is not None:
+            quick.limit = max(quick.limit, quick.spent + wait.limit - wait.spent)
+            if quick.serves(what.slices):  # they are as short, and go on until compiling pays
+                known.traced[key] = quick
+                return Decision(what, why=_QUICK, quick=True, begun=begun, loops=quick)
         if found is None:
             found = _trace(what, known, key, begun, saved, limited)
             found = _compiled(what, known, key, begun, seconds, found) or found
@@ -175,11 +183,15 @@ def _sooner_in_loop(found: TracedFunction | TypedLoop, slices: int, kept: bool) 
 
 
 def _compiled(what: Applied, *given: Any) -> TypedLoop | None:
-    """`f` compiled from its source, if it has loops and that pays now."""
-    if not has_loop(what.f):
+    """`f` compiled from its source, if it has loops, or goes several ways, and that pays now."""
+    known, key, _, _, *traced = given
+    several = len(traced) == 1 and isinstance(traced[0], TracedFunction)
+    if not has_loop(what.f) and not (several and traced[0].tree.count > 1):
         return None
     from . import from_source
 
+    if not has_loop(what.f) and not from_source.may_gain(what, known, key, traced[0]):
+        return None
     return from_source.compiled(what, *given)
 
 
@@ -223,6 +235,7 @@ def _trace(
         made = Refused(f"it raises {type(error).__name__}: {error}")
         if begun is None:  # what it does for a real slice is not known
             return made
+        made.seconds = begun.seconds
     if key is not None:
         running.remember(known, key, made)
     return made
@@ -275,7 +288,7 @@ def call(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
         return found.loops.timed(found.what.slices, found.what.loop, found.known)
     if not found.quick:
         found.what.announce(found.why)
-    return found.what.loop(found.known)
+    return running.looped(found.what, found.known)
 
 
 def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:

@@ -20,6 +20,7 @@ from ...frontends.python.run.account import Begun
 from ...frontends.python.run.record import Record
 from ...frontends.python.trace.tree import TooManyPaths, Users
 from ...functions.cache import FunctionCache, cache_of
+from ...functions.purity import has_loop
 from ...limits import LIMITS
 from ...runtime import error_state
 from ...runtime.budget import Budget, Quick
@@ -30,7 +31,9 @@ def quick(f: Any) -> Quick:
     """What loops over a function are noted in that has not been called before."""
     if holds_network(f):
         return Quick(LIMITS.plan_worth_of_networks, LIMITS.plan_worth_of_networks)
-    return Quick(math.inf, LIMITS.plan_worth)
+    # many short calls are worth to compile what goes through loops of its own
+    limit = LIMITS.typed_short if has_loop(f) and not why_not_compiled() else math.inf
+    return Quick(limit, LIMITS.plan_worth)
 
 
 def holds_network(f: Any, depth: int = 3) -> bool:
@@ -152,6 +155,45 @@ SOURCE = "source"
 """With a key: why a function is not compiled from its source, or what loops may take before."""
 
 
+class Awaited(Budget):
+    """What loops may take before a function is compiled.
+
+    Parameters
+    ----------
+    cost : float
+        Seconds of compiling.
+    spent : float
+        Those that loops have taken so far.
+    seconds : float
+        What a slice takes in the loop, where that is known: a trace that was given up tells only
+        how far it got.
+    """
+
+    __slots__ = ("seconds",)
+
+    def __init__(self, cost: float, spent: float, seconds: float = 0.0) -> None:
+        super().__init__(cost, LIMITS.typed_waits)
+        self.spent, self.seconds = spent, seconds
+
+
+def waits_for(what: Applied) -> Awaited | None:
+    """What loops may take before the function is compiled; None: that waits for nothing."""
+    key = what.key
+    tried = None if key is None else cache_of(what.f)[0].traced.get((SOURCE, key))
+    return tried if isinstance(tried, Awaited) else None
+
+
+def looped(what: Applied, known: Sequence[Any]) -> Any:
+    """The loop. What it takes counts, where compiling waits for that."""
+    tried = waits_for(what)
+    if tried is None:
+        return what.loop(known)
+    started = time.perf_counter()
+    result = what.loop(known)
+    tried.seconds = (time.perf_counter() - started) / max(1, what.slices)
+    return result
+
+
 def awaited(known: FunctionCache, key: Any, surely: bool = False) -> str:
     """What compiling a function from its source waits for; "": nothing.
 
@@ -197,7 +239,7 @@ def also(why: str, said: str) -> str:
 def _timed(record: Record, what: Applied, known: Sequence[Any]) -> Any:
     """The loop, whose seconds are counted."""
     started = time.perf_counter()
-    result = what.loop(known)
+    result = looped(what, known)
     record.loops.spent += time.perf_counter() - started
     return result
 
@@ -254,4 +296,6 @@ def _refused(traced: Any, what: Applied, why: str, *, is_slow: bool = False) -> 
     for p in traced.plans:
         p.give_up(why)
     if (key := what.key) is not None:
-        cache_of(what.f)[0].traced[key] = Refused(why, traced.unchanged, is_slow)
+        cache_of(what.f)[0].traced[key] = Refused(
+            why, traced.unchanged, is_slow, seconds=traced.seconds
+        )

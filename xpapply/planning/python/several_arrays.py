@@ -19,6 +19,7 @@ from ...frontends.python.run.rows import RowsOfSeveral, results_at
 from ...functions import advice
 from ...functions.batch_of_one import BatchOfOne
 from ...functions.cache import arguments, cache_of
+from ...functions.purity import has_loop
 from ...ir.graph import ShapeDtype
 from ...limits import LIMITS
 from ...loop import processes, reference
@@ -239,15 +240,28 @@ def run(what: Several) -> Any:
         # the first run tells nothing, if it is timed; what runs again is not timed
         told = record.runs != 1 or not running.counts(traced)
         told = told and not record.is_slower(what.slices, traced.seconds)
-        if told:
+        if told and not _may_gain(what, traced):
             rows, arguments = what.rows(), what.call.arguments
             if (again := traced.ran(rows)) is not None:
                 what.ready = Ready(rows, what.operands, arguments, traced, *again)
         return result
     if not found.quick:
         what.announce(found.why or "")
-    what.looped = what.slices if found.quick and traced is not None else math.inf
-    return what.loop()
+    waits = running.waits_for(what)
+    if waits is not None:
+        what.looped, what.budget = what.slices, waits
+    elif found.quick and traced is not None:
+        what.looped, what.budget = what.slices, traced.record.rested(what.slices)
+    else:
+        what.looped = math.inf
+    return running.looped(what, ())
+
+
+def _may_gain(what: Several, traced: TracedFunction | TypedLoop) -> bool:
+    """Whether another way may be found that is quicker than a trace."""
+    from . import from_source
+
+    return from_source.may_gain(what, cache_of(what.f)[0], what.key, traced)
 
 
 def _quick(what: Several) -> Quick | None:
@@ -293,7 +307,8 @@ def _why_not(what: Several) -> str | None:
         if library == "torch" and x.requires_grad:
             return "autograd records this call; under torch.no_grad() it runs at once"
     dtypes = what.call.arguments.dtypes
-    if dtypes is not None and (library != "numpy" or any(d.kind not in "biufc" for d in dtypes)):
+    plain = "biufcU" if library == "numpy" and has_loop(what.f) else "biufc"
+    if dtypes is not None and (library != "numpy" or any(d.kind not in plain for d in dtypes)):
         kinds = dict.fromkeys(_KINDS.get(d.kind, str(d)) for d in dtypes)
         return completed(f"it returns {' and '.join(kinds)}", what.f)
     if 0 in what.dims.loop or any(0 in x.shape for x in what.operands):

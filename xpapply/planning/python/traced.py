@@ -112,6 +112,8 @@ class TracedFunction:
         """What the next run raises, as `explain` said, unless it has more slices than so many."""
         self.record = Record()
         asked = arguments.dtypes
+        if asked is not None and any(np.dtype(d).kind == "U" for d in asked):
+            raise TraceError("it returns text")  # which a loop that is compiled chooses
         aval: Any = tuple(map(_aval, slice0)) if several else _aval(slice0)
         blocks, scratch = self.blocks, self._tracing.scratch
         self.by_graph = ByGraph(f, arguments, aval, blocks, scratch)

@@ -7,6 +7,7 @@ of another kind. The function itself runs for these, in order, after all others.
 from __future__ import annotations
 
 import sys
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -88,7 +89,6 @@ class TypedLoop:
 
     library = "numpy"
     graph = state = None
-    compiles = False
     why_left = ""
     overhead = 5e-5
     asks_first = True
@@ -115,7 +115,8 @@ class TypedLoop:
         self.plans: weakref.WeakSet[Any] = weakref.WeakSet()
         self.agreed, self.ready = BoundedDict(), BoundedDict()
         self.has_run = False
-        self.differs = made.differs and arguments.dtypes is None
+        differs = made.differs or len({*map(len, made.texts)}) > 1
+        self.differs = differs and arguments.dtypes is None
         self._others = BoundedDict()
         self.looped = 0
         self._checked = False
@@ -160,6 +161,14 @@ class TypedLoop:
         long = sum(np.size(x) for x in slices) > LIMITS.typed_straight or made.nests
         return made.walks if whole else made.decides or (made.walks and long)
 
+    def is_quicker(self, rows: Rows, seconds: float) -> bool:
+        """Whether it takes less CPU time than that, and leaves no slice to the function."""
+        for _ in range(2):  # the first one compiles
+            began = time.process_time()
+            marks = self._compiled(rows)[1]
+            took = time.process_time() - began
+        return took < LIMITS.typed_lanes_gain * seconds and not np.count_nonzero(marks)
+
     def _said(self) -> str:
         from ...backends.cpu import compiler
 
@@ -196,6 +205,11 @@ class TypedLoop:
         return self.compiled.seconds
 
     @property
+    def compiles(self) -> bool:
+        """Whether the last run compiled a form: what it took tells nothing of the next one."""
+        return self.compiled.has_compiled
+
+    @property
     def writes(self) -> bool:
         """Whether the function writes to its slices."""
         return self.compiled.made.writes
@@ -221,8 +235,13 @@ class TypedLoop:
                     return other(rows, f, account)
             self._by_itself(rows, f, outs, left)
             self._told(f, marks, rows)
+        outs = self._of_lengths(outs)
         found: Any = Block(outs) if self._arguments.results else outs[0]
         return rows.placed(found)
+
+    def _of_lengths(self, outs: list[np.ndarray]) -> list[np.ndarray]:
+        """Results, of texts as long as the longest one."""
+        return [x.astype(str) if x.dtype == object else x for x in outs]
 
     def _of_first(self, rows: Rows, f: Any, known: Sequence[Any]) -> TypedLoop:
         """The loop for results like that of the first slice, which says what all are like."""
@@ -347,7 +366,7 @@ class TypedLoop:
                 pairs.append((written[at], v))
             for mine, part in pairs:
                 real = cast(part, mine)
-                if not np.array_equal(mine, real, equal_nan=mine.dtype.kind == "f"):
+                if not np.array_equal(mine, real, equal_nan=np.asarray(mine).dtype.kind in "fc"):
                     raise Differs(f"compiled it gives {mine}, a real call gives {real}")
         self._checked = bool(n)
 
@@ -365,7 +384,7 @@ class TypedLoop:
 
     def _again(self, rows: Rows) -> list[np.ndarray] | None:
         outs, marks = self._compiled(rows)
-        return None if np.count_nonzero(marks) else outs
+        return None if np.count_nonzero(marks) else self._of_lengths(outs)
 
     @classmethod
     def calls(cls, called: Callable[..., Any], slices: Sequence[Any]) -> Begun:
@@ -376,7 +395,12 @@ class TypedLoop:
         return Begun([first], seconds, 0.0)
 
     def _outs(self, rows: Rows) -> list[Any]:
-        return [np.empty((*rows.batch, *r.shape), r.dtype) for r in self.results]
+        return [np.empty((*rows.batch, *r.shape), _dtype(r)) for r in self.results]
+
+    def _texts(self, codes: np.ndarray, result: ShapeDtype) -> np.ndarray:
+        """The texts that numbers stand for, as long as the dtype of a result."""
+        table = np.array(self.compiled.made.texts or [""], _dtype(result))
+        return table[codes]
 
     def _compiled(
         self, rows: Rows, copy: np.ndarray | None = None
@@ -386,12 +410,17 @@ class TypedLoop:
         `copy`: of the slices, to which the function writes.
         """
         outs = self._outs(rows)
+        are_texts = [r.dtype.startswith("str") for r in self.results]
+        for k in np.flatnonzero(are_texts):
+            outs[k] = np.zeros(outs[k].shape, np.int64)
         views = rows.views if copy is None else (copy,)
         originals = () if copy is None else rows.views
         try:
             marks = self.compiled.run(views, outs, len(rows.batch), self.seconds, originals)
         except CompilerError as error:
             raise UnsupportedError(str(error)) from None
+        for k in np.flatnonzero(are_texts):
+            outs[k] = self._texts(outs[k], self.results[k])
         return outs, marks
 
     def why_given_up(self, rows: Rows, f: Any) -> str:
@@ -416,6 +445,17 @@ def _is_apart(x: np.ndarray, others: Sequence[np.ndarray]) -> bool:
             return False
         far += stride * (size - 1)
     return x.flags.writeable and not any(np.may_share_memory(x, c) for c in others)
+
+
+_ANY_TEXT = "str0"
+"""The dtype of texts that are as long as the longest one of a call."""
+
+
+def _dtype(x: ShapeDtype) -> np.dtype:
+    """Of a result: also of texts, which NumPy has no name for that it would take."""
+    if x.dtype == _ANY_TEXT:
+        return np.dtype(object)
+    return np.dtype(f"U{x.itemsize // 4}" if x.dtype.startswith("str") else x.dtype)
 
 
 class _OnePath:
@@ -458,18 +498,34 @@ def _results(
         raise TraceError("its results are not as many as those of the first slice")
     if (arguments.leaves is not None and not arguments.leaves.are_plain) or arguments.on_host:
         raise TraceError("its results are containers")
+    from ...frontends.python.source.numbers import DTYPES
+
     found = []
     for k, part in enumerate(parts):
         x = array(part)
-        if type(x).__name__ != "ndarray" or x.dtype.kind not in "biuf" or x.dtype.itemsize > 8:
+        if type(x) is np.ndarray and x.dtype.kind == "U" and x.ndim < 2 and x.size:
+            if x.ndim and not _of_texts(part):
+                raise TraceError("it returns texts")
+            if arguments.dtypes is not None and arguments.dtypes[k] != np.dtype(str):
+                raise TraceError(f"results of {arguments.dtypes[k]} are asked for")
+            name = x.dtype.name if arguments.dtypes is None else _ANY_TEXT
+            found.append(ShapeDtype(x.shape, name))
+            continue
+        is_plain = type(x).__name__ == "ndarray"
+        if not is_plain or x.dtype.kind not in "biufc" or x.dtype.itemsize > 16:
             raise TraceError(f"it returns {type(part).__name__}")
-        if x.dtype.name == "float16" or x.ndim > 2 or 0 in x.shape:
+        if x.dtype.name not in DTYPES or x.ndim > 2 or 0 in x.shape:
             raise TraceError(f"it returns {x.dtype} of shape {x.shape}")
         dtype = x.dtype if arguments.dtypes is None else arguments.dtypes[k]
         if arguments.dtypes is not None and dtype != x.dtype:
             raise TraceError(f"results of {dtype} are asked for")
         found.append(ShapeDtype(x.shape, dtype.name))
     return tuple(found)
+
+
+def _of_texts(x: Any) -> bool:
+    """Whether it is a list or tuple of texts and nothing else."""
+    return type(x) in (list, tuple) and all(type(y) is str for y in x)
 
 
 def tried(loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any) -> Begun:
@@ -512,7 +568,10 @@ def _typed(
     inputs = [_type(x, arguments.numbers) for x in slices]
     given = [_given(x, arguments.numbers) for x in arguments.args]
     named = {n: _given(x, arguments.numbers) for n, x in arguments.kwargs.items()}
-    expected = None if results is None else [source.Expected(r.dtype, r.shape) for r in results]
+    expected = None
+    if results is not None:
+        dtypes = ["text" if r.dtype.startswith("str") else r.dtype for r in results]
+        expected = [source.Expected(d, r.shape) for d, r in zip(dtypes, results, strict=True)]
     try:
         return source.typed(f, given, named, inputs, expected, watch, element)
     except source.Leaves as leaves:

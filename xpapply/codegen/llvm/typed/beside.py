@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .function import in_memory, size
+from ....ir.typed.function import PARTS
+from .forms import alignment, in_memory, size
 
 
 def beside(dtype: str, lanes: int) -> str:
@@ -22,7 +23,7 @@ def beside(dtype: str, lanes: int) -> str:
             f"  %w{k} = load i64, ptr %p{k}, align 8",
             f"  %a{k} = inttoptr i64 %w{k} to ptr",
         ]
-    fours = bytes_ == 8 and lanes % 4 == 0
+    fours = bytes_ == 8 and dtype not in PARTS and lanes % 4 == 0
     if fours:
         lines += [
             "  %even = icmp eq i64 %step, 8",
@@ -54,9 +55,9 @@ def beside(dtype: str, lanes: int) -> str:
     for k in range(lanes):
         lines += [
             f"  %q{k} = getelementptr i8, ptr %a{k}, i64 %far",
-            f"  %v{k} = load {kind}, ptr %q{k}, align {bytes_}",
+            f"  %v{k} = load {kind}, ptr %q{k}, align {alignment(dtype)}",
             f"  %t{k} = getelementptr {kind}, ptr %to.row, i64 {k}",
-            f"  store {kind} %v{k}, ptr %t{k}, align {bytes_}",
+            f"  store {kind} %v{k}, ptr %t{k}, align {alignment(dtype)}",
         ]
     lines += ["  %i.next = add i64 %i, 1", "  br label %one.head", "end:", "  ret void", "}"]
     return "\n".join(lines)

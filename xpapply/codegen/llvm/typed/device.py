@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ....ir.typed import Instruction, TypedFunction
-from ....ir.typed.function import KEPT, OTHER
+from ....ir.typed import Array, Instruction, TypedFunction
+from ....ir.typed.function import KEPT, OTHER, PARTS
 from ..target import Target
-from .function import ARENA, ARENA_END, FunctionWriter, machine
+from .forms import ARENA, ARENA_END, machine
+from .function import FunctionWriter
 from .notes import Notes
 from .operations import ON_NUMBERS, OPERATIONS
 
@@ -20,7 +21,7 @@ _ON_SLICES = (
     "mark,catch,errors,round,differs,input,constant,load,store,length,stride,element,row,view,"
     "set element,new,fill,copy,expected,put,put array,jump,branch,return,leave"
 ).split(",")
-KNOWN = frozenset((*ON_NUMBERS, *_ON_SLICES))
+KNOWN = frozenset((*ON_NUMBERS, *_ON_SLICES)) - {"complex", "real", "imag"}
 """The instructions that are written for a device."""
 
 
@@ -29,6 +30,10 @@ _MADE = {
     **dict.fromkeys(("new list", "append", "repeat", "list item", "clear"), "it makes a list"),
     **dict.fromkeys(("push", "pull"), "it calls itself"),
 }
+
+
+_ODD = ("float16", *PARTS)
+"""Types of numbers that are not written for a device."""
 
 
 def why_not(made: TypedFunction) -> str | None:
@@ -42,6 +47,12 @@ def why_not(made: TypedFunction) -> str | None:
                 if x.op == "call":
                     why = f"{made.externals[x.what][1]} is a function of the host's library"
                 return f"{why}, which is not compiled for a GPU (line {x.line})"
+            for y in (*x.args, *(() if x.result is None else (x.result,))):
+                dtype = y.type.dtype if isinstance(y.type, Array) else y.type
+                if dtype in _ODD:
+                    return f"numbers of {dtype}, which are not compiled for a GPU (line {x.line})"
+    if made.texts:
+        return "it gives texts, which is not compiled for a GPU"
     if made.constants:
         return "it reads arrays of its own, which is not compiled for a GPU"
     return None
@@ -96,7 +107,7 @@ class DeviceWriter(FunctionWriter):
             return self.emit(f"{name} {kind} {', '.join(values)}")
         return self.plain(name, kind, values)
 
-    def other_float(self, value: str, to: str) -> str:
+    def other_float(self, value: str, from_: str, to: str) -> str:
         """A float in the other type of floats."""
         if to == "float32":
             return self.emit(f"fptrunc double {value} to float")
@@ -120,7 +131,7 @@ def _cast(w: FunctionWriter, x: Instruction) -> None:
     small = w.emit(f"icmp ult i32 {size}, {1 << 23}")
     whole = w.emit(f"uitofp i32 {size} to double")
     scaled = w.emit(f"fmul double {whole}, 0x{(1023 - 149) << 52:016X}")
-    plain = w.other_float(value, "float64")
+    plain = w.other_float(value, "float32", "float64")
     signed = w.plain("copysign", "double", [scaled, plain])
     w.set(x, w.emit(f"select i1 {small}, double {signed}, double {plain}"))
 
@@ -241,6 +252,7 @@ def kernel(made: TypedFunction, known: Mapping[int, int], batch: int, memory: in
         "!7 = !{!8, !8, i64 0}",
         '!8 = !{!"head of a list", !9}',
         '!9 = !{!"memory"}',
+        '!11 = !{!"branch_weights", i32 1000000, i32 1}',
     ]
     head = 'target triple = "nvptx64-nvidia-cuda"'
     return "\n".join([head, *declared, *writer.declared.values(), one, *lines, *tail, ""])

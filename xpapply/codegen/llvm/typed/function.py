@@ -4,91 +4,31 @@ passes turn into registers."""
 from __future__ import annotations
 
 import itertools
-import re
-import struct
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ....ir.typed import Array, Block, Instruction, Literal, Register, Slot, TypedFunction
-from ....ir.typed.function import Type, Value
+from ....ir.typed.function import PARTS, Type, Value
 from ....limits import LIMITS
+from .forms import (
+    ARENA,
+    ARENA_END,
+    Frame,
+    InRegisters,
+    Pair,
+    alignment,
+    in_memory,
+    literal,
+    machine,
+    size,
+    suffix,
+)
 from .notes import Notes
 
-INDEX = "i64"
-
-
-def machine(dtype: str) -> str:
-    """LLVM's type of a number in a register."""
-    return {"bool": "i1", "float32": "float", "float64": "double"}.get(dtype) or (
-        f"i{8 * np.dtype(dtype).itemsize}"
-    )
-
-
-def in_memory(dtype: str) -> str:
-    """The same, in memory."""
-    return "i8" if dtype == "bool" else machine(dtype)
-
-
-def size(dtype: str) -> int:
-    """Bytes of a number."""
-    return np.dtype(dtype).itemsize
-
-
-def literal(value: Any, dtype: str) -> str:
-    """A number as LLVM writes it: floats by their bits."""
-    if dtype == "bool":
-        return "true" if value else "false"
-    if dtype == "float64":
-        return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
-    if dtype == "float32":  # as the double that has its value
-        exact = float(np.float32(value))
-        return f"0x{struct.unpack('<Q', struct.pack('<d', exact))[0]:016X}"
-    return str(int(value))
-
-
-def suffix(kind: str) -> str:
-    """How a type is called within the names of LLVM's functions."""
-    found = re.fullmatch(r"<(\d+) x (\w+)>", kind)
-    if found:
-        return f"v{found[1]}{suffix(found[2])}"
-    return {"double": "f64", "float": "f32"}.get(kind, kind)
-
-
-class InRegisters(NamedTuple):
-    """An array: where it is, its lengths and its strides in bytes."""
-
-    base: str
-    dims: tuple[str, ...]
-    strides: tuple[str, ...]
-
-
-class Frame:
-    """The numbers that all slices share: where each stands in a table of 64 bits.
-
-    First the tables of functions and of memory for arrays that are made, from where and to where;
-    then lengths and strides of inputs, addresses, lengths and strides of constants, and lengths and
-    strides of results.
-    """
-
-    def __init__(self, made: TypedFunction) -> None:
-        at = itertools.count(3)
-        self.inputs = [self._dims(x, at) for x in made.inputs]
-        self.constants = []
-        for x in made.constants:
-            base = next(at)
-            self.constants.append((base, self._dims(Array(x.dtype.name, x.ndim), at)))
-        self.results = [self._dims(x, at) for x in made.results]
-        self.count = next(at)
-
-    @staticmethod
-    def _dims(kind: Type, at: Any) -> tuple[list[int], list[int]]:
-        ndim = kind.ndim if isinstance(kind, Array) else 0
-        return [next(at) for _ in range(ndim)], [next(at) for _ in range(ndim)]
-
-
-FUNCTIONS, ARENA, ARENA_END = range(3)
+_INDEX = tuple("add lt select lt ge or mark".split())
+"""An index from the beginning, as it is written for one that may be below zero."""
 
 
 class FunctionWriter:
@@ -105,8 +45,10 @@ class FunctionWriter:
     quiet : bool
         Whether no comparison may note NaN. LLVM's plain ones may, where they become one
         instruction with what they choose: these are up to three times as fast.
-    near_pow : bool
-        Whether the C library's ``pow`` is as near as `powers` says.
+    near_libm : bool
+        Whether the C library's functions are as near as `quick` says.
+    side_by_side : bool
+        Whether the elements of slices and results lie side by side, along their last axis.
     """
 
     cell = 8
@@ -115,6 +57,8 @@ class FunctionWriter:
     """Rounds of loops after which a slice is marked."""
     within = " nsw"
     """What LLVM is told of sums that stay in 64 bits."""
+    on_vectors = False
+    """Whether what is written on numbers now is of several slices."""
 
     def __init__(
         self,
@@ -122,9 +66,10 @@ class FunctionWriter:
         notes: Notes,
         operations: Mapping[str, Callable[..., None]],
         quiet: bool = False,
-        near_pow: bool = False,
+        near_libm: bool = False,
+        side_by_side: bool = False,
     ) -> None:
-        self.near_pow = near_pow
+        self.near_libm, self._side_by_side = near_libm, side_by_side
         self.made, self.frame, self._notes = made, Frame(made), notes
         self.is_quiet = quiet
         self._operations = operations
@@ -134,6 +79,8 @@ class FunctionWriter:
         self._values: dict[Register, Any] = {}
         self._slots: dict[Slot, Any] = {}
         self._names = itertools.count()
+        self.checked: dict[tuple[Any, ...], str] = {}  # what an overflow was looked for in
+        self.new: set[Register] = set()  # arrays that were made in the block of now
         self._marks: set[int] = set()
         self._frame: dict[int, str] = {}
         self._arrays: dict[tuple[str, int], InRegisters] = {}
@@ -187,7 +134,8 @@ class FunctionWriter:
         found = self._frame.get(index)
         if found is None:
             at = self.at_entry(f"getelementptr i64, ptr %frame, i64 {index}")
-            found = self.at_entry(f"load i64, ptr {at}, align 8, !invariant.load !1")
+            said = ", !range !10" if index in self.frame.lengths else ""
+            found = self.at_entry(f"load i64, ptr {at}, align 8, !invariant.load !1{said}")
             self._frame[index] = found
         return found
 
@@ -199,17 +147,23 @@ class FunctionWriter:
             found = self._frame[-index - 1] = self.at_entry(f"inttoptr i64 {word} to ptr")
         return found
 
-    def value(self, x: Value) -> str:
+    def value(self, x: Value) -> Any:
         """A number as an operand."""
         if isinstance(x, Literal):
+            if x.type in PARTS:
+                return Pair(*(literal(p, PARTS[x.type]) for p in (x.value.real, x.value.imag)))
             return literal(x.value, x.type)
-        return self._values[x]  # type: ignore[no-any-return]
+        return self._values[x]
 
     def kind(self, dtype: str) -> str:
         """LLVM's type of what instructions on numbers are written for."""
         return machine(dtype)
 
-    def operand(self, x: Value, instead: float | None = None, always: bool = False) -> str:
+    def everywhere(self, value: float, dtype: str) -> str:
+        """A constant as such an operand."""
+        return self.operand(Literal(value, dtype))
+
+    def operand(self, x: Value, instead: float | None = None, always: bool = False) -> Any:
         """What such an instruction works on; `instead`: of that which must not be looked at."""
         return self.value(x)
 
@@ -218,15 +172,21 @@ class FunctionWriter:
         assert isinstance(x.type, str)
         return f"{self.kind(x.type)} {self.operand(x)}"
 
+    def integers(self, value: int, dtype: str) -> str:
+        """An integer, as an operand of what is written."""
+        return literal(value, dtype)
+
     def condition(self, x: Value) -> str:
         """A truth value that chooses, with its type before it."""
         return self.typed(x)
 
-    def plain(self, name: str, kind: str, values: list[str]) -> str:
-        """What one of LLVM's own functions gives."""
+    def plain(self, name: str, kind: str, values: list[str], also: Sequence[str] = ()) -> str:
+        """What one of LLVM's own functions gives; `also`: operands of types of their own."""
         full = f"llvm.{name}.{suffix(kind)}"
-        self.declared[full] = f"declare {kind} @{full}({', '.join([kind] * len(values))})"
-        return self.emit(f"call {kind} @{full}({', '.join(f'{kind} {v}' for v in values)})")
+        kinds = [kind] * len(values) + [x.split()[0] for x in also]
+        self.declared[full] = f"declare {kind} @{full}({', '.join(kinds)})"
+        given = [*(f"{kind} {v}" for v in values), *also]
+        return self.emit(f"call {kind} @{full}({', '.join(given)})")
 
     def strict(self, name: str, kind: str, result: str, values: list[str]) -> str:
         """An operation whose notes count: LLVM neither drops it, nor moves it, nor adds another."""
@@ -238,15 +198,20 @@ class FunctionWriter:
         how = 'metadata !"round.tonearest", metadata !"fpexcept.strict"'
         return self.emit(f"call {result} @{full}({given}, {how}) #2")
 
-    def other_float(self, value: str, to: str) -> str:
-        """A float in the other type of floats.
+    def other_float(self, value: str, from_: str, to: str) -> str:
+        """A float in another type of floats.
 
         A double not by ``fpext``: LLVM looks through it and takes ``x < 0 ? 0 : x`` for a maximum,
         so that minus zero loses its sign. A float as NumPy does alone, which warns of an overflow.
         """
-        old, new = self.kind("float32"), self.kind("float64")
-        if to == "float32":
-            return self.strict("fptrunc", new, old, [value])
+        if {from_, to} == {"float16", "float64"}:
+            between = _odd(self, value) if to == "float16" else value
+            if to == "float64":
+                between = self.other_float(value, from_, "float32")
+            return self.other_float(between, "float32", to)
+        old, new = self.kind(from_), self.kind(to)
+        if size(to) < size(from_):
+            return self.strict("fptrunc", old, new, [value])
         name = f"llvm.experimental.constrained.fpext.{suffix(new)}.{suffix(old)}"
         self.declared[name] = f"declare {new} @{name}({old}, metadata)"
         how = 'metadata !"fpexcept.ignore"'
@@ -324,27 +289,46 @@ class FunctionWriter:
             at = self.emit(f"getelementptr i8, ptr {at}, i64 {far}")
         return at
 
-    def load(self, at: str, dtype: str) -> str:
+    def halves(self, at: str, dtype: str) -> tuple[str, str]:
+        """Where the parts of a complex number are."""
+        return at, self.emit(f"getelementptr i8, ptr {at}, i64 {alignment(dtype)}")
+
+    def load(self, at: str, dtype: str) -> Any:
         """A number in memory."""
+        if dtype in PARTS:
+            return Pair(*(self.load(p, PARTS[dtype]) for p in self.halves(at, dtype)))
         found = self.emit(f"load {in_memory(dtype)}, ptr {at}, align {size(dtype)}, !tbaa !5")
         return self.emit(f"icmp ne i8 {found}, 0") if dtype == "bool" else found
 
-    def store(self, value: str, at: str, dtype: str) -> None:
+    def pairs_at(self, base: str, index: str) -> tuple[str, str]:
+        """Two floats that lie side by side in a table of such pairs."""
+        at = self.emit(f"getelementptr [2 x double], ptr {base}, i64 {index}")
+        beside = self.emit(f"getelementptr double, ptr {at}, i64 1")
+        first, second = (
+            self.emit(f"load double, ptr {p}, align 8, !invariant.load !1") for p in (at, beside)
+        )
+        return first, second
+
+    def store(self, value: Any, at: str, dtype: str) -> None:
         """Write a number to memory."""
+        if dtype in PARTS:
+            for part, place in zip(value, self.halves(at, dtype), strict=True):
+                self.store(part, place, PARTS[dtype])
+            return
         if dtype == "bool":
             value = self.emit(f"zext i1 {value} to i8")
         where = f"ptr {at}, align {size(dtype)}, !tbaa !5"
         self.line(f"store {in_memory(dtype)} {value}, {where}")
 
-    def load_wide(self, at: str, dtype: str) -> str:
+    def load_wide(self, at: str, dtype: str) -> Any:
         """What an instruction reads from memory."""
         return self.load(at, dtype)
 
-    def store_wide(self, value: str, at: str, dtype: str) -> None:
+    def store_wide(self, value: Any, at: str, dtype: str) -> None:
         """Write what an instruction gives to memory."""
         self.store(value, at, dtype)
 
-    def put_at(self, k: int, indices: Sequence[str], value: str, dtype: str) -> None:
+    def put_at(self, k: int, indices: Sequence[str], value: Any, dtype: str) -> None:
         """Write an element of a result."""
         self.store(value, self.place(self.result(k), indices), dtype)
 
@@ -376,12 +360,43 @@ class FunctionWriter:
     # --- instructions ---------------------------------------------------------------------
 
     def _block(self, block: Block) -> None:
-        for x in block.instructions:
+        done = 0
+        for k, x in enumerate(block.instructions):
+            if k < done:
+                continue
+            if self._index(block.instructions[k : k + len(_INDEX)]):
+                done = k + len(_INDEX)
+                continue
             end = _ENDS.get(x.op)
             if end is not None:
                 end(self, x, block)
             else:
                 self._operations[x.op](self, x)
+
+    def _index(self, some: Sequence[Instruction]) -> bool:
+        """Write an index, if these instructions are one: from the end, if it is below zero.
+
+        That it is within is one comparison, and mostly so; only else it is looked at again. To add
+        the length or nothing takes more, and the element waits for it.
+        """
+        if tuple(x.op for x in some) != _INDEX:
+            return False
+        back, _, chosen, *_, mark = some
+        i, n = back.args
+        inside, again, on = (self.label() for _ in range(3))
+        at, length = self.value(i), self.value(n)
+        self.line(f"br label %{inside}")
+        self.begin(inside)
+        is_in = self.emit(f"icmp ult i64 {at}, {length}")
+        self.line(f"br i1 {is_in}, label %{on}, label %{again}, !prof !11")
+        self.begin(again)
+        other = self.emit(f"add i64 {at}, {length}")
+        is_in = self.emit(f"icmp ult i64 {other}, {length}")
+        self._marks.add(mark.what)
+        self.line(f"br i1 {is_in}, label %{on}, label %m{mark.what}, !prof !11")
+        self.begin(on)
+        self.set(chosen, self.emit(f"phi i64 [{at}, %{inside}], [{other}, %{again}]"))
+        return True
 
     def slot(self, x: Slot) -> Any:
         """Where a slot is on the stack; several places for an array."""
@@ -392,6 +407,8 @@ class FunctionWriter:
                 base = self.at_entry("alloca ptr, align 8")
                 words = [self.at_entry("alloca i64, align 8") for _ in range(2 * kind.ndim)]
                 found = base, words
+            elif kind in PARTS:
+                found = Pair(*(self.at_entry(f"alloca {machine(PARTS[kind])}") for _ in range(2)))
             else:
                 llvm = "ptr" if kind == "list" else machine(kind)
                 found = self.at_entry(f"alloca {llvm}")
@@ -406,6 +423,8 @@ class FunctionWriter:
             base = self.emit(f"load ptr, ptr {at[0]}")
             words = [self.emit(f"load i64, ptr {w}") for w in at[1]]
             return InRegisters(base, tuple(words[:n]), tuple(words[n:]))
+        if x.type in PARTS:
+            return Pair(*(self.emit(f"load {machine(PARTS[x.type])}, ptr {p}") for p in at))
         return self.emit(f"load {'ptr' if x.type == 'list' else machine(x.type)}, ptr {at}")
 
     def store_slot(self, x: Slot, value: Value) -> None:
@@ -416,6 +435,9 @@ class FunctionWriter:
             self.line(f"store ptr {array.base}, ptr {at[0]}")
             for word, place in zip((*array.dims, *array.strides), at[1], strict=True):
                 self.line(f"store i64 {word}, ptr {place}")
+        elif x.type in PARTS:
+            for part, place in zip(self.value(value), at, strict=True):
+                self.line(f"store {machine(PARTS[x.type])} {part}, ptr {place}")
         elif x.type == "list":
             assert isinstance(value, Register)
             self.line(f"store ptr {self._values[value]}, ptr {at}")
@@ -426,19 +448,24 @@ class FunctionWriter:
         """A slice; of a number itself."""
         if not isinstance(kind, Array):
             return self.load(f"%in{k}", kind)
-        dims, strides = self.frame.inputs[k]
-        return InRegisters(f"%in{k}", *(tuple(map(self.word, x)) for x in (dims, strides)))
+        return self._given(f"%in{k}", self.frame.inputs[k], kind.dtype)
 
     def constant(self, k: int) -> InRegisters:
         """An array of the user's."""
-        base, (dims, strides) = self.frame.constants[k]
-        words = (tuple(map(self.word, x)) for x in (dims, strides))
-        return InRegisters(self.pointer(base), *words)
+        base, _ = self.frame.constants[k]
+        x = self.made.constants[k]
+        return InRegisters(self.pointer(base), *(tuple(map(str, y)) for y in (x.shape, x.strides)))
 
     def result(self, k: int) -> InRegisters:
         """Where a result goes."""
-        dims, strides = self.frame.results[k]
-        return InRegisters(f"%out{k}", *(tuple(map(self.word, x)) for x in (dims, strides)))
+        return self._given(f"%out{k}", self.frame.results[k], self.made.results[k].dtype)
+
+    def _given(self, base: str, words: tuple[list[int], list[int]], dtype: str) -> InRegisters:
+        """An array whose lengths and strides the frame has."""
+        dims, strides = (list(map(self.word, x)) for x in words)
+        if self._side_by_side and strides:
+            strides[-1] = str(size(dtype))
+        return InRegisters(base, tuple(dims), tuple(strides))
 
     def set(self, x: Instruction, value: Any) -> None:
         """Give an instruction's register its value."""
@@ -466,18 +493,25 @@ def _leave(w: FunctionWriter, x: Instruction, block: Block) -> None:
 _ENDS = {"jump": _jump, "branch": _branch, "return": _return, "leave": _leave}
 
 
-def converted(w: FunctionWriter, value: str, from_: str, to: str) -> str:
+def converted(w: FunctionWriter, value: Any, from_: str, to: str) -> Any:
     """A number in another type, as C does it."""
     if from_ == to:
         return value
+    if to in PARTS:
+        part, own = PARTS[to], PARTS.get(from_)
+        if own is not None:
+            return Pair(*(converted(w, p, own, part) for p in value))
+        return Pair(converted(w, value, from_, part), "zeroinitializer")
     a, b = np.dtype(from_), np.dtype(to)
     old, new = w.kind(from_), w.kind(to)
+    if "float16" in (from_, to) and {a.kind, b.kind} != {"f"}:
+        return converted(w, converted(w, value, from_, "float32"), "float32", to)
     if to == "bool":
         how = "fcmp une" if a.kind == "f" else "icmp ne"
         return w.emit(f"{how} {old} {value}, zeroinitializer")
     if a.kind == "f":
         if b.kind == "f":
-            return w.other_float(value, to)
+            return w.other_float(value, from_, to)
         return w.emit(f"{'fptoui' if b.kind == 'u' else 'fptosi'} {old} {value} to {new}")
     if b.kind == "f":
         return w.emit(f"{'sitofp' if a.kind == 'i' else 'uitofp'} {old} {value} to {new}")
@@ -486,6 +520,29 @@ def converted(w: FunctionWriter, value: str, from_: str, to: str) -> str:
     if from_ != "bool" and b.itemsize < a.itemsize:
         return w.emit(f"trunc {old} {value} to {new}")
     return w.emit(f"{'sext' if a.kind == 'i' else 'zext'} {old} {value} to {new}")
+
+
+def _odd(w: FunctionWriter, value: str) -> str:
+    """A double as a float that a half is rounded to as if it were of the double.
+
+    It is cut, and its last bit says whether something was cut off: so it is no middle between two
+    halves unless the double is.
+    """
+    double, word = w.kind("float64"), w.kind("int64")
+    single, short = w.kind("float32"), w.kind("int32")
+    near = w.other_float(value, "float64", "float32")
+    back = w.other_float(near, "float32", "float64")
+    size_ = []
+    for x in (value, back):
+        bits = w.emit(f"bitcast {double} {x} to {word}")
+        size_.append(w.emit(f"and {word} {bits}, {w.integers((1 << 63) - 1, 'int64')}"))
+    away = w.emit(f"icmp ugt {word} {size_[1]}, {size_[0]}")
+    unlike = w.emit(f"icmp ne {word} {size_[1]}, {size_[0]}")
+    bits = w.emit(f"bitcast {single} {near} to {short}")
+    less = w.emit(f"zext {w.kind('bool')} {away} to {short}")
+    bits = w.emit(f"sub {short} {bits}, {less}")
+    one = w.emit(f"zext {w.kind('bool')} {unlike} to {short}")
+    return w.emit(f"bitcast {short} {w.emit(f'or {short} {bits}, {one}')} to {single}")
 
 
 def over(

@@ -13,7 +13,8 @@ from ....ir.typed import Array, TypedFunction
 from ....ir.typed.function import WARNED, Type
 from ..target import Target
 from .beside import beside
-from .function import Frame, FunctionWriter, size
+from .forms import Frame, size
+from .function import FunctionWriter
 from .lane_operations import LANE_OPERATIONS
 from .lanes import LanesWriter
 from .notes import Notes
@@ -27,7 +28,15 @@ def fields(made: TypedFunction) -> Frame:
     return Frame(made)
 
 
-def kernel(made: TypedFunction, target: Target, quiet: bool = False, near_pow: bool = False) -> str:
+def kernel(
+    made: TypedFunction,
+    target: Target,
+    quiet: bool = False,
+    near_libm: bool = False,
+    *,
+    warns: bool = True,
+    side_by_side: bool = False,
+) -> str:
     """The text of a kernel.
 
     Its arguments: the address of the frame; where the first slice stands that nobody has drawn,
@@ -37,10 +46,12 @@ def kernel(made: TypedFunction, target: Target, quiet: bool = False, near_pow: b
     (16 bits each), how many batch axes there are and where their lengths lie; then for each input
     and result its address and where its strides along the batch axes lie, in bytes.
 
-    `quiet`, `near_pow`: as of `FunctionWriter`.
+    `quiet`, `near_libm`, `side_by_side`: as of `FunctionWriter`. `warns`: whether what the
+    processor notes counts. If not, LLVM may write the function into the loop over slices.
     """
     notes = Notes(target)
-    writer = FunctionWriter(made, notes, OPERATIONS, quiet, near_pow and target.fma)
+    near_libm = near_libm and target.fma
+    writer = FunctionWriter(made, notes, OPERATIONS, quiet, near_libm, side_by_side)
     one = writer.text()
     operands = _operands(made)
     slots = ["  %also = alloca i64, align 8", "  store i64 0, ptr %state, align 8"]
@@ -55,25 +66,30 @@ def kernel(made: TypedFunction, target: Target, quiet: bool = False, near_pow: b
         *(f"  %{o}.p = inttoptr i64 %{o}.now to ptr" for o in operands),
         "  store i64 0, ptr %also, align 8",
         f"  %mark = call i32 @slice({given})",
-        *_is_noted(notes),
-        "  br i1 %is.noted, label %warned, label %noted.not, !prof !0",
-        "warned:",
-        *notes.forget("%before", "%state"),
-        "  br label %noted.not",
-        "noted.not:",
-        "  %is.plain = icmp eq i32 %mark, 0",
-        f"  %why = select i1 %is.plain, i32 {WARNED}, i32 %mark",
-        "  %code = select i1 %is.noted, i32 %why, i32 %mark",
-        "  %code.short = trunc i32 %code to i16",
-        "  store i16 %code.short, ptr %p.mark, align 2",
-        "  br label %next",
     ]
+    if warns:
+        body += [
+            *_is_noted(notes),
+            "  br i1 %is.noted, label %warned, label %noted.not, !prof !0",
+            "warned:",
+            *notes.forget("%before", "%state"),
+            "  br label %noted.not",
+            "noted.not:",
+            "  %is.plain = icmp eq i32 %mark, 0",
+            f"  %why = select i1 %is.plain, i32 {WARNED}, i32 %mark",
+            "  %code = select i1 %is.noted, i32 %why, i32 %mark",
+            "  %code.short = trunc i32 %code to i16",
+        ]
+    else:
+        body.append("  %code.short = trunc i32 %mark to i16")
+        one = one.replace(" noinline ", " ", 1)
+    body += ["  store i16 %code.short, ptr %p.mark, align 2", "  br label %next"]
     lines = _through(notes, operands, slots, body, [])
     return _module([*writer.declared.values(), *notes.declared], one, lines)
 
 
 def kernel_of_lanes(
-    made: TypedFunction, target: Target, lanes: int, warns: bool, near_pow: bool = False
+    made: TypedFunction, target: Target, lanes: int, warns: bool, near_libm: bool = False
 ) -> str:
     """The text of a kernel that runs slices side by side.
 
@@ -86,7 +102,7 @@ def kernel_of_lanes(
         If slices cannot go side by side.
     """
     notes = Notes(target)
-    writer = LanesWriter(made, notes, LANE_OPERATIONS, lanes, warns, near_pow and target.fma)
+    writer = LanesWriter(made, notes, LANE_OPERATIONS, lanes, warns, near_libm and target.fma)
     one = writer.text()
     operands = _operands(made)
     slots = ["  %also = alloca i64, align 8", "  store i64 0, ptr %state, align 8"]
@@ -217,6 +233,11 @@ def _module(declared: Sequence[str], one: str, lines: Sequence[str]) -> str:
         "!7 = !{!8, !8, i64 0}",
         '!8 = !{!"head of a list", !9}',
         '!9 = !{!"memory"}',
+        # a call that seldom is: what waits lies in memory there, and in registers elsewhere
+        '!12 = !{!"branch_weights", i32 1, i32 20}',
+        '!11 = !{!"branch_weights", i32 1000000, i32 1}',
+        # a length, so that one comparison tells whether an index is within it
+        f"!10 = !{{i64 0, i64 {1 << 47}}}",
     ]
     return "\n".join([*declared, one, *lines, *tail, ""])
 

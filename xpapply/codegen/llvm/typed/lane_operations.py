@@ -9,12 +9,14 @@ import numpy as np
 
 from ....errors import UnsupportedError
 from ....ir.typed import Array, Instruction
-from ....ir.typed.function import Value
-from . import lists, powers
-from .function import InRegisters, converted, in_memory, machine, over, size
+from ....ir.typed.function import PARTS, Value
+from . import lists
+from .forms import InRegisters, Pair, in_memory, machine, size
+from .function import converted, over
 from .lanes import LanesWriter
 from .operations import function_at
-from .whole_arrays import as_type, call_loop, mapped, one_number, reduced
+from .quick import quick
+from .whole_arrays import NUMBER, as_type, call_loop, mapped, one_number, reduced
 
 
 def _mark(w: LanesWriter, x: Instruction) -> None:
@@ -30,30 +32,38 @@ def _each(
     """The same call for each lane that is here; `known`: results, and which lanes have theirs."""
     assert x.result is not None
     dtype = str(x.result.type)
-    kind, vector = machine(dtype), w.wide_type(dtype)
+    vector, lane = w.wide_type(dtype), f"i{w.lanes}"
     at = w.at_entry(f"alloca {vector}, align 64")
     w.line(f"store {vector} {known[0] if known else 'zeroinitializer'}, ptr {at}, align 64")
-    mask, values = w.mask(), [w.wide_typed(a) for a in x.args]
-    done = w.label()
+    mask = w.mask()
     if known:
         mask = w.both(mask, w.turned(known[1]))
-        ask = w.label()
-        w.line(f"br i1 {w.any(mask)}, label %{ask}, label %{done}")
-        w.begin(ask)
-    for k in range(w.lanes):
-        here, after = w.label(), w.label()
-        is_here = w.emit(f"extractelement {w.bools} {mask}, i64 {k}")
-        w.line(f"br i1 {is_here}, label %{here}, label %{after}")
-        w.begin(here)
-        found = one([w.emit(f"extractelement {v}, i64 {k}") for v in values])
-        old = w.emit(f"load {vector}, ptr {at}, align 64")
-        new = w.emit(f"insertelement {vector} {old}, {kind} {found}, i64 {k}")
-        w.line(f"store {vector} {new}, ptr {at}, align 64")
-        w.line(f"br label %{after}")
-        w.begin(after)
-    w.line(f"br label %{done}")
+    ask, again, done = w.label(), w.label(), w.label()
+    left = w.at_entry(f"alloca {lane}, align 8")
+    bits = w.emit(f"bitcast {w.bools} {mask} to {lane}")
+    weights = ", !prof !12" if known else ""
+    some = w.emit(f"icmp ne {lane} {bits}, 0")
+    w.line(f"br i1 {some}, label %{ask}, label %{done}{weights}")
+    w.begin(ask)
+    places = [_numbers(w, a) for a in x.args]
+    w.line(f"store {lane} {bits}, ptr {left}")
+    w.line(f"br label %{again}")
+    w.begin(again)
+    bits = w.emit(f"load {lane}, ptr {left}")
+    first = w.plain("cttz", lane, [bits], ["i1 true"])
+    k = w.emit(f"zext {lane} {first} to i64")
+    values = []
+    for a, place in zip(x.args, places, strict=True):
+        values.append(w.load(_of_lane(w, place, k, str(a.type)), str(a.type)))
+    found = one(values)
+    w.store(found, _of_lane(w, at, k, dtype), dtype)
+    less = w.emit(f"sub {lane} {bits}, 1")
+    others = w.emit(f"and {lane} {bits}, {less}")
+    w.line(f"store {lane} {others}, ptr {left}")
+    more = w.emit(f"icmp ne {lane} {others}, 0")
+    w.line(f"br i1 {more}, label %{again}, label %{done}")
     w.begin(done)
-    w.set(x, w.emit(f"load {vector}, ptr {at}, align 64"))
+    w.set(x, w.load_wide(at, dtype))
 
 
 def _call(w: LanesWriter, x: Instruction) -> None:
@@ -67,14 +77,16 @@ def _call(w: LanesWriter, x: Instruction) -> None:
         )
         return w.emit(f"call {kind} {f}({given}) #1")
 
-    _each(w, x, one, powers.quick(w, x))
+    _each(w, x, one, quick(w, x))
 
 
 def _ufunc(w: LanesWriter, x: Instruction) -> None:
     assert x.result is not None
     result = str(x.result.type)
     kinds = [*(str(a.type) for a in x.args), result]
-    places = [w.at_entry("alloca i64, align 8") for _ in kinds]
+    if not {*kinds}.isdisjoint(PARTS):
+        raise UnsupportedError(f"a function of complex numbers, line {x.line}")
+    places = [w.at_entry(NUMBER) for _ in kinds]
 
     def one(values: list[str]) -> str:
         for v, kind, place in zip(values, kinds, places, strict=False):
@@ -143,8 +155,16 @@ def _is_extreme(w: LanesWriter, x: Instruction) -> bool:
     return w.made.externals[k][1] in _EXTREMES and np.dtype(kind).kind == "f"
 
 
+def _of_pairs(x: Instruction) -> bool:
+    """Whether an instruction is of complex numbers."""
+    types = [y.type for y in (x.result, *x.args) if y is not None]
+    return any((y.dtype if isinstance(y, Array) else y) in PARTS for y in types)
+
+
 def _map(w: LanesWriter, x: Instruction) -> None:
     """All lanes' numbers side by side: NumPy's loops err where results are 64 bytes apart."""
+    if _of_pairs(x):
+        raise UnsupportedError(f"a function of complex arrays, line {x.line}")
     if w.part is not None:
         raise UnsupportedError("a function of whole arrays for some slices")
     if _is_extreme(w, x):
@@ -190,6 +210,8 @@ def _map(w: LanesWriter, x: Instruction) -> None:
 
 
 def _reduce(w: LanesWriter, x: Instruction) -> None:
+    if _of_pairs(x):
+        raise UnsupportedError(f"a reduction of complex numbers, line {x.line}")
     assert x.result is not None
     dtype = str(x.result.type)
     kind = f"<{w.lanes} x {in_memory(dtype)}>"
@@ -221,7 +243,10 @@ def _as_type(w: LanesWriter, x: Instruction) -> None:
 
 def _load(w: LanesWriter, x: Instruction) -> None:
     at, dtype = w.slot(x.what), str(x.what.type)
-    if dtype == "bool":
+    if dtype in PARTS:
+        kind = w.wide_type(PARTS[dtype])
+        w.set(x, Pair(*(w.emit(f"load {kind}, ptr {p}, align 64") for p in at)))
+    elif dtype == "bool":
         w.set(x, w.load_mask(at))
     else:
         w.set(x, w.emit(f"load {w.wide_type(dtype)}, ptr {at}, align 64"))
@@ -229,9 +254,17 @@ def _load(w: LanesWriter, x: Instruction) -> None:
 
 def _store(w: LanesWriter, x: Instruction) -> None:
     at, dtype = w.slot(x.what), str(x.what.type)
+    if dtype in PARTS:
+        for part, place in zip(w.wide(x.args[0]), at, strict=True):
+            _store_part(w, part, machine(PARTS[dtype]), place)
+        return
     value, kind = w.wide(x.args[0]), machine(dtype)
     if dtype == "bool":
         value, kind = w.emit(f"sext {w.bools} {value} to {w.words}"), "i64"
+    _store_part(w, value, kind, at)
+
+
+def _store_part(w: LanesWriter, value: str, kind: str, at: str) -> None:
     vector = f"<{w.lanes} x {kind}>"
     if w.part is not None:
         old = w.emit(f"load {vector}, ptr {at}, align 64")
@@ -311,7 +344,11 @@ def _put_array(w: LanesWriter, x: Instruction) -> None:
 
     def body(at: list[str]) -> None:
         place = w.place(array, at)
-        if shared:
+        value: Any
+        if shared and dtype in PARTS:
+            part = machine(PARTS[dtype])
+            value = Pair(*(w.spread(part, p) for p in w.load(place, dtype)))
+        elif shared:
             value = w.spread(machine(dtype), w.load(place, dtype))
         else:
             value = w.load_wide(place, dtype)

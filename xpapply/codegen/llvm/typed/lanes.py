@@ -17,9 +17,10 @@ import numpy as np
 from ....errors import UnsupportedError
 from ....ir.typed import Array, Instruction, Literal, Register, Slot, TypedFunction
 from ....ir.typed.divergence import Divergence, Loop
-from ....ir.typed.function import Type, Value
+from ....ir.typed.function import PARTS, Type, Value
 from . import lists
-from .function import FunctionWriter, InRegisters, in_memory, literal, machine, size, suffix
+from .forms import InRegisters, Pair, alignment, in_memory, literal, machine, size, suffix
+from .function import FunctionWriter
 from .notes import Notes
 from .operations import ON_NUMBERS, OPERATIONS
 
@@ -50,7 +51,7 @@ class LanesWriter(FunctionWriter):
         How many.
     warns : bool
         Whether what the processor notes counts.
-    near_pow : bool
+    near_libm : bool
         As of `FunctionWriter`.
 
     Raises
@@ -68,9 +69,9 @@ class LanesWriter(FunctionWriter):
         operations: Mapping[str, Callable[..., None]],
         lanes: int,
         warns: bool,
-        near_pow: bool = False,
+        near_libm: bool = False,
     ) -> None:
-        super().__init__(made, notes, OPERATIONS, warns, near_pow)
+        super().__init__(made, notes, OPERATIONS, warns, near_libm)
         self.lanes, self.warns, self._wide = lanes, warns, operations
         if made.writes:
             raise UnsupportedError("it writes to its slices")
@@ -82,7 +83,7 @@ class LanesWriter(FunctionWriter):
         self.cell = 8 * lanes
         self.differs: set[Register] = set()
         self.part: str | None = None
-        self._on_vectors = False
+        self.on_vectors = False
         self._masks: dict[int, str] = {}
         self._left = self._vector_slot("int64")
         self._groups = self.ways.groups()
@@ -136,35 +137,39 @@ class LanesWriter(FunctionWriter):
             f"shufflevector {vector} {one}, {vector} poison, <{self.lanes} x i32> {zeros}"
         )
 
-    def wide(self, x: Value) -> str:
+    def wide(self, x: Value) -> Any:
         """A value of each lane."""
+        if x.type in PARTS and x not in self.differs:
+            kind = machine(PARTS[x.type])
+            how = self.all_lanes if isinstance(x, Literal) else self.spread
+            return Pair(*(how(kind, p) for p in self.value(x)))
+        if x in self.differs:
+            return self.value(x)
         kind = machine(str(x.type))
         if isinstance(x, Literal):
             return self.all_lanes(kind, literal(x.value, x.type))
-        if x in self.differs:
-            return self.value(x)
         return self.spread(kind, self.value(x))
 
     @contextlib.contextmanager
     def vectors(self) -> Iterator[None]:
         """What is written meanwhile on numbers is written on vectors of them."""
-        before, self._on_vectors = self._on_vectors, True
+        before, self.on_vectors = self.on_vectors, True
         try:
             yield
         finally:
-            self._on_vectors = before
+            self.on_vectors = before
 
     def kind(self, dtype: str) -> str:
         """LLVM's type of what instructions on numbers are written for."""
-        return self.wide_type(dtype) if self._on_vectors else super().kind(dtype)
+        return self.wide_type(dtype) if self.on_vectors else super().kind(dtype)
 
-    def operand(self, x: Value, instead: float | None = None, always: bool = False) -> str:
+    def operand(self, x: Value, instead: float | None = None, always: bool = False) -> Any:
         """What such an instruction works on; `instead`: in lanes that are not here.
 
         What is done there must not be noted, nor end the process. `always`: also where only lanes
         are missing that are done again.
         """
-        if not self._on_vectors:
+        if not self.on_vectors:
             return super().operand(x)
         if instead is None or (self.part is None and not always):
             return self.wide(x)
@@ -172,6 +177,12 @@ class LanesWriter(FunctionWriter):
             return self.wide(x)  # a division by it is harmless, and quick as it is known
         kind = machine(str(x.type))
         return self.chosen(kind, self.wide(x), self.all_lanes(kind, literal(instead, str(x.type))))
+
+    def integers(self, value: int, dtype: str) -> str:
+        """An integer, as an operand of what is written."""
+        if not self.on_vectors:
+            return super().integers(value, dtype)
+        return self.all_lanes(machine(dtype), literal(value, dtype))
 
     def condition(self, x: Value) -> str:
         """A truth value that chooses: one for all lanes, where they share it."""
@@ -193,7 +204,9 @@ class LanesWriter(FunctionWriter):
             return super().slot(x)
         found = self._slots.get(x)
         if found is None:
-            found = self._slots[x] = self._vector_slot(str(x.type))
+            parts = [PARTS[str(x.type)]] * 2 if x.type in PARTS else [str(x.type)]
+            places = [self._vector_slot(p) for p in parts]
+            found = self._slots[x] = Pair(*places) if x.type in PARTS else places[0]
         return found
 
     # --- masks ------------------------------------------------------------------------------
@@ -410,14 +423,24 @@ class LanesWriter(FunctionWriter):
         """Bytes from one element of an array to the next: the lanes' elements lie between."""
         return self.lanes * size(dtype)
 
-    def load_wide(self, at: str, dtype: str) -> str:
+    def load_wide(self, at: str, dtype: str) -> Any:
         """A number of each lane in memory."""
+        if dtype in PARTS:  # one after the other, each with both parts
+            kind = f"<{2 * self.lanes} x {machine(PARTS[dtype])}>"
+            both = self.emit(f"load {kind}, ptr {at}, align {alignment(dtype)}")
+            order = [", ".join(f"i32 {2 * k + p}" for k in range(self.lanes)) for p in range(2)]
+            mask = f"<{self.lanes} x i32>"
+            given = f"{kind} {both}, {kind} poison"
+            return Pair(*(self.emit(f"shufflevector {given}, {mask} <{o}>") for o in order))
         kind = f"<{self.lanes} x {in_memory(dtype)}>"
         found = self.emit(f"load {kind}, ptr {at}, align {size(dtype)}")
         return self.emit(f"icmp ne {kind} {found}, zeroinitializer") if dtype == "bool" else found
 
-    def store_wide(self, value: str, at: str, dtype: str) -> None:
+    def store_wide(self, value: Any, at: str, dtype: str) -> None:
         """Write a number of each lane that is here to memory."""
+        if dtype in PARTS:
+            self._store_pairs(value, at, dtype)
+            return
         kind = f"<{self.lanes} x {in_memory(dtype)}>"
         if dtype == "bool":
             value = self.emit(f"zext {self.bools} {value} to {kind}")
@@ -425,6 +448,52 @@ class LanesWriter(FunctionWriter):
             old = self.emit(f"load {kind}, ptr {at}, align {size(dtype)}")
             value = self.chosen(in_memory(dtype), value, old)
         self.line(f"store {kind} {value}, ptr {at}, align {size(dtype)}")
+
+    def pairs_at(self, base: str, index: str) -> tuple[str, str]:
+        """Two floats of a table for each lane: read as one, and turned in registers."""
+        if not self.on_vectors:
+            return super().pairs_at(base, index)
+        found = []
+        for k in range(self.lanes):
+            own = self.emit(f"extractelement {self.words} {index}, i64 {k}")
+            at = self.emit(f"getelementptr [2 x double], ptr {base}, i64 {own}")
+            found.append(self.emit(f"load <2 x double>, ptr {at}, align 16, !invariant.load !1"))
+        width = 2
+        while len(found) > 1:
+            order = ", ".join(f"i32 {k}" for k in range(2 * width))
+            found = [
+                self.emit(
+                    f"shufflevector <{width} x double> {a}, <{width} x double> {b}, "
+                    f"<{2 * width} x i32> <{order}>"
+                )
+                for a, b in zip(found[::2], found[1::2], strict=True)
+            ]
+            width *= 2
+        kind = f"<{width} x double>"
+        first, second = (
+            self.emit(
+                f"shufflevector {kind} {found[0]}, {kind} poison, <{self.lanes} x i32> "
+                f"<{', '.join(f'i32 {2 * k + j}' for k in range(self.lanes))}>"
+            )
+            for j in range(2)
+        )
+        return first, second
+
+    def _store_pairs(self, value: Any, at: str, dtype: str) -> None:
+        kind = machine(PARTS[dtype])
+        if self.part is not None:
+            old = self.load_wide(at, dtype)
+            value = [self.chosen(kind, *pair) for pair in zip(value, old, strict=True)]
+        given = ", ".join(f"<{self.lanes} x {kind}> {p}" for p in value)
+        order = ", ".join(f"i32 {k + p * self.lanes}" for k in range(self.lanes) for p in range(2))
+        both = self.emit(f"shufflevector {given}, <{2 * self.lanes} x i32> <{order}>")
+        where = f"ptr {at}, align {alignment(dtype)}"
+        self.line(f"store <{2 * self.lanes} x {kind}> {both}, {where}")
+
+    def _halves(self, places: str, dtype: str) -> tuple[str, str]:
+        """The same addresses, and those of the second parts."""
+        kind = f"<{self.lanes} x ptr>"
+        return places, self.emit(f"getelementptr i8, {kind} {places}, i64 {alignment(dtype)}")
 
     def places(self, x: InRegisters, indices: Sequence[Value], own: bool, dtype: str) -> str:
         """The addresses of elements, each lane's own."""
@@ -437,8 +506,10 @@ class LanesWriter(FunctionWriter):
             far = self.emit(f"add {self.words} {far}, <{lanes}>")
         return self.emit(f"getelementptr i8, ptr {x.base}, {self.words} {far}")
 
-    def gather(self, places: str, dtype: str) -> str:
+    def gather(self, places: str, dtype: str) -> Any:
         """Numbers at addresses of the lanes that are here."""
+        if dtype in PARTS:
+            return Pair(*(self.gather(p, PARTS[dtype]) for p in self._halves(places, dtype)))
         kind = f"<{self.lanes} x {in_memory(dtype)}>"
         full = f"llvm.masked.gather.{suffix(kind)}.v{self.lanes}p0"
         self.declared[full] = (
@@ -450,8 +521,12 @@ class LanesWriter(FunctionWriter):
         )
         return self.emit(f"icmp ne {kind} {found}, zeroinitializer") if dtype == "bool" else found
 
-    def scatter(self, value: str, places: str, dtype: str) -> None:
+    def scatter(self, value: Any, places: str, dtype: str) -> None:
         """Write numbers of the lanes that are here."""
+        if dtype in PARTS:
+            for part, at in zip(value, self._halves(places, dtype), strict=True):
+                self.scatter(part, at, PARTS[dtype])
+            return
         kind = f"<{self.lanes} x {in_memory(dtype)}>"
         if dtype == "bool":
             value = self.emit(f"zext {self.bools} {value} to {kind}")
@@ -464,7 +539,7 @@ class LanesWriter(FunctionWriter):
             f"i32 {size(dtype)}, {self.bools} {self.mask()})"
         )
 
-    def put_at(self, k: int, indices: Sequence[str], value: str, dtype: str) -> None:
+    def put_at(self, k: int, indices: Sequence[str], value: Any, dtype: str) -> None:
         """Write an element of the results."""
         far = "0"
         for i, stride in zip(indices, self.result(k).strides, strict=True):

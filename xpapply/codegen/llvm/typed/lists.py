@@ -7,13 +7,19 @@ are all as long as each other.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ....ir.typed import Array, Instruction
-from ....ir.typed.function import Value
-from .function import FunctionWriter, InRegisters, converted
+from ....ir.typed.function import PARTS, Value
+from .forms import InRegisters, Pair
+from .function import FunctionWriter, converted
 
 LENGTH, ROOM, DATA = 0, 8, 16
 """Where a list has its length, how many numbers there is room for, and where they are."""
+
+
+_SHORT = {"float16": "int16", "float32": "int32"}
+"""Floats that are shorter than an element, and integers of their bits."""
 
 
 def _field(w: FunctionWriter, made: str, far: int, kind: str = "i64") -> str:
@@ -32,8 +38,8 @@ def as_word(w: FunctionWriter, value: str, dtype: str) -> str:
     if dtype == "list":
         return w.emit(f"ptrtoint ptr {value} to i64")
     kind = w.kind(dtype)
-    if dtype == "float32":
-        half = w.kind("int32")
+    if dtype in _SHORT:
+        half = w.kind(_SHORT[dtype])
         value, kind = w.emit(f"bitcast {kind} {value} to {half}"), half
     elif dtype == "float64":
         return w.emit(f"bitcast {kind} {value} to {word}")
@@ -48,11 +54,17 @@ def of_word(w: FunctionWriter, value: str, dtype: str) -> str:
     kind = w.kind(dtype)
     if dtype == "float64":
         return w.emit(f"bitcast {word} {value} to {kind}")
-    if dtype == "float32":
-        half = w.kind("int32")
+    if dtype in _SHORT:
+        half = w.kind(_SHORT[dtype])
         value = w.emit(f"trunc {word} {value} to {half}")
         return w.emit(f"bitcast {half} {value} to {kind}")
     return value if kind == word else w.emit(f"trunc {word} {value} to {kind}")
+
+
+def _words(w: FunctionWriter, value: Any, dtype: str) -> list[str]:
+    """A number as one or two times 64 bits."""
+    part = PARTS.get(dtype)
+    return [as_word(w, value, dtype)] if part is None else [as_word(w, p, part) for p in value]
 
 
 def cell(w: FunctionWriter, made: str, index: str) -> str:
@@ -114,7 +126,7 @@ def _push(w: FunctionWriter, x: Instruction) -> None:
     elif value.type == "list":
         words = [w.emit(f"ptrtoint ptr {w._values[value]} to i64")]  # type: ignore[index]
     else:
-        words = [as_word(w, w.value(value), value.type)]
+        words = _words(w, w.value(value), value.type)
     for word in words:
         _append_word(w, at, word, x.what)
 
@@ -124,7 +136,7 @@ def _pull(w: FunctionWriter, x: Instruction) -> None:
     at = w._values[x.args[0]]  # type: ignore[index]
     assert x.result is not None
     kind = x.result.type
-    n = 1 + 2 * kind.ndim if isinstance(kind, Array) else 1
+    n = 1 + 2 * kind.ndim if isinstance(kind, Array) else 1 + (kind in PARTS)
     first = w.emit(f"sub i64 {_field(w, at, LENGTH)}, {n}")
     words = []
     for k in range(n):
@@ -138,6 +150,8 @@ def _pull(w: FunctionWriter, x: Instruction) -> None:
             w.set(x, InRegisters(base, tuple(dims), tuple(strides)))
         else:
             w.set(x, base)
+    elif kind in PARTS:
+        w.set(x, Pair(*(of_word(w, word, PARTS[kind]) for word in words)))
     else:
         w.set(x, of_word(w, words[0], kind))
 

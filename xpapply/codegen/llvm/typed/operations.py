@@ -8,18 +8,12 @@ from typing import Any
 import numpy as np
 
 from ....ir.typed import Array, Instruction, Literal
-from ....ir.typed.function import Value
-from . import lists, powers
-from .function import (
-    FUNCTIONS,
-    FunctionWriter,
-    InRegisters,
-    converted,
-    machine,
-    over,
-    suffix,
-)
-from .whole_arrays import as_type, call_loop, dot, map_, new_axis, one_number, reduce_
+from ....ir.typed.function import PARTS, Value
+from . import lists
+from .forms import FUNCTIONS, InRegisters, Pair, machine, suffix
+from .function import FunctionWriter, converted, over
+from .quick import quick
+from .whole_arrays import NUMBER, as_type, call_loop, dot, map_, new_axis, one_number, part, reduce_
 
 INTEGERS = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor": "xor"}
 FLOATS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -39,6 +33,10 @@ def _two(op: str) -> Callable[[FunctionWriter, Instruction], None]:
         kind, of = _kind(a), w.kind(str(a.type))
         divides = op in ("div", "rem")
         second = w.operand(b, 1, always=kind != "f") if divides else w.operand(b)
+        checked = w.checked.get((op, *x.args))
+        if checked is not None:
+            w.set(x, w.emit(f"extractvalue {{{of}, {w.kind('bool')}}} {checked}, 0"))
+            return
         if kind == "f" and x.what is not None:
             w.set(x, w.strict(FLOATS[op], of, of, [w.operand(a), second]))
             return
@@ -89,6 +87,12 @@ def _not(w: FunctionWriter, x: Instruction) -> None:
 
 def _select(w: FunctionWriter, x: Instruction) -> None:
     asked, *values = x.args
+    part = PARTS.get(str(values[0].type))
+    if part is not None:
+        how, kind = w.condition(asked), w.kind(part)
+        pairs = zip(*(w.operand(v) for v in values), strict=True)
+        w.set(x, Pair(*(w.emit(f"select {how}, {kind} {a}, {kind} {b}") for a, b in pairs)))
+        return
     w.set(x, w.emit(f"select {', '.join([w.condition(asked), *map(w.typed, values)])}"))
 
 
@@ -99,6 +103,7 @@ def _overflows(w: FunctionWriter, x: Instruction) -> None:
     w.declared[name] = f"declare {{{kind}, {truth}}} @{name}({kind}, {kind})"
     both = w.emit(f"call {{{kind}, {truth}}} @{name}({w.typed(a)}, {w.typed(b)})")
     w.set(x, w.emit(f"extractvalue {{{kind}, {truth}}} {both}, 1"))
+    w.checked[x.what, a, b] = both
 
 
 def _cast(w: FunctionWriter, x: Instruction) -> None:
@@ -108,13 +113,22 @@ def _cast(w: FunctionWriter, x: Instruction) -> None:
     w.set(x, converted(w, value, str(a.type), str(x.result.type)))
 
 
+def _complex(w: FunctionWriter, x: Instruction) -> None:
+    w.set(x, Pair(*(w.operand(a) for a in x.args)))
+
+
+def _part(w: FunctionWriter, x: Instruction) -> None:
+    w.set(x, getattr(w.operand(x.args[0]), x.op))
+
+
 ON_NUMBERS: dict[str, Callable[[FunctionWriter, Instruction], None]] = {
     **{op: _two(op) for op in "add sub mul div rem and or xor shl shr".split()},
     **{op: _compared(op) for op in COMPARED},
     "sqrt": _intrinsic("sqrt"), "abs": _intrinsic("fabs"), "floor": _intrinsic("floor"),
     "ceil": _intrinsic("ceil"), "trunc": _intrinsic("trunc"), "rint": _intrinsic("rint"),
     "copysign": _intrinsic("copysign"), "fma": _intrinsic("fma"), "neg": _neg, "not": _not,
-    "select": _select, "overflows": _overflows, "cast": _cast,
+    "select": _select, "overflows": _overflows, "cast": _cast, "complex": _complex, "real": _part,
+    "imag": _part,
 }  # fmt: skip
 """Those on numbers alone: of one slice, or of several side by side."""
 
@@ -150,7 +164,7 @@ def function_at(w: FunctionWriter, k: int) -> str:
 
 def _call(w: FunctionWriter, x: Instruction) -> None:
     assert x.result is not None
-    kind, found = machine(str(x.result.type)), powers.quick(w, x)
+    kind, found = machine(str(x.result.type)), quick(w, x)
     if found is not None:
         known, is_known = found
         at = w.at_entry(f"alloca {kind}, align 8")
@@ -173,7 +187,7 @@ def _ufunc(w: FunctionWriter, x: Instruction) -> None:
     assert x.result is not None
     result = str(x.result.type)
     kinds = [*(str(a.type) for a in x.args), result]
-    places = [w.at_entry("alloca i64, align 8") for _ in kinds]
+    places = [w.at_entry(NUMBER) for _ in kinds]
     for a, place in zip(x.args, places, strict=False):
         w.store(w.value(a), place, str(a.type))
     call_loop(w, x.what, places, one_number(kinds), "1")
@@ -259,6 +273,7 @@ def _new(w: FunctionWriter, x: Instruction) -> None:
             w.line(f"store i64 0, ptr {here}, align 8")
 
         w.loop(words, body)
+    w.new.add(x.result)
     w.set(x, made)
 
 
@@ -270,12 +285,15 @@ def _fill(w: FunctionWriter, x: Instruction) -> None:
 
 
 def _copy(w: FunctionWriter, x: Instruction) -> None:
-    """By way of other memory: the arrays may be parts of one."""
+    """By way of other memory: the arrays may be parts of one, if the first is not new."""
     to, from_ = (w.array(y) for y in x.args)
     kind = x.args[0].type
     assert isinstance(kind, Array)
-    between = w.fresh(kind.dtype, from_.dims, x.what)
-    for target, source in ((between, from_), (to, between)):
+    ways = [(to, from_)]
+    if x.args[0] not in w.new:
+        between = w.fresh(kind.dtype, from_.dims, x.what)
+        ways = [(between, from_), (to, between)]
+    for target, source in ways:
 
         def body(at: list[str], target: Any = target, source: Any = source) -> None:
             w.store(w.load(w.place(source, at), kind.dtype), w.place(target, at), kind.dtype)
@@ -325,6 +343,6 @@ OPERATIONS: dict[str, Callable[[FunctionWriter, Instruction], None]] = {
     "element": _element, "set element": _set_element, "row": _row,
     "view": _view, "new": _new, "fill": _fill, "copy": _copy, "expected": _expected, "put": _put,
     "put array": _put_array,
-    "map": map_, "as type": as_type, "reduce": reduce_, "new axis": new_axis,
+    "map": map_, "as type": as_type, "reduce": reduce_, "new axis": new_axis, "part": part,
     **lists.OPERATIONS,
 }  # fmt: skip

@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....ir.typed import Array, Instruction, Literal, Register
-from .function import (
-    FUNCTIONS,
-    FunctionWriter,
-    InRegisters,
-    converted,
-    in_memory,
-    literal,
-    machine,
-    over,
-    size,
-)
+from .forms import FUNCTIONS, InRegisters, alignment, in_memory, literal, machine, size
+from .function import FunctionWriter, converted, over
+
+NUMBER = "alloca [2 x i64], align 16"
+"""Room for a number of any type."""
 
 
 def loop_of(w: FunctionWriter, k: int) -> tuple[str, str]:
@@ -48,41 +42,45 @@ def call_loop(w: FunctionWriter, k: int, places: list[str], steps: list[str], *c
         w.line(f"store i64 {step}, ptr {here}")
     w.keep_notes()
     w.line(f"call void {f}(ptr {given}, ptr {number}, ptr {strides}, ptr {data}) #1")
-    name, dtype = w.made.externals[k][1:3]
-    if name == "exp" and dtype in _LARGE:
-        _note_overflow(w, places, steps, counts[0], dtype)
+    name, *types = w.made.externals[k][1:]
+    if {*types} <= _LARGE.keys() and (name == "exp" or types[-1] == "float16"):
+        _note_overflow(w, places, steps, counts[0], types)
 
 
-_LARGE = {"float32": 2.0**127, "float64": 2.0**1023}
-"""A float of each type whose square is none."""
+_LARGE = {"float16": 2.0**127, "float32": 2.0**127, "float64": 2.0**1023}
+"""A float whose square is none, by the types of results; of the shortest it is a longer one."""
+
+
+_INFINITE = {"float16": 0x1F << 10, "float32": 0xFF << 23, "float64": 0x7FF << 52}
+"""The bits of what is infinite."""
 
 
 def _note_overflow(
-    w: FunctionWriter, places: list[str], steps: list[str], count: str, dtype: str
+    w: FunctionWriter, places: list[str], steps: list[str], count: str, types: list[str]
 ) -> None:
     """Have the processor note an overflow where results are infinite, and what they are of is not.
 
     Where NumPy's loop says so by the C library, that is noted in a place of its own on x86.
     """
-    bits = 8 * size(dtype)
-    infinite = {32: 0xFF << 23, 64: 0x7FF << 52}[bits]
     too_large = w.at_entry("alloca i1, align 1")
     w.line(f"store i1 false, ptr {too_large}")
 
     def body(i: str) -> None:
-        words = []
-        for base, step in zip(places, steps, strict=True):
+        one = "true"
+        for k, (base, step, dtype) in enumerate(zip(places, steps, types, strict=True)):
+            bits, infinite = 8 * size(dtype), _INFINITE[dtype]
             far = w.emit(f"mul i64 {i}, {step}")
             at = w.emit(f"getelementptr i8, ptr {base}, i64 {far}")
-            words.append(w.emit(f"load i{bits}, ptr {at}, align {size(dtype)}"))
-        unsigned = w.emit(f"and i{bits} {words[0]}, {(1 << (bits - 1)) - 1}")
-        ends = w.emit(f"icmp ult i{bits} {unsigned}, {infinite}")
-        one = w.emit(f"icmp eq i{bits} {words[1]}, {infinite}")
-        one = w.emit(f"and i1 {one}, {ends}")
+            word = w.emit(f"load i{bits}, ptr {at}, align {size(dtype)}")
+            unsigned = w.emit(f"and i{bits} {word}, {(1 << (bits - 1)) - 1}")
+            how = "eq" if k + 1 == len(types) else "ult"
+            asked = w.emit(f"icmp {how} i{bits} {unsigned}, {infinite}")
+            one = w.emit(f"and i1 {one}, {asked}")
         before = w.emit(f"load i1, ptr {too_large}")
         w.line(f"store i1 {w.emit(f'or i1 {before}, {one}')}, ptr {too_large}")
 
     w.loop(count, body)
+    dtype = "float32" if types[-1] == "float16" else types[-1]
     kind, large = machine(dtype), literal(_LARGE[dtype], dtype)
     found = w.emit(f"load i1, ptr {too_large}")
     x = w.emit(f"select i1 {found}, {kind} {large}, {kind} 0.0")
@@ -99,7 +97,7 @@ def one_number(kinds: Sequence[str]) -> list[str]:
 
 def _in_memory(w: FunctionWriter, x: Register | Literal) -> str:
     """A number, somewhere in memory."""
-    place = w.at_entry("alloca i64, align 8")
+    place = w.at_entry(NUMBER)
     w.store(w.value(x), place, str(x.type))
     return place
 
@@ -193,7 +191,7 @@ def reduce_(w: FunctionWriter, x: Instruction) -> None:
     array = w.array(x.args[0])
     assert x.result is not None
     dtype = str(x.result.type)
-    place = w.at_entry("alloca i64, align 8")
+    place = w.at_entry(NUMBER)
     first = w.value(x.args[1]) if len(x.args) > 1 else None
     reduced(w, x, array, place, first)
     w.set(x, w.load(place, dtype))
@@ -209,8 +207,8 @@ def reduced(
     if first is not None:
         w.store(first, place, dtype)
     else:
-        first = w.emit(f"load {in_memory(dtype)}, ptr {base}, align {size(dtype)}")
-        w.line(f"store {in_memory(dtype)} {first}, ptr {place}, align {size(dtype)}")
+        first = w.emit(f"load {in_memory(dtype)}, ptr {base}, align {alignment(dtype)}")
+        w.line(f"store {in_memory(dtype)} {first}, ptr {place}, align {alignment(dtype)}")
         base = w.emit(f"getelementptr i8, ptr {base}, i64 {step}")
         count = w.emit(f"sub i64 {count}, 1")
     call_loop(w, x.what, [place, base, place], ["0", step, "0"], count)
@@ -220,13 +218,20 @@ def dot(w: FunctionWriter, x: Instruction) -> None:
     """A sum of products by NumPy's loop, which calls BLAS."""
     k, quiet = x.what
     a, b = (w.array(y) for y in x.args)
-    place = w.at_entry("alloca i64, align 8")
+    place = w.at_entry(NUMBER)
     steps = ["0", "0", "0", a.strides[0], b.strides[0]]
     call_loop(w, k, [a.base, b.base, place], steps, "1", a.dims[0])
     if quiet:
         w.forget_notes()
     assert x.result is not None
     w.set(x, w.load(place, str(x.result.type)))
+
+
+def part(w: FunctionWriter, x: Instruction) -> None:
+    """A view of the real or the imaginary parts."""
+    a, kind = w.array(x.args[0]), x.args[0].type
+    assert isinstance(kind, Array)
+    w.set(x, a._replace(base=w.halves(a.base, kind.dtype)[x.what == "imag"]))
 
 
 def new_axis(w: FunctionWriter, x: Instruction) -> None:

@@ -100,6 +100,10 @@ class Record:
         self._times *= 2
         return False
 
+    def rested(self, slices: int) -> Budget | None:
+        """What loops may take before there is another run of about so many slices."""
+        return self._budgets.get(slices.bit_length())
+
     def most(self, slices: int, seconds: float) -> float:
         """CPU seconds that the next run may lose: `seconds` is what a slice takes in the loop."""
         loop, least = slices * seconds, self.expected(slices)

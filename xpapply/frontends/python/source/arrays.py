@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ....ir.typed import Array, Literal
-from ....ir.typed.function import ARRAYS, Value
+from ....ir.typed.function import ARRAYS, PARTS, Value
 from . import held, lists, numbers
+from .kinds import complexes, texts
 from .places import ZERO, bounds, described, is_none, length, within
 from .values import (
     DEVICE,
@@ -29,6 +30,7 @@ from .values import (
     Leaves,
     Lst,
     Method,
+    Mixed,
     Num,
     Once,
     Rows,
@@ -50,6 +52,9 @@ def item(t: Writes, x: Abstract, index: Abstract) -> Abstract:
         if isinstance(index, Span):
             parts = [_literal(t, b) for b in index]
             return x._replace(items=x.items[slice(*parts)])
+        if x.items and all(map(texts.is_text, x.items)):
+            if all(isinstance(y, Known) for y in x.items):
+                return texts.item(t, [y.value for y in x.items], index, within)
         found = _of_table(t, x, index) if isinstance(index, Num) else None
         return item(t, lists.as_list(t, x), index) if found is None else found
     if isinstance(x, (Lst, Rows)):
@@ -58,6 +63,8 @@ def item(t: Writes, x: Abstract, index: Abstract) -> Abstract:
         return held.item(t, x, index)
     if isinstance(x, Known) and type(x.value) is dict:
         return held.known_item(t, x.value, index, None)
+    if isinstance(x, Known) and type(x.value) is str and isinstance(index, Num):
+        return texts.item(t, x.value, index, within)
     if not isinstance(x, Arr):
         raise t.refuse(f"an element of {described(x)}")
     if t.element == DEVICE and isinstance(index, Arr):
@@ -151,6 +158,8 @@ def set_item(t: Writes, x: Abstract, index: Abstract, value: Abstract) -> Inline
         raise t.refuse("it writes into its slice, or into chosen elements, on a device")
     t.writes(x)
     value = loaded(t, value)
+    if isinstance(value, Mixed):  # into an array of floats
+        value = value.as_float
     if not isinstance(value, (Num, Arr)):
         raise t.refuse(f"{described(value)} is put into an array")
     if isinstance(index, Arr):
@@ -237,6 +246,8 @@ def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
             return Known(np.dtype(x.type.dtype))
         if name == "T" and x.type.ndim == 1:
             return x
+        if name in ("real", "imag") and x.type.dtype in PARTS:
+            return part_of_all(t, x, name)
         if name == "flat" and x.type.ndim == 1:
             return Once(Along(x, integer(0)))
     if isinstance(x, Num) and x.kind in (NUMPY, NO_AXES, *ON_DEVICE):
@@ -247,8 +258,8 @@ def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
             return found_
     if not all(hasattr(c, name) for c in classes(x)):
         raise Leaves(f"{described(x)} has no attribute {name}", AttributeError)
-    if isinstance(x, Num) and name == "real":
-        return _itself(t, x)
+    if isinstance(x, Num) and name in ("real", "imag"):
+        return part(t, x, name)
     return Method(x, name)
 
 
@@ -262,6 +273,26 @@ def classes(x: Abstract) -> tuple[type, ...]:
     return found  # type: ignore[no-any-return]
 
 
+def part_of_all(t: Writes, x: Arr, name: str) -> Arr:
+    """The real or the imaginary parts of an array of complex numbers, which are its own."""
+    kind = Array(PARTS[x.type.dtype], x.type.ndim)
+    return Arr(kind, x.own, t.op("part", kind, x.value, what=name))
+
+
+def part(t: Writes, x: Num, name: str) -> Num:
+    """``x.real`` or ``x.imag``."""
+    if x.kind == NO_AXES:
+        raise t.refuse(f"a part of {described(x)}")
+    if x.dtype in PARTS:
+        real, imag = complexes.parts(t, x.value)
+        return Num(PARTS[x.dtype], x.kind, real if name == "real" else imag)
+    whole = _itself(t, x)
+    if name == "real":
+        return whole
+    zero = 0.0 if numbers.kind_of(whole.dtype) == "f" else 0
+    return whole._replace(value=Literal(zero, whole.dtype))
+
+
 def _itself(t: Writes, x: Num) -> Num:
     """``x.real``: of a truth value of Python's an integer."""
     if x.kind == NO_AXES or (x.dtype == "bool" and x.kind == EITHER):
@@ -269,7 +300,7 @@ def _itself(t: Writes, x: Num) -> Num:
     return numbers.unary(t, "+", x) if x.dtype == "bool" and x.kind == PYTHON else x
 
 
-_PYTHONS: dict[str, type] = {"b": bool, "i": int, "f": float}
+_PYTHONS: dict[str, type] = {"b": bool, "i": int, "f": float, "c": complex}
 _CLASSES: dict[str, Any] = {
     PYTHON: lambda dtype: (_PYTHONS[numbers.kind_of(dtype)],),
     NUMPY: lambda dtype: (np.dtype(dtype).type,),
@@ -297,7 +328,9 @@ def method(
             if name == "copy":
                 return x._replace(kind=FRESH)
             raise t.refuse(f"the method {name} of a number of CuPy's")
-        if name == "conjugate":
+        if name in ("conjugate", "conj") and x.dtype in PARTS and x.kind != NO_AXES:
+            return x._replace(value=complexes.conjugate(t, x.value))
+        if name in ("conjugate", "conj"):
             return _itself(t, x)
     if isinstance(x, Arr):
         if name == "copy" and not args and not kwargs:

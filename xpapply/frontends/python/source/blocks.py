@@ -17,6 +17,7 @@ from ....ir.typed.function import Type, Value
 from ....limits import LIMITS
 from . import calls, numbers
 from .frames import ERRORS, HUB, RESULT, Place, State, Version, calls_itself
+from .kinds.texts import TEXT
 from .steps import RAISED
 from .values import (
     NOTHING_SAID,
@@ -30,6 +31,7 @@ from .values import (
     Lst,
     Num,
     Raised,
+    Text,
     built,
     joined,
     taken_apart,
@@ -48,7 +50,8 @@ class Blocks:
         element: str = NUMPY,
     ) -> None:
         self.element = element
-        results = tuple(Array(e.dtype, len(e.shape)) for e in expected or ())
+        dtypes = [results_dtype(e.dtype) for e in expected or ()]
+        results = tuple(Array(d, len(e.shape)) for d, e in zip(dtypes, expected or (), strict=True))
         self.made = TypedFunction(name, tuple(inputs), results, flushes=element != NUMPY)
         self.expected, self.watch = expected, watch
         self.line = 0
@@ -177,6 +180,12 @@ class Blocks:
         here = self.place.key, self.line, self._step, part
         return self._sites.setdefault(here, len(self._sites))
 
+    def text(self, x: str) -> int:
+        """The number that stands for a text in a result."""
+        if x not in self.made.texts:
+            self.made.texts.append(x)
+        return self.made.texts.index(x)
+
     def differs(self) -> None:
         """Say that a result may be of another dtype than that of the first slice."""
         self.made.differs = True
@@ -298,6 +307,11 @@ class Blocks:
         self._block.targets = (index,)
 
 
+def results_dtype(dtype: str) -> str:
+    """What results are while they are computed: for texts numbers stand."""
+    return "int64" if dtype == TEXT else dtype
+
+
 def _covers(wide: dict[Any, Any], narrow: dict[Any, Any]) -> bool:
     """Whether values that are known to be `narrow` can go on as `wide`."""
     return wide.keys() == narrow.keys() and all(
@@ -314,6 +328,8 @@ def types_of(key: Any) -> list[Type]:
         return [parts[0]]
     if kind is Lst:
         return ["list"]
+    if kind is Text:
+        return ["int64"]
     if kind is Known or kind is None:
         return []
     return [t for p in parts for t in types_of(p)]

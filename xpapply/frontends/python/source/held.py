@@ -13,6 +13,7 @@ from ....ir.typed import Literal
 from ....ir.typed.function import Value
 from ....library import of_keys, of_lists
 from . import lists, numbers
+from .kinds import texts
 from .places import ZERO, as_index, described
 from .values import (
     PYTHON,
@@ -279,6 +280,20 @@ def _of_set(t: Writes, x: Held, name: str, args: list[Abstract]) -> Abstract:
 
 def known_item(t: Writes, x: dict[Any, Any], key: Abstract, default: Abstract | None) -> Abstract:
     """``x[key]``, or ``x.get(key, default)``, of a dict that is not written to."""
+    if texts.is_text(key):
+        return texts.looked_up(t, x, key, default, _value)
+    names = [*x.values()] if x and all(type(y) is str for y in x.values()) else []
+    if names and (default is None or isinstance(default, Known)):
+        if default is not None and type(default.value) is not str:
+            raise t.refuse("a default of another type than the values of a dict")
+        more = [] if default is None else [default.value]
+        code = known_item(
+            t,
+            dict(zip(x, range(len(x)), strict=True)),
+            key,
+            integer(len(x)) if more else None,
+        )
+        return texts.chosen(t, [*names, *more], code.value)
     there, found = _compared(t, x, key)
     if default is None:
         t.mark(t.op("not", "bool", there), "a key that is not there", KeyError)
@@ -291,6 +306,9 @@ def known_item(t: Writes, x: dict[Any, Any], key: Abstract, default: Abstract | 
 
 def known_has(t: Writes, op: str, x: dict[Any, Any], key: Abstract) -> Num:
     """``key in x``."""
+    if texts.is_text(key):
+        found = [(s in x) is (op == "in") for s in texts.texts_of(key)]
+        return Num("bool", PYTHON, texts.by_text(t, key, found, "bool"))
     there, _ = _compared(t, x, key, values=False)
     return Num("bool", PYTHON, there if op == "in" else t.op("not", "bool", there))
 
@@ -348,6 +366,16 @@ def of_class(t: Writes, cls: Any, args: list[Abstract], kwargs: dict[str, Abstra
         raise t.refuse(f"a {cls.__name__} of {described(args[0])}")
     fill = {"deque": of_keys.pushed, "counter": of_keys.counted, "set": of_keys.filled}[what]
     return Inlined(fill, [made, *args], {})
+
+
+def _value(t: Writes, x: Any) -> Abstract:
+    """What a dict of the user's has."""
+    found = numbers.number(x)
+    if found is not None:
+        return found
+    if type(x) is not str:
+        raise t.refuse("a dict whose values are neither numbers nor texts")
+    return Known(x)
 
 
 def _constant(t: Writes, k: Any) -> Abstract:

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from ....ir.typed import Literal
-from ....ir.typed.function import Value
+from ....ir.typed.function import PARTS, Value
 from ....library import of_lists, of_python
 from . import numbers
+from .kinds import complexes
 from .places import ZERO, as_index, bounds, described, length, within
 from .values import (
     EITHER,
@@ -40,7 +41,7 @@ _LONG = "its lists grow long"
 def element(t: Writes, x: Lst | Rows, at: Value) -> Abstract:
     """The element at a place that is there."""
     if isinstance(x, Rows):
-        return Tup(tuple(element(t, c, at) for c in x.columns), x.of_lists)
+        return x.one(tuple(element(t, c, at) for c in x.columns), lambda *p: complexes.made(t, *p))
     if isinstance(x.dtype, Inner):
         return Lst(*x.dtype, t.op("list item", "list", x.value, at))
     return Num(x.dtype, x.kind, t.op("list item", x.dtype, x.value, at))
@@ -77,11 +78,21 @@ def _columns(t: Writes, x: Lst | Rows, value: Abstract) -> list[tuple[Lst, Any]]
     """The lists that parts of a value are put into, known to hold such."""
     if isinstance(x, Lst):
         return [(of_kind(t, x, value), value)]
+    if x.number:
+        return _parts(t, x, value)
     like = isinstance(value, Tup) and value.is_list is x.of_lists
     if not like or len(value.items) != len(x.columns):
         raise t.refuse(f"{described(value)} is put into a list of tuples")
     pairs = zip(x.columns, value.items, strict=True)
     return [(of_kind(t, column, one), one) for column, one in pairs]
+
+
+def _parts(t: Writes, x: Rows, value: Abstract) -> list[tuple[Lst, Any]]:
+    """The lists of complex numbers' parts, and those of one that is put into them."""
+    if not isinstance(value, Num) or value.dtype not in PARTS or value.kind != x.number:
+        raise t.refuse("a list of complex numbers and others, instead of an array")
+    parts = [Num(str(p.type), PYTHON, p) for p in complexes.parts(t, value.value)]
+    return [(of_kind(t, c, p), p) for c, p in zip(x.columns, parts, strict=True)]
 
 
 def method(
@@ -144,7 +155,7 @@ def popped(t: Writes, x: Lst | Rows, op: str) -> Abstract:
     t.mark(t.op("le", "bool", length(t, x), ZERO), "an empty list is popped", IndexError)
     if isinstance(x, Rows):
         parts = tuple(Num(c.dtype, c.kind, t.op(op, c.dtype, c.value)) for c in x.columns)
-        return Tup(parts, x.of_lists)
+        return x.one(parts, lambda *p: complexes.made(t, *p))
     if isinstance(x.dtype, Inner):
         return Lst(*x.dtype, t.op(op, "list", x.value))
     return Num(x.dtype, x.kind, t.op(op, x.dtype, x.value))
@@ -173,6 +184,9 @@ def append(t: Writes, x: Abstract, value: Abstract) -> Lst | Rows:
         raise t.refuse(f"{described(x)} gets a further element")
     if isinstance(x, Lst) and not x.dtype and isinstance(value, Tup):
         x = _as_rows(t, x, value)
+    elif isinstance(x, Lst) and not x.dtype and _is_complex(value):
+        parts = tuple(Num(str(p.type), PYTHON, p) for p in complexes.parts(t, value.value))
+        x = _as_rows(t, x, Tup(parts), value.kind)
     columns = _columns(t, x, value)
     for column, one in columns:
         t.do("append", column.value, one.value, what=t.mark_number(_LONG))
@@ -180,7 +194,11 @@ def append(t: Writes, x: Abstract, value: Abstract) -> Lst | Rows:
     return x._replace(columns=found) if isinstance(x, Rows) else found[0]
 
 
-def _as_rows(t: Writes, x: Lst, value: Tup) -> Rows:
+def _is_complex(x: Abstract) -> bool:
+    return isinstance(x, Num) and x.dtype in PARTS and x.kind != NO_AXES
+
+
+def _as_rows(t: Writes, x: Lst, value: Tup, number: str = "") -> Rows:
     """An empty list that gets its first tuple: a list for each place, the first of which it is."""
     if not value.items or not all(isinstance(y, Num) for y in value.items):
         raise t.refuse(f"a list of {described(value)}")
@@ -188,7 +206,7 @@ def _as_rows(t: Writes, x: Lst, value: Tup) -> Rows:
     for k in range(1, len(value.items)):
         more = t.op("new list", "list", what=t.mark_number(_LONG))
         columns.append(Lst("", "", t.site(k), more))
-    found = Rows(tuple(columns), value.is_list)
+    found = Rows(tuple(columns), value.is_list, number)
     _renew(t, lambda y: found if y.site == x.site and not y.dtype else y)
     return found
 
@@ -201,6 +219,8 @@ def of_kind(t: Writes, x: Lst, value: Abstract) -> Lst:
         raise t.refuse(f"a list of {described(value)}")
     if x.dtype and x.dtype != value.dtype:
         raise t.refuse("a list of numbers of several types")
+    if value.dtype in PARTS:
+        raise t.refuse("a list of complex numbers and others, instead of an array")
     if value.kind == NO_AXES:
         raise t.refuse("an array without axes is put into a list")
     return _typed(t, x, value.dtype, value.kind)
@@ -276,7 +296,7 @@ def contains(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     if not isinstance(a, Num) or not isinstance(b, Tup) or not b.items:
         raise t.refuse(f"{described(a)} {op} {described(b)}")
     found: Value | None = None
-    if numbers.kind_of(a.dtype) == "f" and not isinstance(a.value, Literal):
+    if numbers.kind_of(a.dtype) in "fc" and not isinstance(a.value, Literal):
         t.mark(numbers.is_nan(t, a.value), "a NaN may be the one that is looked for")
     for x in b.items:
         if not isinstance(x, Num):
@@ -296,7 +316,7 @@ def compared(t: Writes, op: str, a: Tup, b: Tup) -> Num:
     if len(a.items) != len(b.items) or not all(isinstance(x, Num) for x in (*a.items, *b.items)):
         raise t.refuse(f"{described(a)} {op} {described(b)}")
     for x in (*a.items, *b.items):
-        if numbers.kind_of(x.dtype) == "f" and not isinstance(x.value, Literal):
+        if numbers.kind_of(x.dtype) in "fc" and not isinstance(x.value, Literal):
             t.mark(numbers.is_nan(t, x.value), "a NaN may be the one that it is compared with")
     strict = op in ("<", ">")
     found: Value = Literal(op in ("==", "<=", ">="), "bool")
@@ -309,9 +329,9 @@ def compared(t: Writes, op: str, a: Tup, b: Tup) -> Num:
     return Num("bool", PYTHON, found)
 
 
-def as_list(t: Writes, x: Tup) -> Lst:
+def as_list(t: Writes, x: Tup) -> Lst | Rows:
     """A tuple of numbers of one type as a list, to be read at any place."""
     found = new_list(t, x.items)
-    if not isinstance(found, Lst):
+    if not isinstance(found, (Lst, Rows)):
         raise t.refuse("a computed index into a tuple of several types")
     return found

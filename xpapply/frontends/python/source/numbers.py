@@ -16,8 +16,10 @@ import numpy as np
 
 from ....errors import TraceError
 from ....ir.typed import Literal, Register
-from ....ir.typed.function import KEPT, NOTED, Value
-from .values import EITHER, ERRORS, NO_AXES, NUMPY, ON_DEVICE, PYTHON, Errors, Num, Writes
+from ....ir.typed.function import KEPT, NOTED, PARTS, Value
+from .kinds import complexes, halves, integers
+from .kinds.integers import BITS, PLAIN
+from .values import EITHER, ERRORS, NO_AXES, NUMPY, ON_DEVICE, PYTHON, Errors, Leaves, Num, Writes
 
 EXACT = 1 << 53
 """Integers up to which float64 has all."""
@@ -25,23 +27,28 @@ EXACT = 1 << 53
 
 def number(x: Any) -> Num | None:
     """A number of Python's or NumPy's; None: it is something else."""
-    if type(x) in (bool, int, float):
+    if type(x) in _PYTHONS:
         dtype = _PYTHONS[type(x)]
         if type(x) is int and not -(1 << 63) <= x < 1 << 63:
             raise TraceError(f"the integer {x} has more than 64 bits")
         return Num(dtype, PYTHON, Literal(x, dtype))
-    if isinstance(x, np.generic) and x.dtype.kind in "biuf" and x.dtype.name in DTYPES:
+    if isinstance(x, np.generic) and x.dtype.kind in "biufc" and x.dtype.name in DTYPES:
         return Num(x.dtype.name, NUMPY, Literal(x.item(), x.dtype.name))
     return None
 
 
-_PYTHONS = {bool: "bool", int: "int64", float: "float64"}
-DTYPES = frozenset("bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split())
-_WEAK: dict[str, Any] = {"bool": np.dtype(bool), "int64": int, "float64": float}
+_PYTHONS = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
+_REAL = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
+DTYPES = frozenset([*_REAL, *PARTS])
+_WEAK: dict[str, Any] = {
+    "bool": np.dtype(bool), "int64": int, "float64": float, "complex128": complex
+}  # fmt: skip
+OF_PYTHON = {"b": "bool", "f": "float64", "c": "complex128"}
+"""By the letter of a kind the dtype of Python's numbers; others are integers."""
 
 
 def kind_of(dtype: str) -> str:
-    """NumPy's letter for a kind of numbers: b, i, u or f."""
+    """NumPy's letter for a kind of numbers: b, i, u, f or c."""
     return np.dtype(dtype).kind
 
 
@@ -63,14 +70,17 @@ def cast(w: Writes, x: Value, dtype: str) -> Value:
     """A value in another type, as C converts it; it is known to fit."""
     if x.type == dtype:
         return x
+    if dtype in PARTS or str(x.type) in PARTS:
+        return complexes.cast(w, x, dtype, cast)
     if isinstance(x, Literal):
         with np.errstate(all="ignore"):
             value = np.array(x.value, x.type).astype(dtype).item()
-        if dtype == "float32" and math.isinf(value) and not math.isinf(x.value):
-            raise TraceError(f"{x.value} is no float32")  # NumPy warns of it, each time
+        if dtype in _EXACT and math.isinf(value) and not math.isinf(x.value):
+            raise TraceError(f"{x.value} is no {dtype}")  # NumPy warns of it, each time
         return Literal(value, dtype)
     assert isinstance(x.type, str)
-    what = NOTED if dtype == "float32" and x.type == "float64" else None
+    rounds = kind_of(x.type) == "f" and bits(dtype) < bits(x.type)
+    what = NOTED if rounds and kind_of(dtype) == "f" else None
     return w.op("cast", dtype, x, what=what)
 
 
@@ -91,9 +101,13 @@ def operand(w: Writes, x: Num, dtype: str) -> Value:
             if dtype != "uint64":
                 above = w.op("gt", "bool", x.value, Literal(high, "int64"))
                 w.mark(above, f"an integer is no {dtype}")
-    elif from_.kind in "iu" and dtype == "float32" and from_.itemsize > 2:
-        marked_beyond(w, x.value, 1 << 24)
+    elif from_.kind in "iu" and dtype in _EXACT and from_.itemsize > 2:
+        marked_beyond(w, x.value, _EXACT[dtype])
     return cast(w, x.value, dtype)
+
+
+_EXACT = {"float16": 1 << 11, "float32": 1 << 24, "complex64": 1 << 24}
+"""Integers up to which a float that is not as long has all."""
 
 
 def marked_beyond(w: Writes, x: Value, most: int) -> None:
@@ -115,6 +129,7 @@ def to_int(w: Writes, x: Value, dtype: str, why: str, *, raises: bool = False) -
 
     `raises`: whether Python does so, where there is none.
     """
+    x = halves.widened(w, x)
     assert isinstance(x.type, str)
     info = np.iinfo(dtype)
     if raises and w.handles:
@@ -142,13 +157,15 @@ def stored(w: Writes, x: Num, dtype: str) -> Value:
     """A number as it is put into an array of a dtype."""
     x = scalar(x)
     to, from_ = kind_of(dtype), kind_of(x.dtype)
+    if from_ == "c" and to != "c":
+        raise Leaves("a complex number is put where a real one has to be")
     if from_ == "f" and to in "iu":
         return to_int(w, x.value, dtype, "a float that is no such integer is put into an array")
     if from_ in "iu" and to in "iu":
         _marked_outside(w, x.value, dtype)  # NumPy raises, but not of all types
         return cast(w, x.value, dtype)
-    if from_ in "iu" and dtype == "float32":
-        marked_beyond(w, x.value, 1 << 24)
+    if from_ in "iu" and dtype in _EXACT:
+        marked_beyond(w, x.value, _EXACT[dtype])
     return cast(w, x.value, dtype)
 
 
@@ -187,8 +204,8 @@ def as_python(w: Writes, x: Num) -> Num:
     """A number as one of Python's: ``x.item()``."""
     x = as_float64(w, x)
     if x.dtype == "uint64" and not isinstance(x.value, Literal):
-        w.mark(w.op("gt", "bool", x.value, Literal((1 << 63) - 1, "uint64")), _OVERFLOWS)
-    dtype = {"b": "bool", "f": "float64"}.get(kind_of(x.dtype), "int64")
+        w.mark(w.op("gt", "bool", x.value, Literal((1 << 63) - 1, "uint64")), integers.OVERFLOWS)
+    dtype = OF_PYTHON.get(kind_of(x.dtype), "int64")
     return Num(dtype, PYTHON, cast(w, x.value, dtype))
 
 
@@ -200,7 +217,10 @@ def truth(w: Writes, x: Num) -> Value:
         x = as_float64(w, x)
     if isinstance(x.value, Literal):
         return Literal(bool(x.value.value), "bool")
-    return w.op("ne", "bool", x.value, Literal(0, x.dtype))
+    if x.dtype in PARTS:
+        return complexes.differ(w, x.value, Literal(0j, x.dtype))
+    value = halves.widened(w, x.value)
+    return w.op("ne", "bool", value, Literal(0, str(value.type)))
 
 
 # --- two operands -----------------------------------------------------------------------------
@@ -214,8 +234,6 @@ _UFUNCS: dict[str, Any] = {
     "!=": np.not_equal,
 }  # fmt: skip
 _COMPARED = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
-_PLAIN = {"+": "add", "-": "sub", "*": "mul"}
-_BITS = {"&": "and", "|": "or", "^": "xor"}
 
 
 @functools.lru_cache(1024)
@@ -236,15 +254,19 @@ def as_type(x: Num) -> Any:
 def _python_types(op: str, a: str, b: str) -> tuple[str, str]:
     """The dtypes of operands and result between Python's numbers."""
     kinds = kind_of(a) + kind_of(b)
+    if "c" in kinds:
+        if op not in ("==", "!=", "+", "-", "*", "/", "**"):
+            raise Leaves(f"{op} of complex numbers", TypeError)
+        return "complex128", "bool" if op in _COMPARED else "complex128"
     if op in _COMPARED:
         return ("float64" if "f" in kinds else "int64"), "bool"
     if "f" in kinds:
-        if op in _BITS or op in ("<<", ">>"):
+        if op in BITS or op in ("<<", ">>"):
             raise TraceError(f"{op} of floats")
         return "float64", "float64"
     if op == "/":
         return "float64", "float64"
-    if kinds == "bb" and op in _BITS:
+    if kinds == "bb" and op in BITS:
         return "bool", "bool"
     return "int64", "int64"
 
@@ -276,8 +298,16 @@ def binary(w: Writes, op: str, a: Num, b: Num) -> Num:
     """The result of an operation of two numbers."""
     if op == "**" and a.kind == NO_AXES:
         raise TraceError("a power of an array without axes")
+    b, is_array = _beside_complex(a, b), NO_AXES in (a.kind, b.kind)
     a, b = scalar(a), scalar(b)
     loop, out, kind = _types(op, a, b)
+    if loop in PARTS:
+        x, y = operand(w, a, loop), operand(w, b, loop)
+        if is_array:  # whose loops may fuse products and sums
+            name = w.external("ufunc", _UFUNCS[op].__name__, loop, loop, loop)
+            return Num(out, kind, w.op("ufunc", loop, x, y, what=name))
+        real = not {a.dtype, b.dtype} <= {*PARTS}
+        return Num(out, kind, complexes.binary(w, op, x, y, kind, real))
     numpy_only = kind == NUMPY
     if loop == "float64" and not numpy_only and op == "/":
         for n in (a, b):
@@ -289,17 +319,28 @@ def binary(w: Writes, op: str, a: Num, b: Num) -> Num:
         name = w.external("ufunc", "power", loop, loop, loop)
         return Num(out, kind, w.op("ufunc", loop, x, y, what=name))
     if letter == "f":
-        return Num(out, kind, _of_floats(w, op, x, y, loop, kind))
+        x, y = halves.widened(w, x), halves.widened(w, y)
+        found = _of_floats(w, op, x, y, str(x.type), kind)
+        return Num(out, kind, halves.narrowed(w, found) if loop == halves.HALF else found)
     if loop == "bool":
         if op in ("+", "*"):
             op = {"+": "|", "*": "&"}[op]
-        return Num(out, kind, w.op(_BITS[op], "bool", x, y))
+        return Num(out, kind, w.op(BITS[op], "bool", x, y))
     if op == "<<" and numpy_only:  # which drops bits and says nothing
-        _marked_shift(w, y, loop)
+        integers.marked_shift(w, y, loop)
         return Num(out, kind, w.op("shl", loop, x, y))
     says = not numpy_only or (op != "**" and not w.ignores("over"))
     raises = ZeroDivisionError if kind == PYTHON else None
-    return Num(out, kind, _of_integers(w, op, x, y, loop, says=says, raises=raises))
+    return Num(out, kind, integers.of_two(w, op, x, y, loop, says=says, raises=raises))
+
+
+def _beside_complex(a: Num, b: Num) -> Num:
+    """The second operand: beside a complex number of Python's a float64 is one of Python's."""
+    if a.dtype != "complex128" or b.dtype != "float64" or b.kind in (PYTHON, NO_AXES):
+        return b
+    if a.kind == EITHER and b.kind == NUMPY:
+        raise TraceError("a complex number that is Python's or NumPy's, as it comes")
+    return b._replace(kind=PYTHON) if a.kind == PYTHON else b
 
 
 def _is_of_ufunc(a: Num, b: Num) -> bool:
@@ -314,8 +355,8 @@ def _is_of_ufunc(a: Num, b: Num) -> bool:
 def _of_floats(w: Writes, op: str, x: Value, y: Value, dtype: str, kind: str) -> Value:
     numpy_only, noted = kind == NUMPY, None if kind == PYTHON else NOTED
     zero = Literal(0.0, dtype)
-    if op in _PLAIN:
-        return w.op(_PLAIN[op], dtype, x, y, what=noted)
+    if op in PLAIN:
+        return w.op(PLAIN[op], dtype, x, y, what=noted)
     noted = NOTED if w.handles else noted  # never before it was asked whether y is zero
     if op == "**":
         return _power(w, x, y, dtype, kind)
@@ -392,6 +433,7 @@ def is_finite(w: Writes, x: Value) -> Value:
     """Whether a float is neither infinite nor NaN."""
     if isinstance(x, Literal):
         return Literal(math.isfinite(x.value), "bool")
+    x = halves.widened(w, x)
     return w.op("lt", "bool", w.op("abs", str(x.type), x), Literal(math.inf, str(x.type)))
 
 
@@ -399,92 +441,15 @@ def is_nan(w: Writes, x: Value) -> Value:
     """Whether a float is NaN."""
     if isinstance(x, Literal):
         return Literal(x.value != x.value, "bool")
+    if str(x.type) in PARTS:
+        return complexes.differ(w, x, x)
+    x = halves.widened(w, x)
     return w.op("ne", "bool", x, x)
-
-
-_OVERFLOWS = "an integer leaves its type"
-
-
-def _of_integers(
-    w: Writes,
-    op: str,
-    x: Value,
-    y: Value,
-    dtype: str,
-    *,
-    says: bool = True,
-    raises: type | None = None,
-) -> Value:
-    """Of two integers.
-
-    `says`: whether NumPy warns, or Python goes on, beyond 64 bits; `raises`: what a division by
-    zero does, if not that NumPy warns.
-    """
-    zero, ones = Literal(0, dtype), Literal(-1, dtype)
-    signed = kind_of(dtype) == "i"
-    if op in _PLAIN:
-        if not says:
-            return w.op(_PLAIN[op], dtype, x, y)
-        w.mark(w.op("overflows", "bool", x, y, what=_PLAIN[op]), _OVERFLOWS)
-        return w.op(_PLAIN[op], dtype, x, y)
-    if op in _BITS:
-        return w.op(_BITS[op], dtype, x, y)
-    if op in ("//", "%"):
-        if isinstance(y, Literal) and y.value > 0 and y.value & (y.value - 1) == 0:
-            if op == "%":
-                return w.op("and", dtype, x, Literal(y.value - 1, dtype))
-            return w.op("shr", dtype, x, Literal(y.value.bit_length() - 1, dtype))
-        if not isinstance(y, Literal) or y.value == 0:
-            w.mark(w.op("eq", "bool", y, zero), "a division by zero", raises)
-        if not signed:
-            return w.op("div" if op == "//" else "rem", dtype, x, y)
-        if not isinstance(y, Literal) or y.value == -1:
-            least = w.op("eq", "bool", x, Literal(int(np.iinfo(dtype).min), dtype))
-            w.mark(w.op("and", "bool", least, w.op("eq", "bool", y, ones)), _OVERFLOWS)
-        rest = w.op("rem", dtype, x, y)
-        unlike = w.op("lt", "bool", w.op("xor", dtype, rest, y), zero)
-        turned = w.op("and", "bool", w.op("ne", "bool", rest, zero), unlike)
-        if op == "%":
-            return w.op("select", dtype, turned, w.op("add", dtype, rest, y), rest)
-        quotient = w.op("div", dtype, x, y)
-        less = w.op("sub", dtype, quotient, Literal(1, dtype))
-        return w.op("select", dtype, turned, less, quotient)
-    if op in ("<<", ">>"):
-        _marked_shift(w, y, dtype)
-        if op == ">>":
-            return w.op("shr", dtype, x, y)
-        found = w.op("shl", dtype, x, y)
-        w.mark(w.op("ne", "bool", w.op("shr", dtype, found, y), x), _OVERFLOWS)
-        return found
-    assert op == "**"
-    if isinstance(x, Literal) and x.value == 2 and dtype == "int64":
-        far = w.op("ge", "bool", y, Literal(63, dtype))
-        w.mark(w.op("or", "bool", w.op("lt", "bool", y, zero), far), "a power that is no integer")
-        return w.op("shl", dtype, Literal(1, dtype), y)
-    if not isinstance(y, Literal) or not 0 <= y.value <= 64:
-        raise TraceError("an integer to a power that is not written in the source")
-    power: Value | None = None
-    square, left = x, y.value
-    while left:
-        if left & 1:
-            if power is not None:
-                power = _of_integers(w, "*", power, square, dtype, says=says)
-            else:
-                power = square
-        left >>= 1
-        square = _of_integers(w, "*", square, square, dtype, says=says) if left else square
-    return Literal(1, dtype) if power is None else power
-
-
-def _marked_shift(w: Writes, y: Value, dtype: str) -> None:
-    signed = kind_of(dtype) == "i"
-    outside = w.op("lt", "bool", y, Literal(0, dtype)) if signed else Literal(False, "bool")
-    far = w.op("ge", "bool", y, Literal(bits(dtype), dtype))
-    w.mark(w.op("or", "bool", outside, far), "a shift by less than none or more than all bits")
 
 
 def compare(w: Writes, op: str, a: Num, b: Num) -> Num:
     """A comparison of two numbers."""
+    b = _beside_complex(a, b)
     a, b = scalar(a), scalar(b)
     whole = {kind_of(x.dtype) for x in (a, b)} <= {"i", "u", "b"}
     if whole:  # exactly, whatever their types
@@ -498,8 +463,13 @@ def compare(w: Writes, op: str, a: Num, b: Num) -> Num:
         loop, _, kind = _types(op, a, b)
         for n in (a, b):
             if kind_of(n.dtype) in "iu":
-                marked_beyond(w, n.value, EXACT if loop == "float64" else 1 << 24)
-        x, y = cast(w, a.value, loop), cast(w, b.value, loop)
+                marked_beyond(w, n.value, _EXACT.get(loop, EXACT))
+        x, y = (halves.widened(w, cast(w, n.value, loop)) for n in (a, b))
+        if loop in PARTS:
+            if op not in ("==", "!="):
+                raise TraceError(f"{op} of complex numbers")
+            asked = complexes.equal if op == "==" else complexes.differ
+            return Num("bool", kind, asked(w, x, y))
     return Num("bool", kind, w.op(_COMPARED[op], "bool", x, y))
 
 
@@ -518,8 +488,10 @@ def unary(w: Writes, op: str, a: Num) -> Num:
             raise TraceError(f"{op} of a truth value")
     if op == "+":
         return a
+    if a.dtype in PARTS and op == "-":
+        return a._replace(value=complexes.negative(w, a.value))
     if op == "~":
-        if kind_of(a.dtype) == "f":
+        if kind_of(a.dtype) in "fc":
             raise TraceError("~ of a float")
         ones = int(np.iinfo(a.dtype).max) if kind_of(a.dtype) == "u" else -1
         return a._replace(value=w.op("xor", a.dtype, a.value, Literal(ones, a.dtype)))
@@ -527,30 +499,34 @@ def unary(w: Writes, op: str, a: Num) -> Num:
         if kind_of(a.dtype) != "u":
             return a._replace(value=Literal(-a.value.value, a.dtype))
     if kind_of(a.dtype) == "f":
-        return a._replace(value=w.op("neg", a.dtype, a.value))
-    _marked_least(w, a)
+        return a._replace(value=_of_float(w, "neg", a.value))
+    integers.marked_least(w, a)
     return a._replace(value=w.op("sub", a.dtype, Literal(0, a.dtype), a.value))
 
 
-def _marked_least(w: Writes, a: Num) -> None:
-    """A mark where the negative of an integer is none of its type."""
-    least = Literal(int(np.iinfo(a.dtype).min), a.dtype)
-    op = "eq" if kind_of(a.dtype) == "i" else "ne"
-    w.mark(w.op(op, "bool", a.value, least), _OVERFLOWS)
+def _of_float(w: Writes, op: str, x: Value) -> Value:
+    """What one instruction makes of a float of any length."""
+    wide = halves.widened(w, x)
+    found = w.op(op, str(wide.type), wide)
+    return halves.narrowed(w, found) if x.type == halves.HALF else found
 
 
 def absolute(w: Writes, a: Num) -> Num:
     """``abs(a)``."""
+    if a.kind == NO_AXES and a.dtype in PARTS:
+        raise TraceError("abs of an array without axes")
     a = scalar(a)
     if a.dtype == "bool":
         if a.kind == EITHER:
             raise TraceError("abs of a truth value")
         return unary(w, "+", a) if a.kind == PYTHON else a
+    if a.dtype in PARTS:
+        return Num(PARTS[a.dtype], a.kind, complexes.size(w, a.value, a.kind))
     if kind_of(a.dtype) == "f":
-        return a._replace(value=w.op("abs", a.dtype, a.value))
+        return a._replace(value=_of_float(w, "abs", a.value))
     if kind_of(a.dtype) == "u":
         return a
-    _marked_least(w, a)
+    integers.marked_least(w, a)
     zero = Literal(0, a.dtype)
     minus = w.op("sub", a.dtype, zero, a.value)
     return a._replace(

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from ....functions.guards import MISSING
-from ....ir.typed import Literal
+from ....ir.typed import Literal, Register
+from ....ir.typed.function import PARTS
 from ....library import of_lists, of_math, of_python
 from . import arrays, calls, held, lists, numbers, places, whole
-from .calls import of_device
+from .calls import mixed, of_device
+from .kinds import texts
 from .values import (
     DEVICE,
     EITHER,
@@ -175,12 +177,13 @@ def _is_of_library(f: types.FunctionType) -> bool:
 
 def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     """An operation of two values."""
-    a, b = arrays.loaded(t, a), arrays.loaded(t, b)
+    a, b = (arrays.loaded(t, mixed.operand(x)) for x in (a, b))
     if of_device.is_any(a, b):
         return of_device.binary(t, op, a, b)
     if isinstance(a, Num) and isinstance(b, Num):
         if op == "**" and _is_computed_power(a, b):
-            return Inlined(of_math.power, [a, b], {})
+            of_pairs = a.dtype in PARTS
+            return Inlined(of_math.complex_power if of_pairs else of_math.power, [a, b], {})
         return numbers.binary(t, op, a, b)
     if isinstance(a, Tup) and isinstance(b, Tup) and op == "+":
         if a.is_list is not b.is_list:
@@ -205,10 +208,14 @@ def _refuse_whole(t: Writes) -> None:
 
 
 def _is_computed_power(a: Num, b: Num) -> bool:
-    """Whether an integer of Python's is raised to one that is not written in the source."""
+    """Whether a number of Python's is raised to an integer that is not written in the source."""
     if isinstance(b.value, Literal) or (isinstance(a.value, Literal) and a.value.value == 2):
-        return False
-    return all(x.kind == PYTHON and numbers.kind_of(x.dtype) == "i" for x in (a, b))
+        return a.dtype in PARTS and isinstance(b.value, Register) and _are_of_python(a, b)
+    return _are_of_python(a, b) and numbers.kind_of(a.dtype) in "ic"
+
+
+def _are_of_python(a: Num, b: Num) -> bool:
+    return a.kind == b.kind == PYTHON and numbers.kind_of(b.dtype) == "i"
 
 
 def inplace(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
@@ -254,6 +261,7 @@ def unary(t: Writes, op: str, a: Abstract) -> Abstract:
 
 def compare(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     """A comparison of two values."""
+    a, b = mixed.operand(a), mixed.operand(b)
     if op in ("is", "is not"):
         return _is(t, op, a, b)
     a, b = arrays.loaded(t, a), arrays.loaded(t, b)
@@ -262,8 +270,10 @@ def compare(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
             return held.contains(t, op, a, b)
         if isinstance(b, Known) and type(b.value) is dict:
             return held.known_has(t, op, b.value, a)
-        if _is_text(a) and isinstance(b, Tup) and all(map(_is_text, b.items)):
-            return _answer((a.value in [x.value for x in b.items]) is (op == "in"))
+        if texts.is_text(a):
+            answer = texts.contains(t, op, a, b)
+            if answer is not None:
+                return answer
         return lists.contains(t, op, a, b)
     if isinstance(a, Tup) and isinstance(b, Tup):
         return lists.compared(t, op, a, b)
@@ -276,6 +286,8 @@ def compare(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     if whole.is_array(a, b):
         _refuse_whole(t)
         return whole.binary(t, op, a, b)
+    if texts.is_text(a) and texts.is_text(b):
+        return texts.compare(t, op, a, b)
     if isinstance(a, Known) and isinstance(b, Known) and op in ("==", "!="):
         kinds = {type(a.value), type(b.value)}
         if kinds <= {str, type(None)} or _are_dtypes(a.value, b.value):
@@ -284,10 +296,6 @@ def compare(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
             except TypeError:
                 raise Leaves("a dtype that there is not", TypeError) from None
     raise t.refuse(f"{places.described(a)} {op} {places.described(b)}")
-
-
-def _is_text(x: Abstract) -> bool:
-    return isinstance(x, Known) and type(x.value) is str
 
 
 def _are_dtypes(a: Any, b: Any) -> bool:

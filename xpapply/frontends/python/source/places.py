@@ -7,6 +7,7 @@ from types import FunctionType
 from ....ir.typed import Literal
 from ....ir.typed.function import Value
 from . import numbers
+from .kinds import texts
 from .values import (
     DEVICE,
     ON_DEVICE,
@@ -20,6 +21,7 @@ from .values import (
     Range,
     Rows,
     Span,
+    Text,
     Tup,
     Writes,
 )
@@ -41,7 +43,8 @@ def described(x: Abstract) -> str:
         return f"a {x.what}"
     if isinstance(x, Tup):
         return "a list of several types" if x.is_list else "a tuple"
-    return {Lst: "a list", Rows: "a list of tuples", Method: "a method"}.get(type(x), "an iterator")
+    names = {Lst: "a list", Text: "a text", Rows: "a list of tuples", Method: "a method"}
+    return names.get(type(x), "an iterator")
 
 
 def as_index(t: Writes, x: Abstract) -> Value:
@@ -85,6 +88,8 @@ def length(t: Writes, x: Abstract, axis: int = 0) -> Value:
         return t.op("list length", "int64", x.value)
     if isinstance(x, Tup):
         return Literal(len(x.items), "int64")
+    if texts.is_text(x):
+        return texts.by_text(t, x, [*map(len, texts.texts_of(x))], "int64")
     if isinstance(x, Range):
         return _range_length(t, x)
     raise t.refuse(f"the length of {described(x)}")
@@ -114,6 +119,8 @@ def truth(t: Writes, x: Abstract) -> Value:
         return numbers.truth(t, x)
     if isinstance(x, Tup):
         return Literal(bool(x.items), "bool")
+    if isinstance(x, Text):
+        return texts.by_text(t, x, [bool(s) for s in x.texts], "bool")
     if isinstance(x, Known) and (x.value is None or isinstance(x.value, (str, FunctionType))):
         return Literal(bool(x.value), "bool")
     if isinstance(x, (Lst, Rows, Held)):

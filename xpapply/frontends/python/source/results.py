@@ -6,6 +6,8 @@ import numpy as np
 
 from ....ir.typed import Literal
 from . import arrays, numbers
+from .calls import of_numpy
+from .kinds import texts
 from .places import ZERO, described, length
 from .values import ON_DEVICE, Abstract, Arr, Held, Inner, Leaves, Lst, Num, Rows, Tup, Writes
 
@@ -31,6 +33,9 @@ def _other() -> Exception:
 def _put(t: Writes, k: int, value: Abstract) -> None:
     assert t.expected is not None
     dtype, shape = t.expected[k]
+    if dtype == texts.TEXT:
+        _put_texts(t, k, value, shape)
+        return
     value = arrays.loaded(t, value)
     if isinstance(value, Tup):
         value = value._replace(items=tuple(arrays.loaded(t, x) for x in value.items))
@@ -50,6 +55,8 @@ def _put(t: Writes, k: int, value: Abstract) -> None:
             t.differs()
         t.do("put", ZERO, numbers.stored(t, value, dtype), what=k)
         return
+    if isinstance(value, Rows) and value.number and len(shape) == 1:
+        value = of_numpy.array(t, [value], {})
     if isinstance(value, (Rows, Held)) or (
         isinstance(value, Lst) and isinstance(value.dtype, Inner)
     ):
@@ -71,6 +78,18 @@ def _put(t: Writes, k: int, value: Abstract) -> None:
         unlike = t.op("ne", "bool", n, t.op("expected", "int64", what=(k, axis)))
         t.mark(unlike, "a result of another shape than that of the first slice")
     t.do("put list" if isinstance(value, Lst) else "put array", value.value, what=(k, same))
+
+
+def _put_texts(t: Writes, k: int, value: Abstract, shape: tuple[int, ...]) -> None:
+    """The same of texts, for which numbers stand."""
+    several = value.items if isinstance(value, Tup) and len(shape) == 1 else (value,)
+    if len(several) != (shape[0] if shape else 1) or isinstance(value, Tup) is not bool(shape):
+        raise _other()
+    if not all(map(texts.is_text, several)):
+        raise _other()
+    for i, x in enumerate(several):
+        code = texts.by_text(t, x, [*map(t.text, texts.texts_of(x))], "int64")
+        t.do("put", Literal(i, "int64"), code, what=k)
 
 
 def _flat(value: Tup, shape: tuple[int, ...]) -> list[Num]:

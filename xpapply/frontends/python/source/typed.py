@@ -17,6 +17,7 @@ from ....functions.guards import Guards
 from ....ir.typed import Array, Literal, TypedFunction
 from ....ir.typed.counters import unchecked
 from ....ir.typed.function import Type
+from ....ir.typed.shrinking import asked_once
 from ....limits import LIMITS
 from . import (
     arrays,
@@ -31,7 +32,7 @@ from . import (
     recursion,
     results,
 )
-from .calls import of_device
+from .calls import mixed, of_device
 from .find import tree_of
 from .flow import Const, Flow, Step, flow_of
 from .frames import HUB, RESULT, Caller, Code, Place, Version, calls_itself
@@ -139,6 +140,7 @@ class Typer(RecursiveCalls):
         self._end_recursion()
         self._merge()
         unchecked(self.made)
+        asked_once(self.made)
         return self.made
 
     def _argument(self, x: Abstract) -> Abstract:
@@ -150,7 +152,7 @@ class Typer(RecursiveCalls):
             return Arr(kind, OF_SLICE, value)
         if not x.as_python:
             return Num(kind, NUMPY, value)
-        dtype = {"b": "bool", "f": "float64"}.get(numbers.kind_of(kind), "int64")
+        dtype = numbers.OF_PYTHON.get(numbers.kind_of(kind), "int64")
         return Num(dtype, PYTHON, numbers.cast(self, value, dtype))
 
     def _code(self, f: types.FunctionType) -> Code:
@@ -227,6 +229,9 @@ class Typer(RecursiveCalls):
             step = steps[k]
             self.line = step.line or self.line
             self.place, self._step = place._replace(step=k), k
+            if at := mixed.found_in(step, self.state, self.place):
+                self._part_by(at)
+                return
             try:
                 if not self._take(step):
                     return
@@ -237,6 +242,16 @@ class Typer(RecursiveCalls):
                 if "(line " in str(error):
                     raise
                 raise self.refuse(str(error)) from None
+
+    def _part_by(self, at: tuple[int, str]) -> None:
+        """Go on in two parts: where a number is an integer, and where it is a float."""
+        number = self.state[at]
+        targets = []
+        for self.state[at] in (number.as_int, number.as_float):
+            targets.append(self._to(self.place))
+        self.made.decides = True
+        self.do("branch", number.is_int.value)
+        self._block.targets = tuple(targets)
 
     # --- steps ----------------------------------------------------------------------------
 

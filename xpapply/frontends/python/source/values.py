@@ -14,7 +14,7 @@ import numpy as np
 from ....errors import TraceError
 from ....functions.guards import Guards
 from ....ir.typed import Array, Literal, Register
-from ....ir.typed.function import Type, Value
+from ....ir.typed.function import PARTS, Type, Value
 
 PYTHON, NUMPY, EITHER, NO_AXES = "python", "numpy", "either", "no axes"
 """Whose number it is. Python's and NumPy's float64 compute the same; beside float32 they do not.
@@ -31,6 +31,24 @@ class Num(NamedTuple):
     dtype: str
     kind: str
     value: Value
+
+
+class Mixed(NamedTuple):
+    """A number of Python's that is an integer, or a float, as it comes.
+
+    Attributes
+    ----------
+    is_int : Num
+        Whether it is an integer.
+    as_int : Num
+        That integer; of a float anything.
+    as_float : Num
+        The value of both. The kind is that of the float.
+    """
+
+    is_int: Num
+    as_int: Num
+    as_float: Num
 
 
 class Arr(NamedTuple):
@@ -75,10 +93,28 @@ class Lst(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """A list of tuples, or of lists such as `Tup` says: a list for each of their places."""
+    """A list of tuples, or of lists such as `Tup` says: a list for each of their places.
+
+    Attributes
+    ----------
+    columns : tuple of Lst
+        The lists.
+    of_lists : bool
+        Whether it is one of lists.
+    number : str
+        Of complex numbers, whose parts have a list each, whose numbers they are; else nothing.
+    """
 
     columns: tuple[Lst, ...]
     of_lists: bool
+    number: str = ""
+
+    def one(self, parts: tuple[Any, ...], made: Callable[..., Value]) -> Any:
+        """An element of its parts; `made` makes a complex number of them."""
+        if not self.number:
+            return Tup(parts, self.of_lists)
+        value = made(*(p.value for p in parts))
+        return Num(str(value.type), self.number, value)
 
 
 class Held(NamedTuple):
@@ -127,6 +163,21 @@ class Known(NamedTuple):
     """An object of the user's, or of a library's."""
 
     value: Any
+
+
+class Text(NamedTuple):
+    """One of several texts that are known.
+
+    Attributes
+    ----------
+    texts : tuple of str
+        Which ones.
+    value : Value
+        The number of the one that it is.
+    """
+
+    texts: tuple[str, ...]
+    value: Value
 
 
 class Method(NamedTuple):
@@ -248,7 +299,7 @@ def integer(n: int) -> Num:
 def taken_apart(x: Abstract, registers: list[Value]) -> Any:
     """The key of a value; its registers go to the end of a list."""
     kind = type(x)
-    if kind in (Num, Arr, Lst):
+    if kind in (Num, Arr, Lst, Text):
         registers.append(x.value)
         return (kind, *x[:-1])
     if kind is Known:
@@ -261,14 +312,15 @@ def taken_apart(x: Abstract, registers: list[Value]) -> Any:
 
 
 _COMPOUND = (
-    Rows, Held, Watched, Tup, Method, Function, Span, Range, Along, Through, Counted, Zipped, Once
+    Mixed, Rows, Held, Watched, Tup, Method, Function, Span, Range, Along, Through, Counted,
+    Zipped, Once,
 )  # fmt: skip
 
 
 def built(key: Any, registers: Iterator[Value]) -> Abstract:
     """The value of a key and registers."""
     kind, *parts = key
-    if kind in (Num, Arr, Lst):
+    if kind in (Num, Arr, Lst, Text):
         return kind(*parts, next(registers))
     if kind is Known:
         return parts[1]
@@ -286,13 +338,15 @@ def joined(a: Any, b: Any) -> Any:
         return None
     if a[0] is Num and {a[2], b[2]} & {*ON_DEVICE}:
         return (Num, a[1], DEVICE) if a[1] == b[1] and {a[2], b[2]} <= {*ON_DEVICE} else None
+    if a[0] is Num and a[1] in PARTS:
+        return None  # Python and NumPy divide them in different ways
     if a[0] is Num:
         return (Num, a[1], EITHER) if a[1] == b[1] and NO_AXES not in (a[2], b[2]) else None
     if a[0] is Lst:
         dtype = _joined_inner(a[1], b[1])
         kind = a[2] if a[2] == b[2] else EITHER
         return (Lst, dtype, kind, a[3]) if dtype is not None and a[3] == b[3] else None
-    if a[0] in (Arr, Known, None):
+    if a[0] in (Arr, Known, Text, None):
         return None
     parts = [joined(x, y) for x, y in zip(a[1:], b[1:], strict=True)]
     return None if None in parts else (a[0], *parts)
@@ -405,6 +459,9 @@ class Writes(Protocol):
 
     def site(self, part: int = 0) -> int:
         """The number of this place in the source, where a list is made, or one of several."""
+
+    def text(self, x: str) -> int:
+        """The number that stands for a text in a result."""
 
     def differs(self) -> None:
         """Say that a result may be of another dtype than that of the first slice."""

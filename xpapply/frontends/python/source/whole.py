@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from ....ir.typed import Array, Literal
-from ....ir.typed.function import Value, ufunc_named
+from ....ir.typed.function import PARTS, Value, name_of, ufunc_named
 from . import numbers
+from .kinds import halves
 from .values import (
     NUMPY,
     PYTHON,
@@ -57,7 +58,7 @@ def elementwise(t: Writes, ufunc: Any, args: Sequence[Abstract]) -> Arr:
     if ufunc in (np.floor_divide, np.remainder) and numbers.kind_of(names[-1]) in "iub":
         _no_zero(t, args[1], values[1])
     what = (
-        t.external("ufunc", ufunc.__name__, *names),
+        t.external("ufunc", name_of(ufunc), *names),
         t.mark_number("arrays of other lengths"),
         t.mark_number(_MEMORY),
     )
@@ -112,7 +113,8 @@ def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     if op == "**":
         return _power(t, a, b)
     if op == "@" and isinstance(a, Arr) and isinstance(b, Arr) and a.type == b.type:
-        if a.type.ndim == 1 and numbers.kind_of(a.type.dtype) == "f":
+        is_float = numbers.kind_of(a.type.dtype) == "f" and a.type.dtype != halves.HALF
+        if a.type.ndim == 1 and is_float:
             unlike = t.op("ne", "bool", *(t.op("length", "int64", x.value, what=0) for x in (a, b)))
             t.mark(unlike, "arrays of different lengths")
             return dot(t, a, b, quiet=False)
@@ -161,9 +163,10 @@ def dot(t: Writes, a: Arr, b: Arr, *, quiet: bool) -> Num:
 
 
 @functools.cache
-def _begins_with() -> float:
-    """What NumPy's sums of floats begin with: a zero, of which the sign tells."""
-    return float(np.add.reduce(np.array([-0.0])))
+def _begins_with(kind: type) -> Any:
+    """What NumPy's sums of numbers of a kind begin with: a zero, of which the sign tells."""
+    least = complex(-0.0, -0.0) if kind is complex else kind(-0.0)
+    return kind(np.add.reduce(np.array([least])))
 
 
 def reduced(t: Writes, ufunc: Any, x: Arr, dtype: str = "") -> Num:
@@ -180,7 +183,8 @@ def reduced(t: Writes, ufunc: Any, x: Arr, dtype: str = "") -> Num:
         x = as_type(t, x, dtype)
     begins: Value | None = None
     if ufunc is np.add:
-        begins = Literal(_begins_with() if numbers.kind_of(dtype) == "f" else 0, dtype)
+        zero = complex if dtype in PARTS else float if numbers.kind_of(dtype) == "f" else int
+        begins = Literal(_begins_with(zero), dtype)
     else:
         t.mark(t.op("eq", "bool", n, Literal(0, "int64")), "an empty array is reduced")
     out = "bool" if ufunc in (np.logical_or, np.logical_and) else dtype

@@ -7,7 +7,7 @@ from typing import Any
 
 from .....library import of_python as _written
 from .. import exceptions
-from . import of_arrays, of_math, of_numpy, of_python
+from . import of_arrays, of_complex, of_math, of_numpy, of_python, of_special
 from .common import Call
 from .of_arrays import METHODS
 
@@ -18,7 +18,7 @@ LIBRARY = _written.__name__.rpartition(".")[0]
 def find(f: Any) -> Call | None:
     """What writes a call of `f`: a function of ours, or one that stands for it; None: nothing."""
     try:
-        return _table().get(f)
+        return _table().get(f) or of_special.find(f)
     except TypeError:  # not hashable
         return None
 
@@ -26,7 +26,8 @@ def find(f: Any) -> Call | None:
 @functools.cache
 def _table() -> dict[Any, Call]:
     """The rows, by the functions themselves."""
-    return of_python.ROWS | of_math.ROWS | of_numpy.ROWS | of_arrays.ROWS | exceptions.ROWS
+    rows = of_python.ROWS | of_math.ROWS | of_numpy.ROWS | of_arrays.ROWS | of_complex.ROWS
+    return rows | exceptions.ROWS
 
 
 __all__ = ["LIBRARY", "METHODS", "find"]

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from .....ir.typed import Array, Literal
+from .....ir.typed.function import PARTS
 from .....library import of_making, of_numpy, of_order, of_series, of_tables
 from .. import arrays, numbers, places, whole
+from ..kinds import halves
 from ..values import (
     NUMPY,
     PYTHON,
@@ -41,7 +43,7 @@ def _as_array(t: Writes, x: Abstract, letters: str) -> Arr:
         x = array(t, [x], {})
     if not isinstance(x, Arr) or x.type.ndim != 1:
         raise t.refuse(f"a function of {places.described(x)}")
-    if numbers.kind_of(x.type.dtype) not in letters:
+    if numbers.kind_of(x.type.dtype) not in letters or x.type.dtype == halves.HALF:
         raise t.refuse(f"a function of {places.described(x)}")
     return x
 
@@ -128,6 +130,9 @@ def _reduction(ufunc: Any) -> Call:
     """``numpy.sum`` and such, of an array of one axis."""
 
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        of_pairs = ufunc in (np.add, np.multiply) and isinstance(args[0], Arr)
+        if of_pairs and args[0].type.dtype in PARTS and len(args) == 1 and not kwargs:
+            return whole.reduced(t, ufunc, args[0])
         given = bound(t, "a:array axis:axis", args, kwargs)
         return whole.reduced(t, ufunc, given["a"])
 

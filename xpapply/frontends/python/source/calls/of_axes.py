@@ -9,6 +9,7 @@ import numpy as np
 from .....ir.typed import Literal
 from .....library import of_tables
 from .. import numbers, places
+from ..kinds import halves
 from ..values import Arr, Inlined, Known, Num, Writes
 from .common import Call, exactly
 
@@ -26,7 +27,7 @@ def of_table(
         exactly(t, args, kwargs, 1, 2)
         own = args[0].type.dtype
         letter = numbers.kind_of(own)
-        if letter == "b" or (floats and letter != "f"):
+        if letter in "bc" or own == halves.HALF or (floats and letter != "f"):
             raise t.refuse(f"a function of {places.described(args[0])}")
         if places.is_none(axis):
             return Inlined(total, [args[0], *more], {})

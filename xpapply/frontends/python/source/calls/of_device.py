@@ -21,6 +21,7 @@ from .....ir.typed import Literal
 from .....ir.typed.function import Value
 from .....library import of_python
 from .. import numbers
+from ..kinds import integers
 from ..numbers import kind_of
 from ..places import described
 from ..steps import Step
@@ -122,6 +123,8 @@ def binary(t: Writes, op: str, a: Num, b: Num) -> Num:
         loop, out, _ = numbers._types(op, _plain(a), _plain(b))
     except TraceError as error:
         raise t.refuse(str(error)) from None
+    if kind_of(loop) not in "biuf" or loop == "float16":
+        raise t.refuse(f"{op} of numbers of {loop} on a device")
     x, y = _operand(t, a, loop), _operand(t, b, loop)
     if loop == "bool":
         op = {"+": "|", "*": "&"}.get(op, op)
@@ -153,7 +156,7 @@ def _of_integers(t: Writes, op: str, x: Value, y: Value, dtype: str) -> Value:
     if op in _PLAIN or op in _BITS:
         return t.op((_PLAIN | _BITS)[op], dtype, x, y)
     if op in ("<<", ">>"):
-        numbers._marked_shift(t, y, dtype)
+        integers.marked_shift(t, y, dtype)
         return t.op("shl" if op == "<<" else "shr", dtype, x, y)
     zero, one = Literal(0, dtype), Literal(1, dtype)
     none = t.op("eq", "bool", y, zero)
@@ -198,6 +201,8 @@ def compare(t: Writes, op: str, a: Num, b: Num) -> Num:
     if {kind_of(n.dtype) for n in (a, b)} <= {"i", "u", "b"}:
         return numbers.compare(t, op, x, y)._replace(kind=FRESH)
     loop, _, _ = numbers._types(op, x, y)
+    if loop not in ("float32", "float64"):
+        raise t.refuse(f"{op} of numbers of {loop} on a device")
     values = _operand(t, a, loop), _operand(t, b, loop)
     return Num("bool", FRESH, t.op(numbers._COMPARED[op], "bool", *values))
 
@@ -285,7 +290,7 @@ def _extreme(f: Any, of_many: Any) -> Callable[..., Any]:
             return Inlined(of_many, [Tup(tuple(args))], {})
         some = args[0].items if len(args) == 1 and isinstance(args[0], Tup) else args
         alike = len({(x.kind, x.dtype) for x in some if isinstance(x, Num)}) == 1
-        if is_any(*some) and not alike and not kwargs:
+        if len(some) > 1 and all(isinstance(x, Num) for x in some) and not alike and not kwargs:
             return Inlined(of_many, [Tup(tuple(some))], {})
         return _called(t, f, args, kwargs)
 

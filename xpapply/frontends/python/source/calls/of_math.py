@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from .....ir.typed import Literal
-from .....ir.typed.function import NOTED, Value
+from .....ir.typed.function import NOTED, PARTS, Value
 from .....library import of_math, of_python
 from .. import arrays, numbers, places, whole
+from ..kinds import halves
 from ..values import EITHER, PYTHON, Inlined, Leaves, Num, Writes
 from .common import Call, as_float, as_int, exactly, number, python_int
 
@@ -29,14 +30,14 @@ def _libm(name: str, count: int = 1) -> Call:
         ends: Value = Literal(True, "bool")
         whole: Value = Literal(True, "bool")
         for x in given:
-            ends = _and(t, ends, numbers.is_finite(t, x))
-            whole = _and(t, whole, t.op("not", "bool", numbers.is_nan(t, x)))
+            ends = both(t, ends, numbers.is_finite(t, x))
+            whole = both(t, whole, t.op("not", "bool", numbers.is_nan(t, x)))
         odd = t.op("not", "bool", numbers.is_finite(t, found))
-        t.mark(_and(t, numbers.is_nan(t, found), whole), why, ValueError)
+        t.mark(both(t, numbers.is_nan(t, found), whole), why, ValueError)
         if name == "pow" and t.handles:  # of zero it raises another one
             zero = t.op("eq", "bool", given[0], Literal(0.0, "float64"))
-            t.mark(_and(t, _and(t, odd, ends), zero), why, ValueError)
-        t.mark(_and(t, odd, ends), why, OverflowError if name in _GROWS else ValueError)
+            t.mark(both(t, both(t, odd, ends), zero), why, ValueError)
+        t.mark(both(t, odd, ends), why, OverflowError if name in _GROWS else ValueError)
         return Num("float64", PYTHON, found)
 
     return call
@@ -67,7 +68,8 @@ _OUTSIDE: dict[str, Callable[..., Value]] = {
 """Where functions have no value; of others what they give tells."""
 
 
-def _and(t: Writes, a: Value, b: Value) -> Value:
+def both(t: Writes, a: Value, b: Value) -> Value:
+    """Whether two truth values hold."""
     for x, y in ((a, b), (b, a)):
         if isinstance(x, Literal):
             return y if x.value else x
@@ -111,7 +113,8 @@ def _math_whole(op: str) -> Call:
             if x.kind != PYTHON and x.dtype != "bool":  # it is made a float
                 numbers.marked_beyond(t, x.value, numbers.EXACT)
             return Num("int64", PYTHON, as_int(t, x))
-        whole = x.value if op == "trunc" else t.op(op, x.dtype, x.value)
+        value = halves.widened(t, x.value)
+        whole = value if op == "trunc" else t.op(op, str(value.type), value)
         why = "a float that is no integer"
         return Num("int64", PYTHON, numbers.to_int(t, whole, "int64", why, raises=True))
 
@@ -126,6 +129,9 @@ def asked(question: Callable[[Any, Value], Value], kind: str, ufunc: Any = None)
         if ufunc is not None and whole.is_array(*args):
             return whole.elementwise(t, ufunc, args)
         x = number(t, args[0])
+        if x.dtype in PARTS and ufunc is not None:
+            name = t.external("ufunc", ufunc.__name__, x.dtype, "bool")
+            return Num("bool", kind, t.op("ufunc", "bool", x.value, what=name))
         if numbers.kind_of(x.dtype) != "f":
             x = as_float(t, args, {})
         return Num("bool", kind, question(t, x.value))
@@ -135,6 +141,7 @@ def asked(question: Callable[[Any, Value], Value], kind: str, ufunc: Any = None)
 
 def is_inf(t: Any, x: Value) -> Value:
     """Whether a float is infinite."""
+    x = halves.widened(t, x)
     dtype = str(x.type)
     return t.op("eq", "bool", t.op("abs", dtype, x), Literal(math.inf, dtype))  # type: ignore[no-any-return]
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from .....ir.typed import Literal
-from .....ir.typed.function import NOTED, Value
+from .....ir.typed.function import NOTED, PARTS, Value, name_of
 from .. import arrays, numbers, places, whole
+from ..kinds import halves
 from ..values import (
     EITHER,
     NO_AXES,
@@ -22,6 +23,7 @@ from ..values import (
     Known,
     Lst,
     Num,
+    Rows,
     Tup,
     Writes,
     integer,
@@ -38,6 +40,8 @@ def _operator(op: str, ufunc: Any) -> Call:
         if whole.is_array(*args):
             return whole.elementwise(t, ufunc, args)
         a, b = (number(t, x) for x in args)
+        if not {a.dtype, b.dtype}.isdisjoint(PARTS):
+            return ufunc_of(ufunc)(t, args, kwargs)
         if a.kind != NUMPY and b.kind != NUMPY:  # Python's numbers are NumPy's here
             a, b = a._replace(kind=NUMPY), b._replace(kind=NUMPY)
         return (numbers.compare if op in _COMPARISONS else numbers.binary)(t, op, a, b)
@@ -57,16 +61,19 @@ def ufunc_of(ufunc: Any) -> Call:
             return whole.elementwise(t, ufunc, args)
         given = [number(t, x) for x in args]
         types = _loop(t, ufunc, given)
-        if ufunc is np.power and numbers.kind_of(types[0]) != "f":  # whose loop may raise
+        if ufunc is np.power and numbers.kind_of(types[0]) not in "fc":  # whose loop may raise
             values = [numbers.operand(t, x, types[0]) for x in given]
             return numbers.binary(t, "**", *(Num(types[0], NUMPY, x) for x in values))
         values = [numbers.operand(t, x, dtype) for x, dtype in zip(given, types, strict=False)]
-        own = _NATIVE.get(ufunc.__name__)
+        called = name_of(ufunc)
+        own = _NATIVE.get(called)
         if ufunc in (np.maximum, np.minimum) and not _second_of_zeros():
+            own = None
+        if types[0] == halves.HALF:
             own = None
         if own is not None and numbers.kind_of(types[0]) == "f":
             return Num(types[-1], NUMPY, own(t, types[0], *values))
-        name = "ufunc", ufunc.__name__, *types
+        name = "ufunc", called, *types
         return Num(types[-1], NUMPY, t.op("ufunc", types[-1], *values, what=t.external(*name)))
 
     return call
@@ -226,6 +233,14 @@ def array(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         made = arrays.new(t, dtype, [places.length(t, x)], "empty")
         t.do("copy list", made.value, x.value)
         return made
+    if isinstance(x, Rows) and x.number:
+        dtype = next(c for c, p in PARTS.items() if p == x.columns[0].dtype)
+        if dtype_of(t, given.get("dtype"), dtype) != dtype:
+            raise t.refuse("an array of another dtype than that of its list")
+        made = arrays.new(t, dtype, [places.length(t, x)], "empty")
+        for column, name in zip(x.columns, ("real", "imag"), strict=True):
+            t.do("copy list", arrays.part_of_all(t, made, name).value, column.value)
+        return made
     if isinstance(x, Tup) and x.items and all(isinstance(y, Num) for y in x.items):
         named = np.result_type(*{np.dtype(y.dtype) for y in x.items}).name
         dtype = dtype_of(t, given.get("dtype"), named)
@@ -260,7 +275,7 @@ def where(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     return Num(dtype, NO_AXES, t.op("select", dtype, numbers.truth(t, condition), x, y))
 
 
-_WEAK: dict[str, Any] = {"bool": False, "int64": 0, "float64": 0.0}
+_WEAK: dict[str, Any] = {"bool": False, "int64": 0, "float64": 0.0, "complex128": 0j}
 """What stands for a number of Python's where types are told."""
 
 
@@ -285,7 +300,8 @@ ROWS |= {getattr(np, d if d != "bool" else "bool_"): _as_dtype(d) for d in numbe
 _UFUNCS = (
     "exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh "
     "arcsinh arccosh arctanh cbrt absolute fabs ceil floor rint trunc sqrt square negative "
-    "sign copysign maximum minimum hypot arctan2 power float_power logaddexp fmod"
+    "sign copysign maximum minimum hypot arctan2 power float_power logaddexp fmod conjugate "
+    "reciprocal"
 ).split()
 ROWS |= {getattr(np, name): ufunc_of(getattr(np, name)) for name in _UFUNCS}
 _OPERATORS = {

@@ -14,6 +14,7 @@ import numpy as np
 from .....ir.typed import Literal
 from .....library import of_keys, of_lists, of_math, of_python, of_series
 from .. import arrays, held, iterators, lists, numbers, places, whole
+from ..kinds import halves
 from ..values import (
     EITHER,
     NO_AXES,
@@ -38,6 +39,7 @@ from ..values import (
     Zipped,
     integer,
 )
+from . import mixed
 from .common import Call, as_float, as_int, exactly, number, python_int
 from .of_math import has_method
 
@@ -125,7 +127,8 @@ def _round(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     has_method(t, args[0], "__round__")
     if numbers.kind_of(x.dtype) != "f":
         return Num("int64", PYTHON, as_int(t, x))
-    whole = t.op("rint", x.dtype, x.value)
+    value = halves.widened(t, x.value)
+    whole = t.op("rint", str(value.type), value)
     why = "a float that is no integer"
     return Num("int64", PYTHON, numbers.to_int(t, whole, "int64", why, raises=True))
 
@@ -133,7 +136,7 @@ def _round(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
 def _rounded(t: Writes, x: Num, n: Num) -> Any:
     """``round(x, n)``."""
     letter = numbers.kind_of(x.dtype)
-    if x.kind == EITHER or letter == "b":
+    if x.kind == EITHER or letter == "b" or x.dtype == halves.HALF:
         raise t.refuse(f"round of {places.described(x)}, Python's or NumPy's, to digits")
     if letter != "f":
         return Inlined(of_math.whole, [x, n], {})
@@ -170,6 +173,8 @@ def _extreme(op: str, of_many: Any) -> Call:
             return Inlined(of_many, [Tup(tuple(args))], {"key": kwargs["key"]})
         if any(isinstance(x, Num) and x.kind == NO_AXES for x in args):
             raise t.refuse("min or max of arrays without axes")
+        if mixed.is_some(args):
+            return mixed.extreme(t, op, args)
         found, *others = (number(t, x) for x in args)
         for x in others:
             if x.dtype != found.dtype:

@@ -1,0 +1,138 @@
+"""Functions of math: with the bits of the C library, which is seldom called where slices go side
+by side."""
+
+import math
+
+import numpy as np
+import pytest
+from loop_functions import typed_function
+
+from xpapply.backends.cpu import externals
+from xpapply.backends.cpu import typed as backend
+from xpapply.backends.cpu.typed import LANES, ONE
+from xpapply.codegen.llvm.target import TARGETS
+from xpapply.codegen.llvm.typed import kernel, kernel_of_lanes
+from xpapply.ir.typed.function import WARNED
+
+RNG = np.random.default_rng(5)
+COUNT = 20_000
+
+
+def exponential(v):
+    return math.exp(v[0])
+
+
+def logarithm(v):
+    return math.log(v[0])
+
+
+def sine(v):
+    return math.sin(v[0])
+
+
+def cosine(v):
+    return math.cos(v[0])
+
+
+def wave(v):
+    """Of numbers of NumPy's, so that what the processor notes counts; some lanes wait."""
+    x = v[0]
+    y = x * 2.0
+    if x > 0.5:
+        y = y * math.sin(x) + math.exp(-x)
+    return y
+
+
+FUNCTIONS = [exponential, logarithm, sine, cosine]
+CALLED = {exponential: "exp", logarithm: "log", sine: "sin", cosine: "cos"}
+needs_compiler = pytest.mark.skipif(backend.why_not() is not None, reason=str(backend.why_not()))
+
+
+def beside(x, most=3):
+    """Floats next to some."""
+    return (x.view(np.int64) + RNG.integers(-most, most + 1, x.shape)).view(float)
+
+
+def numbers():
+    """Of all sizes, usual ones, beside those where something changes, and what is not finite."""
+    many = RNG.integers(-(2**63), 2**63 - 1, COUNT).view(float)
+    sizes = RNG.standard_normal(COUNT) * np.exp2(RNG.integers(-80, 20, COUNT))
+    usual = RNG.uniform(-10, 10, 2 * COUNT)
+    near_one = 1 + RNG.standard_normal(COUNT) * np.exp2(RNG.integers(-50, -1, COUNT))
+    k = np.arange(-3000.0, 3000.0)
+    turns = beside(np.concatenate([k * (math.pi / 2), k * (math.pi / 128), k * math.pi]))
+    parts = beside(np.concatenate([k * (math.log(2) / 256), (3010 + k) / 128]))
+    # cos: glibc's pi is too short for the last place
+    ends = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, float.fromhex("0x1.921fb54442d19p+0")]
+    ends += [5e-324, -5e-324, 2.3e-308, 1e300, 709.7, 709.8, -745.2, -708.5, 511.9, 512.0, 32768.0]
+    return np.concatenate([many, sizes, usual, near_one, turns, parts, ends])[:, None]
+
+
+def run(f, near, monkeypatch, arr, form=LANES):
+    monkeypatch.setattr(externals, "near_libm", lambda: near)
+    made, _ = typed_function(f, np.ones(1))
+    out = np.full(len(arr), 77.0)
+    return out, backend.Compiled(made).run([arr], [out], 1, form=form)
+
+
+@needs_compiler
+@pytest.mark.parametrize("f", [*FUNCTIONS, wave], ids=lambda f: f.__name__)
+def test_results_are_those_of_the_library(f, monkeypatch):
+    arr = numbers()
+    want, marks = run(f, False, monkeypatch, arr, ONE)
+    for form in (ONE, LANES):
+        found, again = run(f, True, monkeypatch, arr, form)
+        np.testing.assert_array_equal(again, marks)
+        good = marks == 0
+        assert good.mean() > 0.4
+        np.testing.assert_array_equal(found[good].view(np.int64), want[good].view(np.int64))
+    for k in np.flatnonzero(marks == 0)[::97]:
+        assert want[k] == f(arr[k]) or math.isnan(want[k])
+
+
+@needs_compiler
+@pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
+def test_the_library_is_seldom_called(f, monkeypatch):
+    """In its place stands a function with other results."""
+    if not externals.near_libm():
+        pytest.skip("not this C library")
+    arr = RNG.uniform(0.1, 6.0, (COUNT, 1))
+    want, _ = run(f, True, monkeypatch, arr)
+    address = externals.address
+    name = CALLED[f]
+    wrong = {("libm", name): ("libm", "erfc")}
+    monkeypatch.setattr(externals, "address", lambda *n: address(*wrong.get(n[:2], n[:2]), *n[2:]))
+    found, _ = run(f, True, monkeypatch, arr)
+    share = (found == want).mean()
+    assert 0.9 < share < 1.0
+    found, _ = run(f, True, monkeypatch, arr, ONE)
+    assert not (found == want).any()
+
+
+@needs_compiler
+def test_nothing_is_noted(monkeypatch):
+    """Where all that a processor notes is a warning, results beyond floats alone give one."""
+    with np.errstate(all="warn"):
+        arr = np.concatenate([RNG.uniform(-700.0, 700.0, (COUNT, 1)), np.zeros((16, 1))])
+        _, marks = run(wave, True, monkeypatch, arr)
+        assert (marks == WARNED).sum() == 0
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("name", ["AVX2", "AVX-512", "NEON"])
+def test_texts_of_math_compile_for_other_cpus(name):
+    pytest.importorskip("llvmlite")
+    from xpapply.backends.cpu import compiler
+
+    for f in FUNCTIONS:
+        made, _ = typed_function(f, np.ones(1))
+        text = kernel_of_lanes(made, TARGETS[name], 8, True, near_libm=True)
+        assert "@llvm.fma" in text
+        compiler.object_code(text, TARGETS[name], passes=True)
+        assert "@llvm.fma" not in kernel(made, TARGETS[name], near_libm=True)
+
+
+def test_another_library_is_called_for_each_number():
+    made, _ = typed_function(sine, np.ones(1))
+    assert "@llvm.fma" not in kernel_of_lanes(made, TARGETS["SSE2"], 8, True, near_libm=True)
+    assert "@llvm.fma" not in kernel_of_lanes(made, TARGETS["AVX2"], 8, True)

@@ -1,0 +1,79 @@
+"""Random Python functions with loops that choose texts, as source text."""
+
+from __future__ import annotations
+
+from .loops import Program
+
+_TEXTS = ["low", "high", "", "middling", "a", "up", "down"]
+_HEAD = """NAMES = ("low", "high", "a", "middling")
+LEVELS = {"low": 1, "high": 5, "": -2, "a": 0, "middling": 3, "up": 7, "down": 8}
+SOME = {"low": 1.5, "high": 2.5}
+SAID = {0: "zero", 1: "one", -1: "less"}
+BACK = {"low": "wol", "high": "hgih", "up": "down", "down": "up"}
+"""
+
+
+class TextProgram(Program):
+    """Draws one program."""
+
+    def __init__(self, r, ndim=1, whole=False):
+        super().__init__(r, ndim, whole)
+        self.labels: list[str] = []
+
+    def draw(self) -> str:
+        return _HEAD + super().draw()
+
+    def _apart(self, make):
+        kept, self.labels = self.labels, []
+        found = make()
+        self.labels = kept
+        return found
+
+    def helper(self) -> list[str]:
+        return self._apart(super().helper)
+
+    def recursive(self) -> list[str]:
+        return self._apart(super().recursive)
+
+    def text(self, depth: int = 1) -> str:
+        if depth <= 0 or self.chance(0.4):
+            return self.r.choice([*self.labels[-3:] * 2, repr(self.r.choice(_TEXTS))])
+        a, b, n = self.text(depth - 1), self.text(depth - 1), self.small()
+        return self.pick(
+            f"({a} if {Program.condition(self, 0)} else {b})", f"NAMES[{n} % 4]",
+            f"'abca'[{n} % 4]", f"SAID.get({n} % 3, {a})", f"SAID[{n} % 2]", f"BACK.get({a}, {b})",
+            f"('x', {b!s}, 'high')[{n} % 3]" if b.startswith("'") else a, f"NAMES[{n}]",
+        )  # fmt: skip
+
+    def condition(self, depth: int = 2) -> str:
+        if depth <= 0 or self.chance(0.7):
+            return super().condition(depth)
+        a, b = self.text(), self.text()
+        return self.pick(
+            f"{a} == {b}", f"{a} != {b}", f"{a} < {b}", f"{a} in ('low', 'up', 'b')",
+            f"{a} not in NAMES", f"{a} in SOME", f"bool({a})", f"{a} in 'highest'", f"not {a}",
+        )  # fmt: skip
+
+    def number(self, depth: int = 2) -> str:
+        if depth <= 0 or self.chance(0.85):
+            return super().number(depth)
+        a = self.text()
+        return self.pick(f"LEVELS[{a}]", f"SOME.get({a}, 0.5)", f"len({a})", f"SOME[{a}]",
+                         f"LEVELS.get({a}, 9)")  # fmt: skip
+
+    def statement(self, depth: int) -> None:
+        if self.chance(0.75):
+            super().statement(depth)
+            return
+        if not self.labels or self.chance(0.3):
+            name = self.name("s")
+            self.line(f"{name} = {self.text()}")
+            self.labels.append(name)
+        else:
+            self.line(f"{self.r.choice(self.labels)} = {self.text()}")
+
+    def returned(self) -> str:
+        if self.chance(0.4):
+            return super().returned()
+        a = self.text()
+        return self.pick(a, a, f"{a}, {self.number(1)}", f"{a}, {self.text()}", f"[{a}, {a}]")

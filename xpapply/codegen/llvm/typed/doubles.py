@@ -1,0 +1,153 @@
+"""Sums and products of floats of 64 bits, of one slice or of several, written as Python has them.
+
+And tables of numbers with more bits than a float has, and the test whether a result that is known
+to more bits is the one that the C library gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from .forms import literal
+from .function import FunctionWriter
+
+
+class Double:
+    """A value that is written: a float, an integer of 64 bits, or a truth value."""
+
+    def __init__(self, w: FunctionWriter, text: str, dtype: str = "float64") -> None:
+        self._w, self.text, self.dtype = w, text, dtype
+
+    def __add__(self, other: Double | float) -> Double:
+        return self._two("add", other)
+
+    def __sub__(self, other: Double | float) -> Double:
+        return self._two("sub", other)
+
+    def __mul__(self, other: Double | float) -> Double:
+        return self._two("mul", other)
+
+    def __truediv__(self, other: Double | float) -> Double:
+        return self._two("div", other)
+
+    def __neg__(self) -> Double:
+        return self._new(f"fneg {self}")
+
+    def __and__(self, other: Double | int) -> Double:
+        return self._new(f"and {self}, {self._like(other).text}")
+
+    def __rshift__(self, count: int) -> Double:
+        return self._new(f"lshr {self}, {self._like(count).text}")
+
+    def __lshift__(self, count: int) -> Double:
+        return self._new(f"shl {self}, {self._like(count).text}")
+
+    def __str__(self) -> str:
+        return f"{self._w.kind(self.dtype)} {self.text}"
+
+    def below(self, count: int) -> Double:
+        """Whether an integer is, without a sign."""
+        return self._new(f"icmp ult {self}, {self._like(count).text}", "bool")
+
+    def least(self, other: float) -> Double:
+        """Whether a float is that or more."""
+        return self._new(f"fcmp oge {self}, {self._like(other).text}", "bool")
+
+    def same(self, other: Double) -> Double:
+        """Whether two floats are."""
+        return self._new(f"fcmp oeq {self}, {other.text}", "bool")
+
+    def chosen(self, yes: Double, no: Double | float) -> Double:
+        """One of two, by a truth value."""
+        return self._new(f"select {self}, {yes}, {yes._like(no)}", yes.dtype)
+
+    def bits(self) -> Double:
+        """Those of a float."""
+        return self._new(f"bitcast {self} to {self._w.kind('int64')}", "int64")
+
+    def of_bits(self) -> Double:
+        """The float that has these."""
+        return self._new(f"bitcast {self} to {self._w.kind('float64')}", "float64")
+
+    def fused(self, factor: Double | float, more: Double | float) -> Double:
+        """``self * factor + more``, rounded once."""
+        kind = self._w.kind("float64")
+        given = [self.text, self._like(factor).text, self._like(more).text]
+        return Double(self._w, self._w.plain("fma", kind, given))
+
+    def size(self) -> Double:
+        """A float without its sign."""
+        return Double(self._w, self._w.plain("fabs", self._w.kind("float64"), [self.text]))
+
+    def root(self) -> Double:
+        return Double(self._w, self._w.plain("sqrt", self._w.kind("float64"), [self.text]))
+
+    def polynomial(self, coefficients: Sequence[float], square: Double) -> Double:
+        """Of the powers from 0 up: two at a time, which need not wait for each other."""
+        pairs = [
+            self.fused(b[1], b[0]) if len(b) == 2 else self._like(b[0])
+            for b in (coefficients[k : k + 2] for k in range(0, len(coefficients), 2))
+        ]
+        found = pairs.pop()
+        while pairs:
+            found = found.fused(square, pairs.pop())
+        return found
+
+    def constant(self, value: float) -> Double:
+        """A number of its type."""
+        return Double(self._w, self._w.everywhere(value, self.dtype), self.dtype)
+
+    def _like(self, other: Double | float) -> Double:
+        return other if isinstance(other, Double) else self.constant(other)
+
+    def _two(self, op: str, other: Double | float) -> Double:
+        letter = "f" if self.dtype == "float64" else ""
+        return self._new(f"{letter}{op} {self}, {self._like(other).text}")
+
+    def _new(self, text: str, dtype: str = "") -> Double:
+        return Double(self._w, self._w.emit(text), dtype or self.dtype)
+
+
+def sorted_sum(x: Double, y: Double) -> tuple[Double, Double]:
+    """``x + y`` and what that is off by, where `x` is the larger one or zero (Dekker 1971)."""
+    total = x + y
+    return total, y - (total - x)
+
+
+def product(x: Double, y: Double) -> tuple[Double, Double]:
+    """``x * y`` and what that is off by."""
+    total = x * y
+    return total, x.fused(y, -total)
+
+
+def rounds_alike(high: Double, low: Double, off: float, off_far: float = 0.0) -> Double:
+    """Whether `high` is what everybody finds who is off by less than `off` units in the last place.
+
+    `off_far`: where it is 1/2 or more. What is added may be so many times as large, and must not
+    change the rounded number.
+    """
+    most = low.constant(0.5 / (1.0 - off))
+    if off_far:
+        most = high.size().least(0.5).chosen(low.constant(0.5 / (1.0 - off_far)), most)
+    return low.fused(most, high).same(high)
+
+
+def in_two(x: Fraction) -> tuple[float, float]:
+    """A number as a sum of two floats."""
+    high = float(x)
+    return high, float(x - Fraction(high))
+
+
+def entry(
+    w: FunctionWriter, name: str, numbers: Sequence[tuple[float, float]], at: Double
+) -> tuple[Double, Double]:
+    """Two numbers of a table."""
+    count = 2 * len(numbers)
+    text = ", ".join(f"double {literal(x, 'float64')}" for pair in numbers for x in pair)
+    # of the module, once
+    w.declared[f"table {name}"] = (
+        f"@{name} = internal unnamed_addr constant [{count} x double] [{text}], align 64"
+    )
+    high, low = w.pairs_at(f"@{name}", at.text)
+    return Double(w, high), Double(w, low)
