@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from typed_parity import marked
 
+import xpapply
 from xpapply.backends.cpu import typed as backend
 from xpapply.errors import TraceError
 
@@ -55,6 +56,24 @@ def quantile(v):
 @pytest.mark.parametrize("f", [several, whole, normal, quantile], ids=lambda f: f.__name__)
 def test_as_scipy(f, dtype):
     assert marked(f, slices(dtype)) == 0
+
+
+@pytest.mark.usefixtures("by_source")
+def test_scipys_errors_that_are_shown_are_the_loops():
+    def f(v):
+        s = 0.0
+        for x in v:
+            s += special.gammaln(x)
+        return s
+
+    arr = np.abs(slices("float64")[10:]) + 0.1
+    want = np.apply_along_axis(f, 1, arr)
+    with xpapply.options(engine="cpu"):
+        np.testing.assert_array_equal(xpapply.apply_along_axis(f, 1, arr), want)
+        assert "one compiled loop" in xpapply.explain(f, 1, arr).kernels[0]
+    arr[5, 1] = 0.0
+    with special.errstate(all="raise"), pytest.raises(special.SpecialFunctionError):
+        xpapply.apply_along_axis(f, 1, arr)
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,28 @@ def test_as_the_loop(f):
     assert len(widths) > 1 or f is looked_up or f is trend
 
 
+WORDS = ["low", "high"]
+SAID = {0: "a", 1: "b"}
+
+
+def test_texts_that_change_between_calls_are_noticed():
+    def listed(v):
+        n = 0
+        for x in v:
+            n += x > 0
+        return WORDS[n % 2], SAID[n % 2]
+
+    arr = RNG.normal(size=(60, 5))
+    for _ in range(3):
+        want = np.apply_along_axis(listed, -1, arr)
+        with xpapply.options(engine="cpu"):
+            got = xpapply.apply_along_axis(listed, -1, arr)
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got, want)
+        WORDS[0] += "er"
+        SAID[1] += "!"
+
+
 def test_a_key_that_is_not_there_is_the_functions_own():
     def f(v):
         n = 0

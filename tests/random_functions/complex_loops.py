@@ -86,7 +86,8 @@ class ComplexProgram(Program):
         return self.pick(
             f"({a} {self.r.choice('+-*')} {operand})", f"({a} {self.r.choice('+-*')} {operand})",
             f"({x} {self.r.choice('+-*/')} {a})", f"({a} / {operand})", f"({a} * {b})",
-            f"({a} ** {power})", f"{self.r.choice('-+')}{a}", f"({a}).conjugate()",
+            f"({a} ** {power})", f"({a} ** {power})", f"({a} ** {operand})", f"(1.5 ** {a})",
+            f"{self.r.choice('-+')}{a}", f"({a}).conjugate()",
             f"complex({x}, {Program.number(self, 1)})", f"complex({x})", f"complex({a}, {operand})",
             f"np.{self.r.choice(_OF_NUMPY.split())}({a})",
             f"np.{self.r.choice(['add', 'subtract', 'multiply', 'true_divide'])}({a}, {operand})",

@@ -43,6 +43,14 @@ def why_per_slice() -> str | None:
     return f"np.errstate says {found[0]!r}, which is done once per slice and error"
 
 
+def scipy_tells() -> bool:
+    """Whether ``scipy.special.errstate`` says more than to ignore what has no value."""
+    special = sys.modules.get("scipy.special")
+    if special is None:
+        return False
+    return any(how != "ignore" for kind, how in special.geterr().items() if kind != "memory")
+
+
 def for_slices() -> dict[str, str]:
     """The error state, with "call" in the place of "warn".
 

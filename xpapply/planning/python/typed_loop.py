@@ -30,10 +30,12 @@ from ...ir.typed import TypedFunction
 from ...ir.typed.function import WARNED
 from ...limits import LIMITS
 from ...loop.arguments import Arguments, Looped
+from ...runtime.error_state import scipy_tells
 from ...runtime.warning_filters import silent
 from ..application import announce
 from ..ways import Run, Said, Way
 from . import running
+from .typed_results import dtype_of, results_of
 
 
 def price(f: Any) -> float:
@@ -108,6 +110,9 @@ class TypedLoop:
         made = _typed(f, arguments, slices, self.results, self._guards, self.element)
         if not any(b.instructions[-1].op == "return" for b in made.blocks):
             raise TraceError(f"compiled, {made.marks[0].why if made.marks else 'it never returns'}")
+        self._asks_scipy = any("scipy." in name[1] for name in made.externals)
+        if self._asks_scipy and scipy_tells():
+            raise TraceError("scipy.special.errstate says more than to ignore errors")
         self.compiled: Any = self._backend(made)
         self.keeps = bool(made.constants)
         self.is_best = self._is_best(made, slices)
@@ -144,7 +149,7 @@ class TypedLoop:
 
     @classmethod
     def _results(cls, arguments: Arguments, first: Any) -> tuple[ShapeDtype, ...]:
-        return _results(arguments, first, cls.array)
+        return results_of(arguments, first, cls.array)
 
     @staticmethod
     def copies(slices: Sequence[Any]) -> list[Any]:
@@ -153,7 +158,9 @@ class TypedLoop:
 
     def unchanged(self, f: Any) -> bool:
         """Whether it still is what `f` is, and compiled functions are wanted."""
-        return not running.why_not_compiled() and self._guards(f)
+        if running.why_not_compiled() or (self._asks_scipy and scipy_tells()):
+            return False
+        return self._guards(f)
 
     @staticmethod
     def _is_best(made: TypedFunction, slices: Sequence[Any]) -> bool:
@@ -395,11 +402,11 @@ class TypedLoop:
         return Begun([first], seconds, 0.0)
 
     def _outs(self, rows: Rows) -> list[Any]:
-        return [np.empty((*rows.batch, *r.shape), _dtype(r)) for r in self.results]
+        return [np.empty((*rows.batch, *r.shape), dtype_of(r)) for r in self.results]
 
     def _texts(self, codes: np.ndarray, result: ShapeDtype) -> np.ndarray:
         """The texts that numbers stand for, as long as the dtype of a result."""
-        table = np.array(self.compiled.made.texts or [""], _dtype(result))
+        table = np.array(self.compiled.made.texts or [""], dtype_of(result))
         return table[codes]
 
     def _compiled(
@@ -447,17 +454,6 @@ def _is_apart(x: np.ndarray, others: Sequence[np.ndarray]) -> bool:
     return x.flags.writeable and not any(np.may_share_memory(x, c) for c in others)
 
 
-_ANY_TEXT = "str0"
-"""The dtype of texts that are as long as the longest one of a call."""
-
-
-def _dtype(x: ShapeDtype) -> np.dtype:
-    """Of a result: also of texts, which NumPy has no name for that it would take."""
-    if x.dtype == _ANY_TEXT:
-        return np.dtype(object)
-    return np.dtype(f"U{x.itemsize // 4}" if x.dtype.startswith("str") else x.dtype)
-
-
 class _OnePath:
     """In the place of a tree of paths."""
 
@@ -487,45 +483,6 @@ def _given(x: Any, numbers: bool) -> Any:
     from ...frontends.python.source.typed import Input
 
     return Input(x.k, numbers) if type(x) is Looped else x
-
-
-def _results(
-    arguments: Arguments, first: Any, array: Callable[[Any], Any]
-) -> tuple[ShapeDtype, ...]:
-    """The kinds of the results, by the first slice's; `array`: what makes an array of one."""
-    parts = first if arguments.results else (first,)
-    if arguments.results and (type(first) is not tuple or len(first) != arguments.results):
-        raise TraceError("its results are not as many as those of the first slice")
-    if (arguments.leaves is not None and not arguments.leaves.are_plain) or arguments.on_host:
-        raise TraceError("its results are containers")
-    from ...frontends.python.source.numbers import DTYPES
-
-    found = []
-    for k, part in enumerate(parts):
-        x = array(part)
-        if type(x) is np.ndarray and x.dtype.kind == "U" and x.ndim < 2 and x.size:
-            if x.ndim and not _of_texts(part):
-                raise TraceError("it returns texts")
-            if arguments.dtypes is not None and arguments.dtypes[k] != np.dtype(str):
-                raise TraceError(f"results of {arguments.dtypes[k]} are asked for")
-            name = x.dtype.name if arguments.dtypes is None else _ANY_TEXT
-            found.append(ShapeDtype(x.shape, name))
-            continue
-        is_plain = type(x).__name__ == "ndarray"
-        if not is_plain or x.dtype.kind not in "biufc" or x.dtype.itemsize > 16:
-            raise TraceError(f"it returns {type(part).__name__}")
-        if x.dtype.name not in DTYPES or x.ndim > 2 or 0 in x.shape:
-            raise TraceError(f"it returns {x.dtype} of shape {x.shape}")
-        dtype = x.dtype if arguments.dtypes is None else arguments.dtypes[k]
-        if arguments.dtypes is not None and dtype != x.dtype:
-            raise TraceError(f"results of {dtype} are asked for")
-        found.append(ShapeDtype(x.shape, dtype.name))
-    return tuple(found)
-
-
-def _of_texts(x: Any) -> bool:
-    """Whether it is a list or tuple of texts and nothing else."""
-    return type(x) in (list, tuple) and all(type(y) is str for y in x)
 
 
 def tried(loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any) -> Begun:

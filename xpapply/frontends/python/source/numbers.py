@@ -306,7 +306,7 @@ def binary(w: Writes, op: str, a: Num, b: Num) -> Num:
         if is_array:  # whose loops may fuse products and sums
             name = w.external("ufunc", _UFUNCS[op].__name__, loop, loop, loop)
             return Num(out, kind, w.op("ufunc", loop, x, y, what=name))
-        real = not {a.dtype, b.dtype} <= {*PARTS}
+        real = a.dtype not in PARTS, b.dtype not in PARTS
         return Num(out, kind, complexes.binary(w, op, x, y, kind, real))
     numpy_only = kind == NUMPY
     if loop == "float64" and not numpy_only and op == "/":

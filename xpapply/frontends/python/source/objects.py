@@ -54,7 +54,7 @@ def known(t: Writes, x: Any) -> Abstract:
         return t.constant(x)
     if type(x) is list:
         items = tuple(known(t, y) for y in x)
-        if all(isinstance(y, Num) for y in items):
+        if all(isinstance(y, Num) for y in items) or all(map(texts.is_text, items)):
             return Tup(items, True)
         raise t.refuse("it reads a list")
     return Known(x)

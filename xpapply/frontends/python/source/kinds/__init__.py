@@ -1,1 +1,1 @@
-"""Values that are more than one of the machine's numbers, or less."""
+"""Kinds of values: integers, complex numbers, floats of 16 bits, texts."""

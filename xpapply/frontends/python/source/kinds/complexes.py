@@ -63,14 +63,14 @@ def differ(w: Writes, x: Value, y: Value) -> Value:
     return both(w, "or", one, other)
 
 
-def binary(w: Writes, op: str, x: Value, y: Value, kind: str, one_is_real: bool = False) -> Value:
+def binary(w: Writes, op: str, x: Value, y: Value, kind: str, are_real: tuple[bool, bool]) -> Value:
     """The result of an operation of two numbers of one type.
 
-    `one_is_real`: whether one of them was a real number of Python's.
+    `are_real`: whether they were real numbers.
     """
     if kind != "numpy" and not _as_written():
         raise TraceError("complex numbers, which this Python computes in another way")
-    if kind != "numpy" and one_is_real and _apart():
+    if kind != "numpy" and any(are_real) and _apart():
         raise TraceError("a complex and a real number, which this Python computes by parts")
     noted = None if kind == PYTHON and not w.handles else NOTED
     if op in ("+", "-"):
@@ -84,7 +84,7 @@ def binary(w: Writes, op: str, x: Value, y: Value, kind: str, one_is_real: bool 
     if op == "/":
         return _quotient(w, x, y, kind, noted)
     assert op == "**"
-    return _power(w, x, y, kind)
+    return _power(w, x, y, kind, is_real=are_real[1])
 
 
 def _product(w: Writes, x: Value, y: Value, noted: Any) -> Value:
@@ -143,23 +143,71 @@ def _quotient(w: Writes, x: Value, y: Value, kind: str, noted: Any) -> Value:
     return made(w, real, imag)
 
 
-def _power(w: Writes, x: Value, y: Value, kind: str) -> Value:
+def _power(w: Writes, x: Value, y: Value, kind: str, *, is_real: bool) -> Value:
     dtype = str(x.type)
     if kind != PYTHON:
         name = w.external("ufunc", "power", dtype, dtype, dtype)
         return w.op("ufunc", dtype, x, y, what=name)
-    if not isinstance(y, Literal) or y.value.imag:
-        raise TraceError("a complex number to a power that is not written in the source")
-    n = y.value.real
-    if not float(n).is_integer() or abs(n) > MOST_POWER:
-        raise TraceError("a complex number to a power that is not whole")
-    found = whole_power(w, x, int(n))
+    if isinstance(y, Literal) and _is_whole(y.value):
+        found = whole_power(w, x, int(y.value.real))
+    else:
+        found = _power_by_angle(w, x, y, is_real=is_real)
     infinite = [
         w.op("eq", "bool", w.op("abs", "float64", p), Literal(math.inf, "float64"))
         for p in parts(w, found)
     ]
     w.mark(both(w, "or", *infinite), "a power that is no complex number", OverflowError)
     return found
+
+
+def _is_whole(y: complex) -> bool:
+    return not y.imag and abs(y.real) <= MOST_POWER and float(y.real).is_integer()
+
+
+def _power_by_angle(w: Writes, x: Value, y: Value, *, is_real: bool) -> Value:
+    """A power with another exponent; a mark where a computed one may be whole, or x is odd."""
+    how = _turns()
+    if not how:
+        raise TraceError("a complex number to a power, which this Python computes in another way")
+    c, d = parts(w, y)
+    zero = Literal(0.0, "float64")
+    sizes = [w.op("abs", "float64", p) for p in parts(w, x)]
+    none = both(w, "and", *(w.op("eq", "bool", p, zero) for p in sizes))
+    w.mark(none, "a power of zero")
+    ends = both(w, "and", *(w.op("lt", "bool", p, Literal(math.inf, "float64")) for p in sizes))
+    w.mark(w.op("not", "bool", ends), "a power of what is not finite")
+    if is_real:
+        d = zero
+    if not isinstance(c, Literal) and is_real:
+        few = w.op("le", "bool", w.op("abs", "float64", c), Literal(float(MOST_POWER), "float64"))
+        whole = w.op("eq", "bool", c, w.op("trunc", "float64", c))
+        w.mark(both(w, "and", few, whole), "a power that may be whole")
+    elif not isinstance(d, Literal):
+        w.mark(w.op("eq", "bool", d, zero), "a power that may be real")
+    return _by_angle(w, x, (c, d), how)
+
+
+def _by_angle(w: Writes, x: Value, y: tuple[Value, Value], how: str) -> Value:
+    """By the size and the angle; `how`: what the imaginary part of the exponent does to it."""
+
+    def call(name: str, *args: Value) -> Value:
+        what = w.external("libm", name, "float64", str(len(args)))
+        return w.op("call", "float64", *args, what=what)
+
+    def times(p: Value, q: Value) -> Value:
+        return w.op("mul", "float64", p, q)
+
+    (a, b), (c, d) = parts(w, x), y
+    far = call("hypot", a, b)
+    size_, angle = call("pow", far, c), call("atan2", b, a)
+    phase = times(angle, c)
+    if not isinstance(d, Literal) or d.value:
+        grows = times(angle, d)
+        if how == "mul":
+            grows = times(_minus(w, angle), d)
+        size_ = w.op(how, "float64", size_, call("exp", grows))
+        phase = w.op("add", "float64", phase, times(d, call("log", far)))
+    return made(w, times(size_, call("cos", phase)), times(size_, call("sin", phase)))
 
 
 def whole_power(w: Writes, x: Value, n: int) -> Value:
@@ -224,9 +272,14 @@ class _Plainly:
             "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
             "div": lambda a, b: a / b, "ge": lambda a, b: a >= b, "eq": lambda a, b: a == b,
             "ne": lambda a, b: a != b, "and": lambda a, b: a and b, "abs": abs,
-            "select": lambda c, a, b: a if c else b,
+            "select": lambda c, a, b: a if c else b, "neg": lambda a: -a,
+            "call": lambda *given: _LIBM[what](*given),
         }  # fmt: skip
         return Literal(how[op](*x), dtype)
+
+    def external(self, *name: str) -> str:
+        """The name of a function."""
+        return name[1]
 
     def mark(self, *_: Any) -> None:
         """Nothing is odd."""
@@ -247,6 +300,25 @@ def _as_written() -> bool:
             if whole_power(w, Literal(x, "complex128"), n).value != x**n:  # type: ignore[union-attr]
                 return False
     return True
+
+
+_LIBM: dict[str, Callable[..., float]] = {
+    "hypot": lambda a, b: abs(complex(a, b)), "pow": math.pow, "atan2": math.atan2,
+    "exp": math.exp, "log": math.log, "cos": math.cos, "sin": math.sin,
+}  # fmt: skip
+
+
+@functools.cache
+def _turns() -> str:
+    """How this Python's powers go by the exponent's imaginary part; "": in a way of its own."""
+    w: Any = _Plainly()
+    for how in ("div", "mul"):
+        pairs = [(x, y) for x in _SOME for y in (*_SOME[:4], 0.5 + 0j, -1.7 + 0j)]
+        one = [_by_angle(w, Literal(x, "complex128"), parts(w, Literal(y, "complex128")), how)
+               for x, y in pairs]  # fmt: skip
+        if [p.value for p in one] == [x**y for x, y in pairs]:  # type: ignore[union-attr]
+            return how
+    return ""
 
 
 @functools.cache
