@@ -66,7 +66,11 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         return wrapped(function)(*args, **kwargs)
 
     def __getitem__(self, key):
-        return ndarray(self._array[index(key)], self.device)
+        key = index(key)
+        found = self._array[key]
+        if not isinstance(found, np.ndarray):  # an element is a part of its array
+            found = self._array[(*(key if isinstance(key, tuple) else (key,)), ...)]
+        return ndarray(found, self.device)
 
     def __setitem__(self, key, item):
         self._array[index(key)] = unwrap(item)
@@ -75,7 +79,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         return len(self._array)
 
     def __iter__(self):
-        return (ndarray(x, self.device) for x in self._array)
+        return (self[k] for k in range(len(self._array)))
 
     def __bool__(self):
         return bool(self._array)

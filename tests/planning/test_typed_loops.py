@@ -623,10 +623,10 @@ def test_a_computed_index_into_what_are_no_numbers():
 
 def test_what_a_function_is_tried_on():
     """Numbers stay numbers: what arrays without axes give may be of another type."""
-    from xpapply.planning.python.typed_loop import _copies
+    from xpapply.planning.python.typed_loop import TypedLoop
 
     row = np.arange(3.0)
-    copy, number = _copies((row, np.float32(2)))
+    copy, number = TypedLoop.copies((row, np.float32(2)))
     assert type(number) is np.float32
     assert not np.shares_memory(copy, row)
     np.testing.assert_array_equal(copy, row)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import config, frontends
+from .. import arrays, config, frontends
 from . import python
 
 
@@ -14,7 +14,7 @@ def directly(f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict) -> Any:
     """The result of a call of which all is known but the numbers; None: there is more to do.
 
     That is a Python function on an array of NumPy, or on lists, along one axis, which is planned by
-    `python`; and anything else on an array like one before.
+    `python`; one on an array of CuPy's like one before; and anything else on such an array.
     """
     kind = type(arr)
     if (kind is list or kind is tuple) and type(axis) is int and callable(f):
@@ -23,7 +23,10 @@ def directly(f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict) -> Any:
         return None if args or kwargs else _again(f, axis, arr)
     if type(axis) is tuple and len(axis) == 1:
         (axis,) = axis
-    if type(arr) is not np.ndarray or type(axis) is not int or not callable(f):
+    if type(arr) is not np.ndarray:
+        on_device = not (args or kwargs) and callable(f) and arrays.library(arr) == "cupy"
+        return _again(f, axis, arr) if on_device and arrays.elsewhere(arr) is None else None
+    if type(axis) is not int or not callable(f):
         return None
     now, ndim = config.current(), arr.ndim
     if now.engine or now.device or (kwargs and not kwargs.keys().isdisjoint(_OWN)):

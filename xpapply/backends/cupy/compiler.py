@@ -77,16 +77,33 @@ def function(source: str, name: str, number: int, shared: int) -> Any:
     return found
 
 
-def _machine_code(source: str, architecture: str) -> tuple[bytes, Path]:
+def relocatable(source: str, number: int) -> bytes:
+    """Functions as machine code to be linked, with the numbers that CuPy's own kernels have.
+
+    Raises
+    ------
+    RuntimeError
+        Where the compiler refuses; the message says why.
+    """
+    architecture = f"sm_{cupy.cuda.Device(number).compute_capability}"
+    return _machine_code(source, architecture, _AS_CUPY)[0] + b"\0" * 8  # CuPy drops the last byte
+
+
+_AS_CUPY = ("--std=c++17", "-ftz=true", "-rdc=true")
+
+
+def _machine_code(
+    source: str, architecture: str, options: tuple[str, ...] = _OPTIONS
+) -> tuple[bytes, Path]:
     """The code, and the file where it is kept."""
     version = nvrtc.getVersion()
-    key = "\0".join((source, architecture, *_OPTIONS, str(version), cupy.__version__))
+    key = "\0".join((source, architecture, *options, str(version), cupy.__version__))
     path = _cache_folder() / f"xpapply_{hashlib.sha256(key.encode()).hexdigest()}.cubin"
     with contextlib.suppress(OSError):
         return path.read_bytes(), path
     program = nvrtc.createProgram(source, "xpapply.cu", (), ())
     try:
-        nvrtc.compileProgram(program, (f"-arch={architecture}", *_OPTIONS))
+        nvrtc.compileProgram(program, (f"-arch={architecture}", *options))
         code: bytes = nvrtc.getCUBIN(program)
     except nvrtc.NVRTCError as error:
         raise RuntimeError(nvrtc.getProgramLog(program)) from error

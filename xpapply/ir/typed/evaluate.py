@@ -5,15 +5,31 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from .function import WARNED, Block, Instruction, Literal, Slot, TypedFunction, ufunc_named
+from .function import (
+    KEPT,
+    OTHER,
+    WARNED,
+    Block,
+    Instruction,
+    Literal,
+    Slot,
+    TypedFunction,
+    ufunc_named,
+)
 
 
 def evaluate(
-    made: TypedFunction, slices: Sequence[Any], outs: Sequence[np.ndarray], most: int = 10**7
+    made: TypedFunction,
+    slices: Sequence[Any],
+    outs: Sequence[np.ndarray],
+    most: int = 10**7,
+    *,
+    is_first: bool = False,
 ) -> int:
     """Run it on one slice: 0, or the number of a mark.
 
@@ -27,6 +43,8 @@ def evaluate(
         Where its results go, each of its shape.
     most : int
         Instructions that it may take.
+    is_first : bool
+        Whether it is the slice whose result says of which dtype all are.
     """
     run = _Run(made, slices, outs)
     block = made.blocks[0]
@@ -35,7 +53,8 @@ def evaluate(
         for _ in range(most):
             target = run.block(block)
             if target < 0:
-                return -target - 1 or (WARNED if run.warned else 0)
+                other = OTHER if is_first and run.differs else 0
+                return -target - 1 or (WARNED if run.warned else other)
             block = made.blocks[target]
     raise RuntimeError(f"{made.name} takes more than {most} blocks")
 
@@ -49,7 +68,7 @@ class _Run:
         self.made, self.slices, self.outs = made, slices, outs
         self.slots: dict[Slot, Any] = {}
         self.values: dict[int, Any] = {}
-        self.warned = False
+        self.warned = self.differs = False
 
     def note(self, *_: Any) -> None:
         """NumPy would warn."""
@@ -76,10 +95,55 @@ class _Run:
             if x.op == "catch" and args[0]:
                 return int(x.what)
             if x.op not in ("mark", "round", "catch"):
+                flushes = self.made.flushes and x.op in _FLUSHED and x.what != KEPT
+                args = list(map(_flushed, args)) if flushes else args
                 found = _OPS[x.op](self, x, *args)
+                found = _flushed(found) if flushes else found
                 if x.result is not None:
                     self.values[x.result.number] = found
         raise AssertionError("a block without an end")
+
+
+_FLUSHED = frozenset(
+    "add sub mul div fma sqrt abs neg floor ceil trunc rint lt le gt ge eq ne cast".split()
+)
+"""Instructions that take small numbers of float32 for zero, where a function does so."""
+
+
+def _flushed(x: Any) -> Any:
+    """A number of float32 below the least normal one as zero; all else as it is."""
+    if isinstance(x, np.float32) and abs(x) < np.finfo(np.float32).tiny:
+        return np.copysign(np.float32(0), x)
+    return x
+
+
+def _fma(run: _Run, x: Instruction, a: Any, b: Any, c: Any) -> Any:
+    """``a * b + c``, rounded once."""
+    if not all(map(math.isfinite, (a, b, c))):
+        return a * b + c
+    exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
+    if not exact:
+        return a * b + c
+    return _rounded(exact, type(a))
+
+
+def _rounded(x: Fraction, to: Any) -> Any:
+    """The nearest float of a type, of two the even one."""
+    if to is np.float64:
+        try:
+            return to(x.numerator / x.denominator)
+        except OverflowError:
+            return to(math.copysign(math.inf, x))
+    near = to(x.numerator / x.denominator) if abs(x) < 2**128 else to(math.copysign(math.inf, x))
+    some = [near, np.nextafter(near, to(-math.inf)), np.nextafter(near, to(math.inf))]
+    some = [y for y in some if math.isfinite(y)] or [near]
+    if not math.isfinite(near):
+        return near
+
+    def far(y: Any) -> tuple[Fraction, int]:
+        return abs(Fraction(float(y)) - x), int(np.asarray(y).view(np.int32)) & 1
+
+    return min(some, key=far)
 
 
 def _number(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -125,6 +189,8 @@ def _cast(run: _Run, x: Instruction, a: Any) -> Any:
 
 
 def _call(run: _Run, x: Instruction, *args: Any) -> Any:
+    if run.made.externals[x.what][0] == "cupy":
+        return _ufunc(run, x, *args)
     _, name, dtype, _ = run.made.externals[x.what]
     kind = ctypes.c_double if dtype == "float64" else ctypes.c_float
     f = getattr(ctypes.CDLL(None), name)
@@ -141,6 +207,10 @@ def _ufunc(run: _Run, x: Instruction, *args: Any) -> Any:
     _, name, *types = run.made.externals[x.what]
     given = [np.dtype(t).type(a) for t, a in zip(types, args, strict=False)]
     return ufunc_named(name)(*given)
+
+
+def _differs(run: _Run, x: Instruction) -> None:
+    run.differs = True
 
 
 def _store(run: _Run, x: Instruction, value: Any) -> None:
@@ -167,6 +237,8 @@ def _view(run: _Run, x: Instruction, a: Any, start: Any, step: Any, count: Any) 
 
 
 def _row(run: _Run, x: Instruction, a: Any, i: Any) -> Any:
+    if a.ndim == 1:  # a part of it, which may be written to
+        return a[int(i) : int(i) + 1].reshape(())
     return a[(slice(None),) * x.what + (int(i),)]
 
 
@@ -230,6 +302,7 @@ def _errors(run: _Run, x: Instruction) -> None:
 
 _OPS: dict[str, Callable[..., Any]] = {
     "errors": _errors,
+    "differs": _differs,
     "map": _map,
     "reduce": _reduce,
     "as type": lambda run, x, a: a.astype(x.result.type.dtype),
@@ -245,6 +318,7 @@ _OPS: dict[str, Callable[..., Any]] = {
     "xor": _wrapped(lambda a, b: a ^ b, None),
     "shl": _wrapped(lambda a, b: a << b, None),
     "shr": _wrapped(lambda a, b: a >> b, None),
+    "fma": _fma,
     "copysign": _number(np.copysign),
     "sqrt": _number(np.sqrt),
     "abs": _number(np.abs),

@@ -76,8 +76,14 @@ class Slot(NamedTuple):
 
 
 Value = Register | Literal
+KEPT = "kept"
+"""Of a ``cast``: it keeps what is below the least normal number, whatever the function does."""
 NOTED = "noted"
 """Of an instruction: what the processor notes of it counts, as NumPy warns by that."""
+ARRAYS = "its arrays need much memory"
+"""Why there is a mark where memory is taken."""
+OTHER = 0xFFFE
+"""The mark of a first slice, whose result says of which dtype all are, and that is another one."""
 WARNED = 0xFFFF
 """The mark of slices that NumPy may warn of."""
 
@@ -154,11 +160,14 @@ class TypedFunction:
     constants : list of array
         Arrays of the user's that it reads.
     externals : list of (kind, name)
-        Functions of libraries that it calls: of "libm", or "ufunc".
+        Functions of libraries that it calls: of "libm", a "ufunc" of NumPy's, or one of "cupy".
     texts : list of str
         Those that numbers stand for in results that are texts.
     differs : bool
         Whether it may return another dtype than that of `results`, which it is put into then.
+    flushes : bool
+        Whether operations of float32 take numbers below the least normal one for zero, and give
+        zero for them, as CuPy's kernels do. A ``cast`` of kind ``kept`` does not.
     writes : bool
         Whether it writes to a slice. What a slice that is marked has then is not said.
     decides, walks : bool
@@ -175,6 +184,7 @@ class TypedFunction:
     externals: list[tuple[str, ...]] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     differs: bool = False
+    flushes: bool = False
     writes: bool = False
     decides: bool = False
     walks: bool = False

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ... import config
+from ... import arrays, config
 from ...errors import TraceError
 from ...frontends.python.run.account import Begun
 from ...functions.cache import FunctionCache
@@ -65,8 +65,8 @@ def compiled(
     cost = LIMITS.typed_worth * typed_loop.price(what.f)
     if cost == math.inf:
         return None
-    # nobody wants the loop, however short it is
-    wanted = bool(engine) or now.fallback == "raise" or rival is not None
+    # nobody wants the loop, however short it is; a device's takes very much longer
+    wanted = bool(engine) or now.fallback == "raise" or rival is not None or _is_on_device(what)
     if wanted:
         cost = 0.0
     if isinstance(tried, Awaited):
@@ -77,18 +77,18 @@ def compiled(
         if tried.spend(what.slices * seconds):
             return None
     rows = what.rows()
-    if not isinstance(rows.like, np.ndarray) or what.why_not() is not None:
+    if not _is_read(what) or what.why_not() is not None or (engine and _is_on_device(what)):
         return None
     slice0 = what.slice_at((0,) * len(rows.batch))
     try:
         if seconds is None:  # nobody has called it yet
-            begun = typed_loop.tried(what.f, what.arguments, slice0)
+            begun = typed_loop.tried(_loop_for(what), what.f, what.arguments, slice0)
             if what.slices * begun.seconds < cost:
                 tried = Awaited(cost, spent, begun.seconds)
                 if not tried.is_over:
                     known.traced[SOURCE, key] = tried
                     return None
-        found = typed_loop.made(what.f, what.arguments, slice0, begun)
+        found = typed_loop.made(_loop_for(what), what.f, what.arguments, slice0, begun)
         shared = any(map(_has_array, (*what.arguments.args, *what.arguments.kwargs.values())))
         if found.writes and (shared or type(what) is not Along):
             raise TraceError("it writes to its slices")
@@ -118,6 +118,26 @@ def compiled(
         return None
     running.remember(known, key, found)
     return found
+
+
+def _is_on_device(what: Applied) -> bool:
+    return type(what) is Along and arrays.library(what.arr) == "cupy"
+
+
+def _loop_for(what: Applied) -> type[TypedLoop]:
+    """What runs functions of such slices."""
+    if _is_on_device(what):
+        from .typed_on_device import TypedOnDevice
+
+        return TypedOnDevice
+    from .typed_loop import TypedLoop
+
+    return TypedLoop
+
+
+def _is_read(what: Applied) -> bool:
+    """Whether functions of such slices are read at all."""
+    return isinstance(what.rows().like, np.ndarray) or _is_on_device(what)
 
 
 def may_gain(
@@ -161,7 +181,7 @@ def _has_array(x: Any) -> bool:
 
 def why_not(what: Applied, known: FunctionCache, key: Hashable) -> str:
     """Why a function that has loops is not compiled, or not yet; "": there is nothing to say."""
-    if key is None or not isinstance(what.rows().like, np.ndarray):
+    if key is None or not _is_read(what):
         return ""
     if off := running.why_not_compiled():
         return f"not compiled: {off}"
@@ -170,7 +190,12 @@ def why_not(what: Applied, known: FunctionCache, key: Hashable) -> str:
         from . import typed_loop
 
         try:
-            typed_loop.read(what.f, what.arguments, what.slice_at((0,) * len(what.rows().batch)))
+            typed_loop.read(
+                _loop_for(what),
+                what.f,
+                what.arguments,
+                what.slice_at((0,) * len(what.rows().batch)),
+            )
         except TraceError as error:
             tried = Refused(str(error), error.unchanged or running.always)
             known.traced[SOURCE, key] = tried

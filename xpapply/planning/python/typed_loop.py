@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ... import arrays
 from ...errors import CompilerError, TraceError, UnsupportedError
 from ...frontends.python.run.account import Account, Begun, per_call
 from ...frontends.python.run.comparison import cast
@@ -34,6 +35,7 @@ from ...runtime.warning_filters import silent
 from ..application import announce
 from ..ways import Run, Said, Way
 from . import running
+from .typed_results import dtype_of, results_of
 
 
 def price(f: Any) -> float:
@@ -91,6 +93,10 @@ class TypedLoop:
     graph = state = None
     why_left = ""
     overhead = 5e-5
+    asks_first = True
+    """Whether each run begins with asking of which dtype the first result is, if that differs."""
+    element = "numpy"
+    """Whose number an element of a slice is: see `frontends.python.source`."""
 
     def __init__(
         self, f: Any, arguments: Arguments, slices: tuple[Any, ...], first: Any, seconds: float
@@ -99,26 +105,17 @@ class TypedLoop:
         args, kwargs = _copied(arguments.args), _copied(arguments.kwargs)
         arguments = replace(arguments, args=args, kwargs=kwargs)
         self._arguments, self.seconds = arguments, seconds
-        self.results = _results(arguments, first)
+        self.results = self._results(arguments, first)
         self._guards = Guards()
-        made = _typed(f, arguments, slices, self.results, self._guards)
+        made = _typed(f, arguments, slices, self.results, self._guards, self.element)
         if not any(b.instructions[-1].op == "return" for b in made.blocks):
             raise TraceError(f"compiled, {made.marks[0].why if made.marks else 'it never returns'}")
-        # what compiles is loaded for what can be compiled
-        from ...backends.cpu import typed as backend
-
-        why = backend.why_not()
-        if why:
-            raise TraceError(why)
         self._asks_scipy = any("scipy." in name[1] for name in made.externals)
         if self._asks_scipy and scipy_tells():
             raise TraceError("scipy.special.errstate says more than to ignore errors")
-        self.compiled = backend.Compiled(made)
+        self.compiled: Any = self._backend(made)
         self.keeps = bool(made.constants)
-        whole = any(x.op in ("map", "reduce") for b in made.blocks for x in b.instructions)
-        long = sum(np.size(x) for x in slices) > LIMITS.typed_straight
-        long = long or made.nests
-        self.is_best = made.walks if whole else made.decides or (made.walks and long)
+        self.is_best = self._is_best(made, slices)
         self.record = Record()
         self.plans: weakref.WeakSet[Any] = weakref.WeakSet()
         self.agreed, self.ready = BoundedDict(), BoundedDict()
@@ -131,11 +128,45 @@ class TypedLoop:
         self._marked: dict[int, int] = {}
         self.tree = _OnePath()
 
+    @staticmethod
+    def _backend(made: TypedFunction) -> Any:
+        """What runs a typed function; what compiles is loaded for what can be compiled."""
+        from ...backends.cpu import typed as backend
+
+        why = backend.why_not()
+        if why:
+            raise TraceError(why)
+        return backend.Compiled(made)
+
+    @staticmethod
+    def look_at(made: TypedFunction) -> None:
+        """Raise `TraceError` for what no backend takes, before the function is called."""
+
+    @staticmethod
+    def array(part: Any) -> Any:
+        """What the loop makes of a result."""
+        return np.asanyarray(part)
+
+    @classmethod
+    def _results(cls, arguments: Arguments, first: Any) -> tuple[ShapeDtype, ...]:
+        return results_of(arguments, first, cls.array)
+
+    @staticmethod
+    def copies(slices: Sequence[Any]) -> list[Any]:
+        """Slices that a function may write to; numbers stay numbers."""
+        return [np.array(x) if np.ndim(x) else x for x in slices]
+
     def unchanged(self, f: Any) -> bool:
         """Whether it still is what `f` is, and compiled functions are wanted."""
         if running.why_not_compiled() or (self._asks_scipy and scipy_tells()):
             return False
         return self._guards(f)
+
+    @staticmethod
+    def _is_best(made: TypedFunction, slices: Sequence[Any]) -> bool:
+        whole = any(x.op in ("map", "reduce") for b in made.blocks for x in b.instructions)
+        long = sum(np.size(x) for x in slices) > LIMITS.typed_straight or made.nests
+        return made.walks if whole else made.decides or (made.walks and long)
 
     def is_quicker(self, rows: Rows, seconds: float) -> bool:
         """Whether it takes less CPU time than that, and leaves no slice to the function."""
@@ -145,14 +176,18 @@ class TypedLoop:
             took = time.process_time() - began
         return took < LIMITS.typed_lanes_gain * seconds and not np.count_nonzero(marks)
 
-    @property
-    def kernels(self) -> tuple[str, ...]:
-        """What runs, in words."""
+    def _said(self) -> str:
         from ...backends.cpu import compiler
 
         said = f"one compiled loop, {compiler.host().name}"
         if (width := self.compiled.width) > 1:
             said += f", {width} slices side by side"
+        return said
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """What runs, in words."""
+        said = self._said()
         if not self._marked:
             return (said,)
         left = sum(self._marked.values())
@@ -189,7 +224,7 @@ class TypedLoop:
     def __call__(self, rows: Rows, f: Any, account: Account | None = None) -> Any:
         """All slices through `f`; the result axes stand where the slices' axis was."""
         self.has_run = True
-        if self.differs:
+        if self.differs and self.asks_first:
             other = self._of_first(rows, f, () if account is None else account.known)
             if other is not self:
                 return other(rows, f, account)
@@ -203,6 +238,7 @@ class TypedLoop:
             if left[0] == 0:  # it may be of another shape
                 other = self._of_first(rows, f, () if account is None else account.known)
                 if other is not self:
+                    self.looped, self._marked = 0, {}
                     return other(rows, f, account)
             self._by_itself(rows, f, outs, left)
             self._told(f, marks, rows)
@@ -219,21 +255,22 @@ class TypedLoop:
         v = rows[(0,) * len(rows.batch)]
         slices = v if isinstance(v, tuple) else (v,)
         try:
-            first = known[0] if known else _silently(self._arguments.caller(f), _copies(slices))
+            called = self._arguments.caller(f)
+            first = known[0] if known else _silently(called, self.copies(slices))
         except Exception:
             return self  # which has the function itself raise it
-        results = _results(self._arguments, first)
+        results = self._results(self._arguments, first)
         if results == self.results:
             return self
         found: TypedLoop | None = self._others.get(results)
         if found is None:
-            found = TypedLoop(f, self._arguments, slices, first, self.seconds)
+            found = type(self)(f, self._arguments, slices, first, self.seconds)
             self._others[results] = found
         return found
 
-    def _noted(self, marks: np.ndarray) -> np.ndarray:
+    def _noted(self, marks: np.ndarray | None) -> np.ndarray:
         """Which slices are left, of which it is noted why."""
-        if not np.count_nonzero(marks):
+        if marks is None or not np.count_nonzero(marks):
             self.looped, self._marked = 0, {}
             return _NONE
         left = np.flatnonzero(marks)
@@ -293,7 +330,7 @@ class TypedLoop:
         """A result of the function's own, where it belongs."""
         at = np.unravel_index(k, rows.batch)
         for out, part in zip(outs, result if self._arguments.results else (result,), strict=True):
-            out[at] = np.asanyarray(part)
+            out[at] = self.array(part)
 
     def _by_itself(self, rows: Rows, f: Any, outs: list[np.ndarray], left: np.ndarray) -> None:
         """The function itself, for some slices in their order."""
@@ -306,7 +343,7 @@ class TypedLoop:
                 result = call(*v) if isinstance(v, tuple) else call(v)
                 parts = result if several else (result,)
                 for out, part in zip(outs, parts, strict=True):
-                    out[at] = np.asanyarray(part)
+                    out[at] = self.array(part)
             except Exception as error:
                 raise Users(error, at) from None
 
@@ -356,12 +393,20 @@ class TypedLoop:
         outs, marks = self._compiled(rows)
         return None if np.count_nonzero(marks) else self._of_lengths(outs)
 
-    def _outs(self, rows: Rows) -> list[np.ndarray]:
-        return [np.empty((*rows.batch, *r.shape), _dtype(r)) for r in self.results]
+    @classmethod
+    def calls(cls, called: Callable[..., Any], slices: Sequence[Any]) -> Begun:
+        """What a function gives for the first slices, and what that takes; it gets copies."""
+        copies = [cls.copies(slices) for _ in range(4)]
+        first = _silently(called, copies[0])
+        seconds = _silently(per_call, (called, copies[1:], 1, 1e-3))
+        return Begun([first], seconds, 0.0)
+
+    def _outs(self, rows: Rows) -> list[Any]:
+        return [np.empty((*rows.batch, *r.shape), dtype_of(r)) for r in self.results]
 
     def _texts(self, codes: np.ndarray, result: ShapeDtype) -> np.ndarray:
         """The texts that numbers stand for, as long as the dtype of a result."""
-        table = np.array(self.compiled.made.texts or [""], _dtype(result))
+        table = np.array(self.compiled.made.texts or [""], dtype_of(result))
         return table[codes]
 
     def _compiled(
@@ -409,17 +454,6 @@ def _is_apart(x: np.ndarray, others: Sequence[np.ndarray]) -> bool:
     return x.flags.writeable and not any(np.may_share_memory(x, c) for c in others)
 
 
-_ANY_TEXT = "str0"
-"""The dtype of texts that are as long as the longest one of a call."""
-
-
-def _dtype(x: ShapeDtype) -> np.dtype:
-    """Of a result: also of texts, which NumPy has no name for that it would take."""
-    if x.dtype == _ANY_TEXT:
-        return np.dtype(object)
-    return np.dtype(f"U{x.itemsize // 4}" if x.dtype.startswith("str") else x.dtype)
-
-
 class _OnePath:
     """In the place of a tree of paths."""
 
@@ -432,7 +466,7 @@ def _type(x: Any, numbers: bool) -> Any:
     from ...frontends.python.source.numbers import DTYPES
     from ...ir.typed import Array
 
-    x = np.asarray(x)
+    x = x if arrays.library(x) == "cupy" else np.asarray(x)
     name = x.dtype.name
     if name not in DTYPES or not x.dtype.isnative:
         raise TraceError(f"slices of {x.dtype}")
@@ -451,43 +485,7 @@ def _given(x: Any, numbers: bool) -> Any:
     return Input(x.k, numbers) if type(x) is Looped else x
 
 
-def _results(arguments: Arguments, first: Any) -> tuple[ShapeDtype, ...]:
-    """The kinds of the results, by the first slice's."""
-    parts = first if arguments.results else (first,)
-    if arguments.results and (type(first) is not tuple or len(first) != arguments.results):
-        raise TraceError("its results are not as many as those of the first slice")
-    if (arguments.leaves is not None and not arguments.leaves.are_plain) or arguments.on_host:
-        raise TraceError("its results are containers")
-    from ...frontends.python.source.numbers import DTYPES
-
-    found = []
-    for k, part in enumerate(parts):
-        x = np.asanyarray(part)
-        if type(x) is np.ndarray and x.dtype.kind == "U" and x.ndim < 2 and x.size:
-            if x.ndim and not _of_texts(part):
-                raise TraceError("it returns texts")
-            if arguments.dtypes is not None and arguments.dtypes[k] != np.dtype(str):
-                raise TraceError(f"results of {arguments.dtypes[k]} are asked for")
-            name = x.dtype.name if arguments.dtypes is None else _ANY_TEXT
-            found.append(ShapeDtype(x.shape, name))
-            continue
-        if type(x) is not np.ndarray or x.dtype.kind not in "biufc" or x.dtype.itemsize > 16:
-            raise TraceError(f"it returns {type(part).__name__}")
-        if x.dtype.name not in DTYPES or x.ndim > 2 or 0 in x.shape:
-            raise TraceError(f"it returns {x.dtype} of shape {x.shape}")
-        dtype = x.dtype if arguments.dtypes is None else arguments.dtypes[k]
-        if arguments.dtypes is not None and dtype != x.dtype:
-            raise TraceError(f"results of {dtype} are asked for")
-        found.append(ShapeDtype(x.shape, dtype.name))
-    return tuple(found)
-
-
-def _of_texts(x: Any) -> bool:
-    """Whether it is a list or tuple of texts and nothing else."""
-    return type(x) in (list, tuple) and all(type(y) is str for y in x)
-
-
-def tried(f: Any, arguments: Arguments, slices: Any) -> Begun:
+def tried(loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any) -> Begun:
     """What a function gives for the first slices, and what that takes; it gets copies.
 
     Raises
@@ -496,17 +494,8 @@ def tried(f: Any, arguments: Arguments, slices: Any) -> Begun:
         If it may do anything but compute: then it is not called.
     """
     several = slices if isinstance(slices, tuple) else (slices,)
-    read(f, arguments, slices)
-    copies = [_copies(several) for _ in range(4)]
-    called = arguments.caller(f)
-    first = _silently(called, copies[0])
-    seconds = _silently(per_call, (called, copies[1:], 1, 1e-3))
-    return Begun([first], seconds, 0.0)
-
-
-def _copies(slices: Sequence[Any]) -> list[Any]:
-    """Slices that a function may write to; numbers stay numbers."""
-    return [np.array(x) if np.ndim(x) else x for x in slices]
+    read(loop, f, arguments, slices)
+    return loop.calls(arguments.caller(f), several)
 
 
 def _silently(call: Callable[..., Any], args: Sequence[Any]) -> Any:
@@ -515,9 +504,10 @@ def _silently(call: Callable[..., Any], args: Sequence[Any]) -> Any:
         return call(*args)
 
 
-def read(f: Any, arguments: Arguments, slices: Any) -> None:
+def read(loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any) -> None:
     """Raise `TraceError` if a function cannot be compiled for slices like these; call nothing."""
-    _typed(f, arguments, slices if isinstance(slices, tuple) else (slices,), None, Guards())
+    several = slices if isinstance(slices, tuple) else (slices,)
+    loop.look_at(_typed(f, arguments, several, None, Guards(), loop.element))
 
 
 def _typed(
@@ -526,6 +516,7 @@ def _typed(
     slices: tuple[Any, ...],
     results: tuple[ShapeDtype, ...] | None,
     watch: Guards,
+    element: str,
 ) -> TypedFunction:
     """The typed function of a function; a `TraceError` knows what it has looked at."""
     from ...frontends.python.source import typed as source
@@ -539,7 +530,7 @@ def _typed(
         dtypes = ["text" if r.dtype.startswith("str") else r.dtype for r in results]
         expected = [source.Expected(d, r.shape) for d, r in zip(dtypes, results, strict=True)]
     try:
-        return source.typed(f, given, named, inputs, expected, watch)
+        return source.typed(f, given, named, inputs, expected, watch, element)
     except source.Leaves as leaves:
         error = TraceError(leaves.why)
     except TraceError as refused:
@@ -548,14 +539,16 @@ def _typed(
     raise error
 
 
-def made(f: Any, arguments: Arguments, slices: Any, begun: Begun | None) -> TypedLoop:
+def made(
+    loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any, begun: Begun | None
+) -> TypedLoop:
     """A function compiled from its source, for slices like the first.
 
     `begun`: the first calls of the loop, if there were any.
     """
-    begun = begun or tried(f, arguments, slices)
+    begun = begun or tried(loop, f, arguments, slices)
     several = slices if isinstance(slices, tuple) else (slices,)
-    return TypedLoop(f, arguments, several, begun.results[0], begun.seconds)
+    return loop(f, arguments, several, begun.results[0], begun.seconds)
 
 
 __all__ = ["TypedLoop", "made", "price", "read", "tried"]

@@ -1,9 +1,22 @@
 """Typed functions as LLVM's text: one slice after the other, whatever its length.
 
-`function` writes the typed function itself, for one slice; `kernel` what goes through all of them.
+`function` writes the typed function itself, for one slice; `kernel` what goes through all of them,
+and `device` what does so on a GPU.
 """
 
+from .device import kernel as kernel_of_device
+from .device import name_of
 from .kernel import NAME, fields, kernel, kernel_of_lanes, tile_bytes
 from .notes import ALWAYS, BITS
 
-__all__ = ["ALWAYS", "BITS", "NAME", "fields", "kernel", "kernel_of_lanes", "tile_bytes"]
+__all__ = [
+    "ALWAYS",
+    "BITS",
+    "NAME",
+    "fields",
+    "kernel",
+    "kernel_of_device",
+    "kernel_of_lanes",
+    "name_of",
+    "tile_bytes",
+]

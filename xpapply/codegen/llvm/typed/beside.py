@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....ir.typed.function import PARTS
-from .function import alignment, in_memory, size
+from .forms import alignment, in_memory, size
 
 
 def beside(dtype: str, lanes: int) -> str:

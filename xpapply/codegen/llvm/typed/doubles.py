@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from .function import FunctionWriter, literal
+from .forms import literal
+from .function import FunctionWriter
 
 
 class Double:

@@ -13,7 +13,8 @@ from ....ir.typed import Array, TypedFunction
 from ....ir.typed.function import WARNED, Type
 from ..target import Target
 from .beside import beside
-from .function import Frame, FunctionWriter, size
+from .forms import Frame, size
+from .function import FunctionWriter
 from .lane_operations import LANE_OPERATIONS
 from .lanes import LanesWriter
 from .notes import Notes

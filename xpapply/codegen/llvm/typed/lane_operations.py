@@ -11,7 +11,8 @@ from ....errors import UnsupportedError
 from ....ir.typed import Array, Instruction
 from ....ir.typed.function import PARTS, Value
 from . import lists
-from .function import InRegisters, Pair, converted, in_memory, machine, over, size
+from .forms import InRegisters, Pair, in_memory, machine, size
+from .function import converted, over
 from .lanes import LanesWriter
 from .operations import function_at
 from .quick import quick

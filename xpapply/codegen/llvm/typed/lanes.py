@@ -19,17 +19,8 @@ from ....ir.typed import Array, Instruction, Literal, Register, Slot, TypedFunct
 from ....ir.typed.divergence import Divergence, Loop
 from ....ir.typed.function import PARTS, Type, Value
 from . import lists
-from .function import (
-    FunctionWriter,
-    InRegisters,
-    Pair,
-    alignment,
-    in_memory,
-    literal,
-    machine,
-    size,
-    suffix,
-)
+from .forms import InRegisters, Pair, alignment, in_memory, literal, machine, size, suffix
+from .function import FunctionWriter
 from .notes import Notes
 from .operations import ON_NUMBERS, OPERATIONS
 

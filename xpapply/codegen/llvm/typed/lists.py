@@ -11,7 +11,8 @@ from typing import Any
 
 from ....ir.typed import Array, Instruction
 from ....ir.typed.function import PARTS, Value
-from .function import FunctionWriter, InRegisters, Pair, converted
+from .forms import InRegisters, Pair
+from .function import FunctionWriter, converted
 
 LENGTH, ROOM, DATA = 0, 8, 16
 """Where a list has its length, how many numbers there is room for, and where they are."""

@@ -9,18 +9,9 @@ import numpy as np
 
 from ....ir.typed import Array, Instruction, Literal
 from ....ir.typed.function import PARTS, Value
-from ....limits import LIMITS
 from . import lists
-from .function import (
-    FUNCTIONS,
-    FunctionWriter,
-    InRegisters,
-    Pair,
-    converted,
-    machine,
-    over,
-    suffix,
-)
+from .forms import FUNCTIONS, InRegisters, Pair, machine, suffix
+from .function import FunctionWriter, converted, over
 from .quick import quick
 from .whole_arrays import NUMBER, as_type, call_loop, dot, map_, new_axis, one_number, part, reduce_
 
@@ -135,8 +126,9 @@ ON_NUMBERS: dict[str, Callable[[FunctionWriter, Instruction], None]] = {
     **{op: _compared(op) for op in COMPARED},
     "sqrt": _intrinsic("sqrt"), "abs": _intrinsic("fabs"), "floor": _intrinsic("floor"),
     "ceil": _intrinsic("ceil"), "trunc": _intrinsic("trunc"), "rint": _intrinsic("rint"),
-    "copysign": _intrinsic("copysign"), "neg": _neg, "not": _not, "select": _select,
-    "overflows": _overflows, "cast": _cast, "complex": _complex, "real": _part, "imag": _part,
+    "copysign": _intrinsic("copysign"), "fma": _intrinsic("fma"), "neg": _neg, "not": _not,
+    "select": _select, "overflows": _overflows, "cast": _cast, "complex": _complex, "real": _part,
+    "imag": _part,
 }  # fmt: skip
 """Those on numbers alone: of one slice, or of several side by side."""
 
@@ -160,7 +152,7 @@ def _round(w: FunctionWriter, x: Instruction) -> None:
     count = w.emit(f"load i64, ptr {rounds}")
     count = w.emit(f"add i64 {count}, 1")
     w.line(f"store i64 {count}, ptr {rounds}")
-    w.mark_if(w.emit(f"icmp ugt i64 {count}, {LIMITS.typed_rounds}"), x.what)
+    w.mark_if(w.emit(f"icmp ugt i64 {count}, {w.most_rounds}"), x.what)
 
 
 def function_at(w: FunctionWriter, k: int) -> str:

@@ -5,18 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....ir.typed import Array, Instruction, Literal, Register
-from .function import (
-    FUNCTIONS,
-    FunctionWriter,
-    InRegisters,
-    alignment,
-    converted,
-    in_memory,
-    literal,
-    machine,
-    over,
-    size,
-)
+from .forms import FUNCTIONS, InRegisters, alignment, in_memory, literal, machine, size
+from .function import FunctionWriter, converted, over
 
 NUMBER = "alloca [2 x i64], align 16"
 """Room for a number of any type."""

@@ -8,14 +8,18 @@ from typing import Any
 import numpy as np
 
 from ....ir.typed import Array, Literal
-from ....ir.typed.function import PARTS, Value
+from ....ir.typed.function import ARRAYS, PARTS, Value
 from . import held, lists, numbers
 from .kinds import complexes, texts
 from .places import ZERO, bounds, described, is_none, length, within
 from .values import (
+    DEVICE,
     EITHER,
+    FRESH,
     NO_AXES,
     NUMPY,
+    OF_SLICE,
+    ON_DEVICE,
     PYTHON,
     Abstract,
     Along,
@@ -63,6 +67,8 @@ def item(t: Writes, x: Abstract, index: Abstract) -> Abstract:
         return texts.item(t, x.value, index, within)
     if not isinstance(x, Arr):
         raise t.refuse(f"an element of {described(x)}")
+    if t.element == DEVICE and isinstance(index, Arr):
+        raise t.refuse("an index that is an array of CuPy's")
     if isinstance(index, Arr) and index.type.ndim == x.type.ndim == 1:
         from ....library import of_numpy
 
@@ -73,7 +79,7 @@ def item(t: Writes, x: Abstract, index: Abstract) -> Abstract:
         raise t.refuse(f"{len(indices)} indices of {described(x)}")
     if len(indices) == x.type.ndim and all(isinstance(i, Num) for i in indices):
         at = [within(t, i, length(t, x, k)) for k, i in enumerate(indices)]
-        return Num(x.type.dtype, NUMPY, t.op("element", x.type.dtype, x.value, *at))
+        return element(t, x, at)
     axis = 0
     for i in indices:
         if isinstance(i, Num):
@@ -92,6 +98,23 @@ def item(t: Writes, x: Abstract, index: Abstract) -> Abstract:
             axis += 1
         else:
             raise t.refuse(f"{described(i)} as an index")
+    return x
+
+
+def element(t: Writes, x: Arr, at: Sequence[Value]) -> Num | Arr:
+    """An element; of an array that is made on a device the part of it that it is."""
+    if t.element != DEVICE or x.own == OF_SLICE:
+        return Num(x.type.dtype, t.element, t.op("element", x.type.dtype, x.value, *at))
+    for i in at:
+        kind = Array(x.type.dtype, x.type.ndim - 1)
+        x = Arr(kind, x.own, t.op("row", kind, x.value, i, what=0))
+    return x
+
+
+def loaded(t: Writes, x: Abstract) -> Abstract:
+    """The number that an array without axes has now; all else as it is."""
+    if isinstance(x, Arr) and not x.type.ndim:
+        return Num(x.type.dtype, DEVICE, t.op("element", x.type.dtype, x.value))
     return x
 
 
@@ -131,7 +154,10 @@ def set_item(t: Writes, x: Abstract, index: Abstract, value: Abstract) -> Inline
         return None
     if not isinstance(x, Arr):
         raise t.refuse(f"it writes into {described(x)}")
+    if t.element == DEVICE and (x.own == OF_SLICE or isinstance(index, Arr)):
+        raise t.refuse("it writes into its slice, or into chosen elements, on a device")
     t.writes(x)
+    value = loaded(t, value)
     if isinstance(value, Mixed):  # into an array of floats
         value = value.as_float
     if not isinstance(value, (Num, Arr)):
@@ -143,19 +169,42 @@ def set_item(t: Writes, x: Abstract, index: Abstract, value: Abstract) -> Inline
         if not isinstance(value, Num):
             raise t.refuse("an array is put into an element")
         at = [within(t, i, length(t, x, k)) for k, i in enumerate(indices)]
-        t.do("set element", x.value, *at, numbers.stored(t, value, x.type.dtype))
+        t.do("set element", x.value, *at, _stored(t, value, x.type.dtype))
         return None
     part = item(t, x, index)
     if isinstance(value, Num):
-        t.do("fill", part.value, numbers.stored(t, value, x.type.dtype))
+        t.do("fill", part.value, _stored(t, value, x.type.dtype))
         return None
     if value.type != part.type:
         raise t.refuse(f"{described(value)} is put into {described(part)}")
     for k in range(part.type.ndim):
         unlike = t.op("ne", "bool", length(t, part, k), length(t, value, k))
         t.mark(unlike, "arrays of different lengths")
-    t.do("copy", part.value, value.value, what=t.mark_number("its arrays need much memory"))
+    t.do("copy", part.value, value.value, what=t.mark_number(ARRAYS))
     return None
+
+
+def _stored(t: Writes, value: Num, dtype: str) -> Value:
+    """A number as it is put into an array; a mark where the host and a device may differ."""
+    found = numbers.stored(t, value, dtype)
+    if t.element == DEVICE and value.kind == PYTHON and (value.dtype, dtype) == _NARROWER:
+        if isinstance(value.value, Literal):
+            odd = value.value.value != 0 and abs(value.value.value) < _LEAST
+            t.mark(Literal(bool(odd), "bool"), _SMALL)
+        else:
+            size = t.op("abs", "float64", value.value)
+            small = t.op("lt", "bool", size, Literal(_LEAST, "float64"))
+            none = t.op("ne", "bool", size, Literal(0.0, "float64"))
+            large = t.op("gt", "bool", size, Literal(float(np.finfo("float32").max), "float64"))
+            ends = t.op("lt", "bool", size, Literal(float("inf"), "float64"))
+            t.mark(t.op("and", "bool", small, none), _SMALL)
+            t.mark(t.op("and", "bool", large, ends), "a float is no float32")
+    return found
+
+
+_NARROWER = "float64", "float32"
+_LEAST = float(np.finfo("float32").tiny)
+_SMALL = "a very small float is put into an array of float32"
 
 
 def _set_chosen(t: Writes, x: Arr, index: Arr, value: Abstract) -> Inlined:
@@ -178,6 +227,7 @@ def _set_chosen(t: Writes, x: Arr, index: Arr, value: Abstract) -> Inlined:
 
 def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
     """An attribute of a value."""
+    x = loaded(t, x)
     if isinstance(x, Arr):
         dims = range(x.type.ndim)
         if name == "shape":
@@ -200,7 +250,7 @@ def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
             return part_of_all(t, x, name)
         if name == "flat" and x.type.ndim == 1:
             return Once(Along(x, integer(0)))
-    if isinstance(x, Num) and x.kind in (NUMPY, NO_AXES):
+    if isinstance(x, Num) and x.kind in (NUMPY, NO_AXES, *ON_DEVICE):
         found_ = {"ndim": integer(0), "size": integer(1), "shape": Tup(())}.get(name)
         if name == "dtype":
             return Known(np.dtype(x.dtype))
@@ -254,7 +304,7 @@ _PYTHONS: dict[str, type] = {"b": bool, "i": int, "f": float, "c": complex}
 _CLASSES: dict[str, Any] = {
     PYTHON: lambda dtype: (_PYTHONS[numbers.kind_of(dtype)],),
     NUMPY: lambda dtype: (np.dtype(dtype).type,),
-    NO_AXES: lambda _: (np.ndarray,),
+    **dict.fromkeys((NO_AXES, *ON_DEVICE), lambda _: (np.ndarray,)),
     EITHER: lambda dtype: (_PYTHONS[numbers.kind_of(dtype)], np.dtype(dtype).type),
 }
 _HOLDERS: dict[type, tuple[type, ...]] = {Arr: (np.ndarray,), Lst: (list,), Rows: (list,)}
@@ -270,9 +320,14 @@ def method(
         return held.method(t, x, name, args, kwargs)
     if isinstance(x, (Lst, Rows)):
         return lists.method(t, x, name, args, kwargs)
+    x = loaded(t, x)
     if isinstance(x, Num) and not args and not kwargs:
         if name == "item":
             return numbers.as_python(t, x)
+        if x.kind in ON_DEVICE:
+            if name == "copy":
+                return x._replace(kind=FRESH)
+            raise t.refuse(f"the method {name} of a number of CuPy's")
         if name in ("conjugate", "conj") and x.dtype in PARTS and x.kind != NO_AXES:
             return x._replace(value=complexes.conjugate(t, x.value))
         if name in ("conjugate", "conj"):
@@ -290,7 +345,7 @@ def method(
 def copied(t: Writes, x: Arr) -> Arr:
     """An array of the same numbers."""
     made = new(t, x.type.dtype, [length(t, x, k) for k in range(x.type.ndim)], "empty")
-    t.do("copy", made.value, x.value, what=t.mark_number("its arrays need much memory"))
+    t.do("copy", made.value, x.value, what=t.mark_number(ARRAYS))
     return made
 
 
@@ -300,5 +355,5 @@ def new(t: Writes, dtype: str, dims: Sequence[Value], how: str) -> Arr:
         if not isinstance(n, Literal) or n.value < 0:
             t.mark(t.op("lt", "bool", n, ZERO), "a negative length")
     kind = Array(dtype, len(dims))
-    mark = t.mark_number("its arrays need much memory")
+    mark = t.mark_number(ARRAYS)
     return Arr(kind, True, t.op("new", kind, *dims, what=(how, mark)))

@@ -21,6 +21,7 @@ from .kinds.texts import TEXT
 from .steps import RAISED
 from .values import (
     NOTHING_SAID,
+    NUMPY,
     OF_SLICE,
     Arr,
     Errors,
@@ -46,10 +47,12 @@ class Blocks:
         inputs: Sequence[Type],
         expected: Sequence[Expected] | None,
         watch: Guards,
+        element: str = NUMPY,
     ) -> None:
+        self.element = element
         dtypes = [results_dtype(e.dtype) for e in expected or ()]
         results = tuple(Array(d, len(e.shape)) for d, e in zip(dtypes, expected or (), strict=True))
-        self.made = TypedFunction(name, tuple(inputs), results)
+        self.made = TypedFunction(name, tuple(inputs), results, flushes=element != NUMPY)
         self.expected, self.watch = expected, watch
         self.line = 0
         self.state: State = {}
@@ -186,6 +189,8 @@ class Blocks:
     def differs(self) -> None:
         """Say that a result may be of another dtype than that of the first slice."""
         self.made.differs = True
+        if self.element != NUMPY:  # else the first slice is asked before all run
+            self.do("differs")
 
     def refuse(self, why: str) -> TraceError:
         """An error for something that is not compiled, with the line."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from ....ir.typed import Array, Literal
 from ....ir.typed.function import Value
 from . import held, lists
-from .arrays import item
+from .arrays import element, item
 from .places import ONE, ZERO, described, length
 from .values import (
     ITERATORS,
-    NUMPY,
     PYTHON,
     Abstract,
     Along,
@@ -134,9 +133,7 @@ def _next(t: Writes, it: Abstract) -> tuple[Abstract, Abstract]:
         if isinstance(over, (Lst, Rows)):
             return lists.element(t, over, at), further
         if over.type.ndim == 1:
-            return Num(
-                over.type.dtype, NUMPY, t.op("element", over.type.dtype, over.value, at)
-            ), further
+            return element(t, over, [at]), further
         kind = Array(over.type.dtype, over.type.ndim - 1)
         return Arr(kind, over.own, t.op("row", kind, over.value, at, what=0)), further
     if isinstance(it, Through):

@@ -16,10 +16,10 @@ import numpy as np
 
 from ....errors import TraceError
 from ....ir.typed import Literal, Register
-from ....ir.typed.function import NOTED, PARTS, Value
+from ....ir.typed.function import KEPT, NOTED, PARTS, Value
 from .kinds import complexes, halves, integers
 from .kinds.integers import BITS, PLAIN
-from .values import EITHER, ERRORS, NO_AXES, NUMPY, PYTHON, Errors, Leaves, Num, Writes
+from .values import EITHER, ERRORS, NO_AXES, NUMPY, ON_DEVICE, PYTHON, Errors, Leaves, Num, Writes
 
 EXACT = 1 << 53
 """Integers up to which float64 has all."""
@@ -193,8 +193,16 @@ def compared(w: Writes, op: str, x: Value, limit: int) -> Value:
     return w.op(op, "bool", x, Literal(limit, str(x.type)))
 
 
+def as_float64(w: Writes, x: Num) -> Num:
+    """A float of CuPy's as Python has it, which does not take small ones for zero."""
+    if x.kind not in ON_DEVICE or x.dtype != "float32" or isinstance(x.value, Literal):
+        return x
+    return Num("float64", PYTHON, w.op("cast", "float64", x.value, what=KEPT))
+
+
 def as_python(w: Writes, x: Num) -> Num:
     """A number as one of Python's: ``x.item()``."""
+    x = as_float64(w, x)
     if x.dtype == "uint64" and not isinstance(x.value, Literal):
         w.mark(w.op("gt", "bool", x.value, Literal((1 << 63) - 1, "uint64")), integers.OVERFLOWS)
     dtype = OF_PYTHON.get(kind_of(x.dtype), "int64")
@@ -205,6 +213,8 @@ def truth(w: Writes, x: Num) -> Value:
     """Whether a number is not zero."""
     if x.dtype == "bool":
         return x.value
+    if x.kind in ON_DEVICE:
+        x = as_float64(w, x)
     if isinstance(x.value, Literal):
         return Literal(bool(x.value.value), "bool")
     if x.dtype in PARTS:

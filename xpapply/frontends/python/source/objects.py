@@ -15,11 +15,14 @@ from ....ir.typed import Literal, Register
 from ....ir.typed.function import PARTS
 from ....library import of_lists, of_math, of_python
 from . import arrays, calls, held, lists, numbers, places, whole
-from .calls import mixed
+from .calls import mixed, of_device
 from .kinds import texts
 from .values import (
+    DEVICE,
     EITHER,
+    FRESH,
     NO_AXES,
+    ON_DEVICE,
     PYTHON,
     Abstract,
     Arr,
@@ -40,6 +43,8 @@ from .values import (
 
 def known(t: Writes, x: Any) -> Abstract:
     """An object as a value: numbers as such, tuples of what is in them."""
+    if t.element == DEVICE and isinstance(x, (np.generic, np.ndarray)):
+        raise t.refuse("a number or an array of NumPy's beside those on a device")
     found = numbers.number(x)
     if found is not None:
         return found
@@ -122,6 +127,8 @@ def callee(
     """The result of a call, or the function of Python's that is to be written here."""
     if isinstance(called, Method):
         row = calls.METHODS.get(called.name) if isinstance(called.owner, Arr) else None
+        if isinstance(called.owner, Arr):
+            _refuse_whole(t)
         if row is not None:
             return row(t, [called.owner, *args], kwargs)
         return arrays.method(t, called.owner, called.name, args, kwargs)
@@ -131,6 +138,10 @@ def callee(
         raise t.refuse(f"a {type(called).__name__.lower()} is called")
     f = called.value
     found = calls.find(f)
+    if t.element == DEVICE:
+        found = of_device.find(f)
+        if found is not None and f not in (max, min):
+            args = [arrays.loaded(t, x) for x in args]
     if found is not None:
         if isinstance(found, types.FunctionType) and found.__module__.startswith(calls.LIBRARY):
             return Inlined(found, args, kwargs)
@@ -166,7 +177,9 @@ def _is_of_library(f: types.FunctionType) -> bool:
 
 def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     """An operation of two values."""
-    a, b = mixed.operand(a), mixed.operand(b)
+    a, b = (arrays.loaded(t, mixed.operand(x)) for x in (a, b))
+    if of_device.is_any(a, b):
+        return of_device.binary(t, op, a, b)
     if isinstance(a, Num) and isinstance(b, Num):
         if op == "**" and _is_computed_power(a, b):
             of_pairs = a.dtype in PARTS
@@ -183,8 +196,15 @@ def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     if isinstance(a, (Tup, Lst, Rows)) and isinstance(b, Num) and op == "*":
         return lists.repeated(t, a, b)
     if whole.is_array(a, b):
+        _refuse_whole(t)
         return whole.binary(t, op, a, b)
     raise t.refuse(f"{places.described(a)} {op} {places.described(b)}")
+
+
+def _refuse_whole(t: Writes) -> None:
+    """Refuse what is done to all of an array on a device."""
+    if t.element == DEVICE:
+        raise t.refuse("an operation on a whole array on a device")
 
 
 def _is_computed_power(a: Num, b: Num) -> bool:
@@ -206,8 +226,17 @@ def inplace(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
         raise t.refuse(f"{op}= of {places.described(a)}")
     if isinstance(a, Num) and a.kind == NO_AXES:
         raise t.refuse(f"{op}= of an array without axes")
+    b = arrays.loaded(t, b)
+    if isinstance(a, Num) and a.kind in ON_DEVICE:
+        return of_device.inplace(t, op, a, b)
+    if isinstance(a, Arr) and not a.type.ndim:  # an element of an array that was made here
+        now: Any = arrays.loaded(t, a)
+        found = of_device.inplace(t, op, now._replace(kind=FRESH), b)
+        t.do("set element", a.value, found.value)
+        return a
     if not isinstance(a, Arr):
         return binary(t, op, a, b)
+    _refuse_whole(t)
     t.writes(a)
     found = whole.binary(t, op, a, b)
     assert isinstance(found, Arr)
@@ -219,9 +248,13 @@ def inplace(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
 
 def unary(t: Writes, op: str, a: Abstract) -> Abstract:
     """An operation of one value."""
+    a = arrays.loaded(t, a)
+    if isinstance(a, Num) and a.kind in ON_DEVICE:
+        return of_device.unary(t, op, a)
     if isinstance(a, Num):
         return numbers.unary(t, op, a)
     if isinstance(a, Arr):
+        _refuse_whole(t)
         return whole.unary(t, op, a)
     raise t.refuse(f"{op} of {places.described(a)}")
 
@@ -231,6 +264,7 @@ def compare(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     a, b = mixed.operand(a), mixed.operand(b)
     if op in ("is", "is not"):
         return _is(t, op, a, b)
+    a, b = arrays.loaded(t, a), arrays.loaded(t, b)
     if op in ("in", "not in"):
         if isinstance(b, Held):
             return held.contains(t, op, a, b)
@@ -245,9 +279,12 @@ def compare(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
         return lists.compared(t, op, a, b)
     if isinstance(a, (Lst, Rows)) and isinstance(b, (Lst, Rows)) and op in ("==", "!="):
         return Inlined(of_lists.alike if op == "==" else of_lists.unlike, [a, b], {})
+    if of_device.is_any(a, b):
+        return of_device.compare(t, op, a, b)
     if isinstance(a, Num) and isinstance(b, Num):
         return numbers.compare(t, op, a, b)
     if whole.is_array(a, b):
+        _refuse_whole(t)
         return whole.binary(t, op, a, b)
     if texts.is_text(a) and texts.is_text(b):
         return texts.compare(t, op, a, b)

@@ -9,6 +9,8 @@ from ....ir.typed.function import Value
 from . import numbers
 from .kinds import texts
 from .values import (
+    DEVICE,
+    ON_DEVICE,
     Abstract,
     Arr,
     Held,
@@ -47,6 +49,8 @@ def described(x: Abstract) -> str:
 
 def as_index(t: Writes, x: Abstract) -> Value:
     """An integer, as 64 bits."""
+    if isinstance(x, Num) and x.kind in ON_DEVICE:
+        raise t.refuse("an array of CuPy's where an integer has to be: int(...) makes one of it")
     if not isinstance(x, Num) or numbers.kind_of(x.dtype) not in "iu":
         raise t.refuse(f"{described(x)} where an integer has to be")
     if x.dtype == "uint64":
@@ -109,6 +113,8 @@ def _range_length(t: Writes, r: Range) -> Value:
 
 def truth(t: Writes, x: Abstract) -> Value:
     """Whether a value is true."""
+    if isinstance(x, Arr) and not x.type.ndim:
+        x = Num(x.type.dtype, DEVICE, t.op("element", x.type.dtype, x.value))
     if isinstance(x, Num):
         return numbers.truth(t, x)
     if isinstance(x, Tup):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ....ir.typed import Literal
-from . import numbers
+from . import arrays, numbers
 from .calls import of_numpy
 from .kinds import texts
 from .places import ZERO, described, length
-from .values import Abstract, Arr, Held, Inner, Leaves, Lst, Num, Rows, Tup, Writes
+from .values import ON_DEVICE, Abstract, Arr, Held, Inner, Leaves, Lst, Num, Rows, Tup, Writes
 
 
 def returned(t: Writes, value: Abstract) -> None:
@@ -36,8 +36,13 @@ def _put(t: Writes, k: int, value: Abstract) -> None:
     if dtype == texts.TEXT:
         _put_texts(t, k, value, shape)
         return
+    value = arrays.loaded(t, value)
+    if isinstance(value, Tup):
+        value = value._replace(items=tuple(arrays.loaded(t, x) for x in value.items))
     if isinstance(value, Tup):
         numbers_ = _flat(value, shape)
+        if len({x.kind in ON_DEVICE for x in numbers_}) > 1:
+            raise _other()
         if numbers_ and np.result_type(*{x.dtype for x in numbers_}) != dtype:
             t.differs()
         for i, x in enumerate(numbers_):

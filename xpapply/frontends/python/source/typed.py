@@ -32,12 +32,14 @@ from . import (
     recursion,
     results,
 )
-from .calls import mixed
+from .calls import mixed, of_device
 from .find import tree_of
 from .flow import Const, Flow, Step, flow_of
 from .frames import HUB, RESULT, Caller, Code, Place, Version, calls_itself
 from .recursion import RecursiveCalls
 from .values import (
+    DEVICE,
+    FRESH,
     NUMPY,
     OF_SLICE,
     PYTHON,
@@ -70,6 +72,7 @@ def typed(
     inputs: Sequence[Type],
     expected: Sequence[Expected] | None,
     watch: Guards,
+    element: str = NUMPY,
 ) -> TypedFunction:
     """The typed function of a Python function.
 
@@ -86,13 +89,15 @@ def typed(
         and does nothing else.
     watch : Guards
         What it reaches is looked at from now on.
+    element : str
+        Whose number an element of a slice is: `NUMPY`; `DEVICE`: an array of CuPy's.
 
     Raises
     ------
     TraceError
         If it does something that is not compiled, with the line.
     """
-    return Typer(f, inputs, expected, watch).run(arguments, named)
+    return Typer(f, inputs, expected, watch, element).run(arguments, named)
 
 
 class Typer(RecursiveCalls):
@@ -104,9 +109,10 @@ class Typer(RecursiveCalls):
         inputs: Sequence[Type],
         expected: Sequence[Expected] | None,
         watch: Guards,
+        element: str = NUMPY,
     ) -> None:
         name = getattr(f, "__name__", None) or type(f).__name__
-        super().__init__(name, inputs, expected, watch)
+        super().__init__(name, inputs, expected, watch, element)
         self._f = f
         self._kept: list[Any] = []
         self._defined: list[tuple[Flow, tuple[str, ...], Any]] = []
@@ -185,6 +191,8 @@ class Typer(RecursiveCalls):
         found = self.state.get((self._outer(level), name))
         if found is None:
             raise Leaves(f"the name {name} has no value", NameError)
+        if isinstance(found, Num) and found.kind == FRESH:
+            found = self.state[self._outer(level), name] = found._replace(kind=DEVICE)
         return found
 
     def set_outer(self, level: int, name: str, value: Abstract) -> None:
@@ -266,6 +274,8 @@ class Typer(RecursiveCalls):
     def _take(self, step: Step) -> bool:
         """Write a step; whether the next one follows."""
         kind, result, args, _ = step
+        if self.element == DEVICE:
+            of_device.note_holders(self, step, self._step)
         end = _ENDS.get(kind)
         if end is not None:
             end(self, step)
@@ -302,6 +312,8 @@ class Typer(RecursiveCalls):
     def _more(self, step: Step) -> None:
         iterator = self.value(step.args[0])
         self.made.walks |= not iterators.is_fixed(iterator)
+        if self.element == DEVICE and not iterators.is_fixed(iterator):
+            self.do("round", what=self.mark_number("a loop of very many rounds"))
         condition = iterators.has_more(self, iterator)
         yes, no = self._targets
         if isinstance(condition, Literal):

@@ -19,6 +19,10 @@ from ....ir.typed.function import PARTS, Type, Value
 PYTHON, NUMPY, EITHER, NO_AXES = "python", "numpy", "either", "no axes"
 """Whose number it is. Python's and NumPy's float64 compute the same; beside float32 they do not.
 An array without axes is NumPy's number, until something is done to it in place."""
+DEVICE, FRESH = "device", "fresh"
+"""CuPy's numbers are arrays without axes: elements of arrays, and others that something else may
+hold as well; and what an operation gave, as long as one name alone has it."""
+ON_DEVICE = (DEVICE, FRESH)
 
 
 class Num(NamedTuple):
@@ -332,6 +336,8 @@ def joined(a: Any, b: Any) -> Any:
         return a
     if type(a) is not tuple or type(b) is not tuple or len(a) != len(b) or a[:1] != b[:1]:
         return None
+    if a[0] is Num and {a[2], b[2]} & {*ON_DEVICE}:
+        return (Num, a[1], DEVICE) if a[1] == b[1] and {a[2], b[2]} <= {*ON_DEVICE} else None
     if a[0] is Num and a[1] in PARTS:
         return None  # Python and NumPy divide them in different ways
     if a[0] is Num:
@@ -401,8 +407,11 @@ class Writes(Protocol):
         The results of the first slice; None: it has not run yet.
     watch : Guards
         What looks at all that the function reaches.
+    element : str
+        Whose number an element of an array is: `NUMPY`, or `DEVICE`.
     """
 
+    element: str
     state: dict[tuple[int, str], Abstract]
     expected: Sequence[Expected] | None
     watch: Guards

@@ -29,6 +29,7 @@ def exactly(t: Writes, args: list[Any], kwargs: dict[str, Any], *counts: int) ->
 
 def as_int(t: Writes, x: Num) -> Value:
     """A number as an integer of 64 bits, without its fraction."""
+    x = numbers.as_float64(t, x)
     if numbers.kind_of(x.dtype) == "f":
         why = "a float that is no integer of 64 bits"
         return numbers.to_int(t, x.value, "int64", why, raises=True)
@@ -40,7 +41,7 @@ def as_float(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     exactly(t, args, kwargs, 0, 1)
     if args and isinstance(args[0], Known) and isinstance(args[0].value, str):
         return Num("float64", PYTHON, Literal(float(args[0].value), "float64"))
-    x = number(t, args[0]) if args else integer(0)
+    x = numbers.as_float64(t, number(t, args[0])) if args else integer(0)
     return Num("float64", PYTHON, numbers.cast(t, x.value, "float64"))
 
 

@@ -106,7 +106,7 @@ def _math_whole(op: str) -> Call:
 
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
         exactly(t, args, kwargs, 1)
-        x = number(t, args[0])
+        x = numbers.as_float64(t, number(t, args[0]))
         if op == "trunc":
             has_method(t, args[0], "__trunc__")
         if numbers.kind_of(x.dtype) != "f":

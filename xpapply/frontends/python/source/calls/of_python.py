@@ -76,6 +76,9 @@ def _enumerate(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Counted:
 
 
 def _zip(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Zipped:
+    strict = kwargs.pop("strict", None)
+    if isinstance(strict, Num) and strict.value != Literal(False, "bool"):
+        raise t.refuse("zip with strict=True")
     if kwargs or not args:
         raise t.refuse("zip with further arguments")
     return Zipped(tuple(iterators.iterator(t, x) for x in args))

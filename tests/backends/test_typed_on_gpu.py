@@ -1,0 +1,224 @@
+"""Functions with loops over elements of CuPy's arrays: one launch gives what CuPy's loop gives."""
+
+import warnings
+
+import device_functions
+import numpy as np
+import pytest
+
+import xpapply
+
+pytestmark = pytest.mark.gpu
+
+RNG = np.random.default_rng(0)
+DTYPES = "float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 bool".split()
+
+
+def numbers(*shape, dtype="float64", special=True):
+    """Numbers of a dtype, some of which are special."""
+    x = RNG.standard_normal(shape) * 2
+    kind = np.dtype(dtype).kind
+    if kind == "f" and special:
+        x[RNG.random(shape) < 0.01] = np.nan
+        x[RNG.random(shape) < 0.02] = -0.0
+        x[RNG.random(shape) < 0.005] = np.inf
+        x[RNG.random(shape) < 0.02] = 1e-41
+    elif kind != "f":
+        x = np.abs(x * 10) if kind == "u" else x * 10
+    return x.astype(dtype)
+
+
+def check(cupy, f, x, axis=-1, *args, compiled=True):
+    """Compare with CuPy's own loop: each bit, but for NaN's."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", xpapply.FallbackWarning)
+        got = xpapply.apply_along_axis(f, axis, x, *args)
+        said = str(xpapply.explain(f, axis, x, *args))
+    assert ("one compiled loop on the GPU, one launch" in said) is compiled, said
+    want = cupy.apply_along_axis(f, axis, x, *args)
+    assert (got.dtype, got.shape) == (want.dtype, want.shape)
+    a, b = got.get(), want.get()
+    assert np.array_equal(a, b, equal_nan=a.dtype.kind == "f"), (f.__name__, a, b)
+    if a.dtype.kind == "f":
+        real = ~np.isnan(b)
+        assert np.array_equal(np.signbit(a)[real], np.signbit(b)[real]), f.__name__
+
+
+@pytest.mark.parametrize("f", device_functions.FLOATS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_floats(cupy, f, dtype):
+    check(cupy, f, cupy.asarray(numbers(23, 9, dtype=dtype)))
+
+
+@pytest.mark.parametrize("f", device_functions.OF_FINITE, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_finite_floats(cupy, f, dtype):
+    check(cupy, f, cupy.asarray(numbers(13, 7, dtype=dtype, special=False)))
+
+
+@pytest.mark.parametrize("f", device_functions.INTEGERS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("dtype", DTYPES[2:-1])
+def test_integers(cupy, f, dtype):
+    check(cupy, f, cupy.asarray(numbers(13, 7, dtype=dtype)))
+
+
+def test_truth_values(cupy):
+    for f in (device_functions.longest_run, device_functions.added, device_functions.first_above):
+        check(cupy, f, cupy.asarray(numbers(11, 6, dtype="bool")))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -2])
+def test_axes_and_strides(cupy, axis):
+    x = cupy.asarray(numbers(6, 8, 10))
+    for y in (x, x[::2, ::-1], x.transpose(2, 0, 1), cupy.asfortranarray(x), x[:, 1:, 3]):
+        if axis < y.ndim:
+            check(cupy, device_functions.recurrence, y, axis)
+            check(cupy, device_functions.smoothed, y, axis)
+
+
+def test_a_long_slice(cupy):
+    check(cupy, device_functions.recurrence, cupy.asarray(numbers(3, 300)))
+
+
+@pytest.mark.parametrize("length", [40, 300, 1500, 4000])
+def test_arrays_of_its_own_of_any_length(cupy, length):
+    """The last one is more than a thread has: the function runs as it did."""
+    x = cupy.asarray(numbers(3, length, special=False))
+    f = device_functions.accumulated
+    got = xpapply.apply_along_axis(f, 1, x)
+    assert same_bits(cupy, got, cupy.apply_along_axis(f, 1, x))
+    is_compiled = "one compiled loop on the GPU" in str(xpapply.explain(f, 1, x))
+    assert is_compiled is (length < 4000)
+
+
+def test_an_argument(cupy):
+    check(cupy, device_functions.horner, cupy.asarray(numbers(5, 7)), -1, 0.75)
+
+
+def test_marked_slices_are_run_by_the_function(cupy):
+    """They raise there, or divide by zero: the others were written by the launch."""
+    x = cupy.asarray(numbers(40, 5, special=False))
+    x[:, 0] = cupy.minimum(x[:, 0], 2.0)
+    x[3] = 0.0
+    check(cupy, device_functions.collatz, x)
+    y = cupy.clip(x, -3, 3)
+    check(cupy, device_functions.raises, y)
+    y[7, 2] = 5.0
+    with pytest.raises(ValueError, match="too large"):
+        xpapply.apply_along_axis(device_functions.raises, 1, y)
+    z = cupy.full((40, 5), 3.0)
+    check(cupy, device_functions.rarely_by_zero, z)
+    z[8] = -9.0
+    with pytest.raises(ZeroDivisionError):
+        xpapply.apply_along_axis(device_functions.rarely_by_zero, 1, z)
+
+
+def test_dtypes_of_results_are_the_first_slices(cupy):
+    x = cupy.asarray(numbers(20, 4, special=False))
+
+    def either(v):
+        for y in v:
+            if y > 1.5:
+                return y
+        return 0
+
+    for first in (-1.0, 2.0):
+        x[0] = first
+        check(cupy, either, x)
+
+
+def test_what_is_not_compiled_runs_as_before(cupy):
+    x = cupy.asarray(numbers(4, 5, special=False))
+
+    def in_place_on_an_element(v):
+        s = v[0]
+        for y in v[1:]:
+            s += y
+        return s
+
+    got = xpapply.apply_along_axis(in_place_on_an_element, 1, x.copy())
+    assert cupy.array_equal(got, cupy.apply_along_axis(in_place_on_an_element, 1, x.copy()))
+
+    def two_names(v):
+        s = v[0] * 1
+        for y in v[1:]:
+            before = s
+            s += y
+        return before
+
+    assert cupy.array_equal(
+        xpapply.apply_along_axis(two_names, 1, x), cupy.apply_along_axis(two_names, 1, x)
+    )
+
+
+UFUNCS = (
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh "
+    "arccosh arctanh cbrt sign sqrt square absolute floor ceil trunc rint negative"
+).split()
+
+
+@pytest.mark.parametrize("name", UFUNCS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_functions_have_the_bits_of_cupys(cupy, name, dtype):
+    ufunc = getattr(cupy, name)
+
+    def last(v):
+        found = v[0]
+        for x in v:
+            found = ufunc(x)
+        return found
+
+    x = numbers(300_000, 2, dtype=dtype) * 10.0 ** RNG.integers(-3, 3, (300_000, 1))
+    x = cupy.asarray(x.astype(dtype))
+    got = xpapply.apply_along_axis(last, 1, x)
+    assert "one compiled loop on the GPU" in str(xpapply.explain(last, 1, x))
+    assert same_bits(cupy, got, ufunc(x[:, 1]))
+
+
+def same_bits(cupy, got, want):
+    """Whether arrays of floats are the same, but for the bits of NaN."""
+    bits = f"int{8 * got.itemsize}"
+    same = (got.view(bits) == want.view(bits)) | (cupy.isnan(got) & cupy.isnan(want))
+    return got.dtype == want.dtype and bool(same.all())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_functions_of_two_have_the_bits_of_cupys(cupy, dtype):
+    x = cupy.asarray(numbers(300_000, 2, dtype=dtype))
+    for name in ("power", "hypot", "arctan2", "copysign", "floor_divide", "remainder"):
+        ufunc = getattr(cupy, name)
+
+        def last(v, ufunc=ufunc):
+            found = v[0]
+            for y in v[1:]:
+                found = ufunc(v[0], y)
+            return found
+
+        got = xpapply.apply_along_axis(last, 1, x)
+        assert "one compiled loop on the GPU" in str(xpapply.explain(last, 1, x))
+        assert same_bits(cupy, got, ufunc(x[:, 0], x[:, 1])), name
+
+    def squares(v):
+        s = 0.0
+        for y in v:
+            s = s + y**2
+        return s
+
+    check(cupy, squares, x[:50])
+
+
+def test_on_a_stream(cupy):
+    x = cupy.asarray(numbers(1000, 12))
+    want = xpapply.apply_along_axis(device_functions.recurrence, 1, x)
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        got = xpapply.apply_along_axis(device_functions.recurrence, 1, x)
+        stream.synchronize()
+    assert cupy.array_equal(got, want, equal_nan=True)
+
+
+def test_many_slices(cupy):
+    """As the same function of NumPy's arrays on the CPU."""
+    x = RNG.standard_normal((300_000, 12))
+    for f in (device_functions.longest_run, device_functions.recurrence, device_functions.states):
+        got = xpapply.apply_along_axis(f, 1, cupy.asarray(x)).get()
+        assert np.array_equal(got, xpapply.apply_along_axis(f, 1, x)), f.__name__

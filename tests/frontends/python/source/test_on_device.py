@@ -1,0 +1,231 @@
+"""Functions of CuPy's arrays: what their numbers are, by a stand-in for CuPy and as PTX."""
+
+import itertools
+import shutil
+import subprocess
+
+import device_functions
+import numpy as np
+import pytest
+import standin_cupy
+
+from xpapply.backends.cpu import for_gpus, host
+from xpapply.codegen.llvm import typed as text_of
+from xpapply.codegen.llvm.typed import device
+from xpapply.errors import TraceError
+from xpapply.frontends.python.source.calls import of_device
+from xpapply.frontends.python.source.typed import Expected, Input, typed
+from xpapply.functions.guards import Guards
+from xpapply.ir.typed import Array
+from xpapply.ir.typed.evaluate import evaluate
+from xpapply.ir.typed.verify import verify
+
+RNG = np.random.default_rng(1)
+DTYPES = "float32 float64 int8 int16 int32 int64 uint8 uint16 uint32".split()
+CASES = [
+    *itertools.product(device_functions.FLOATS, DTYPES[:2]),
+    *itertools.product(device_functions.OF_FINITE, DTYPES[:2]),
+    *itertools.product(device_functions.INTEGERS, DTYPES[2:]),
+]
+NEEDS_LLVM = pytest.mark.skipif(host.why_not() is not None, reason=str(host.why_not()))
+
+
+def made(f, dtype, results):
+    """The typed function of one of CuPy's slices."""
+    watch = Guards()
+    watch.start(f)
+    expected = [Expected(r.dtype.name, r.shape) for r in results]
+    found = typed(f, [Input(0)], {}, [Array(dtype, 1)], expected, watch, "device")
+    verify(found)
+    return found
+
+
+def numbers(count, dtype):
+    x = RNG.standard_normal((count, 8)) * (2 if dtype.startswith("f") else 9)
+    return (np.abs(x) if dtype.startswith("u") else x).astype(dtype)
+
+
+def of_standin(f, v):
+    """What a function gives for a slice of the stand-in's, as CuPy's loop stores it."""
+    with np.errstate(all="ignore"):
+        found = f(standin_cupy.ndarray(v.copy()))
+    return np.asarray(standin_cupy.unwrap(found))
+
+
+@pytest.mark.parametrize(("f", "dtype"), CASES, ids=lambda x: getattr(x, "__name__", x))
+def test_as_arrays_without_axes_compute(f, dtype):
+    if f is device_functions.wholes and dtype.startswith("f"):
+        pytest.skip("NumPy divides floats to whole numbers in another way than CuPy")
+    x = numbers(30, dtype)
+    results = [of_standin(f, x[0])]
+    function = made(f, dtype, results)
+    assert device.why_not(function) is None
+    done = 0
+    for v in x:
+        out = np.empty_like(results[0])
+        if not evaluate(function, [v], [out]):
+            want = of_standin(f, v)
+            assert np.array_equal(out, want.astype(out.dtype), equal_nan=out.dtype.kind == "f")
+            done += 1
+    assert done > 10
+
+
+def test_small_floats_are_zero_but_for_python():
+    """CuPy's kernels flush them; the host, which has them as floats, does not."""
+
+    def sums(v):
+        n = 0
+        for x in v:
+            if x > 0:
+                n += 1
+            if x:
+                n += 10
+            if float(x) > 0:
+                n += 100
+        return n
+
+    v = np.array([1e-41, 0.0, 1e-30], np.float32)
+    out = np.empty((), np.int64)
+    assert evaluate(made(sums, "float32", [out]), [v], [out]) == 0
+    assert out == 221
+    out = np.empty((), np.float32)
+    assert evaluate(made(device_functions.added, "float32", [out]), [v[:1]], [out]) == 0
+    assert out == 0
+
+
+def test_in_place_changes_what_other_names_hold():
+    """Such a number is none that one name alone has, so it is not compiled."""
+
+    def of_element(v):
+        s = v[0]
+        for x in v:
+            s += x
+        return s
+
+    def of_two_names(v):
+        s = v[0] * 1
+        for x in v:
+            before = s
+            s += x
+        return before
+
+    def of_argument(v):
+        s = v[0] * 1
+        for x in v:
+            s = further(s, x)
+        return s
+
+    def further(s, x):
+        s += x
+        return s
+
+    def in_tuple(v):
+        s = v[0] * 1
+        pair = s, s
+        for x in v:
+            s += x
+        return pair[0] + s
+
+    for f in (of_element, of_two_names, of_argument, in_tuple):
+        with pytest.raises(TraceError, match="something else may hold"):
+            made(f, "float64", [np.zeros(())])
+
+
+def test_what_is_not_compiled():
+    def indexed(v):
+        return v[v[0]]
+
+    def ranged(v):
+        n = 0
+        for _ in range(v[0]):
+            n += 1
+        return n
+
+    def writes(v):
+        v[0] = 1
+        return v[0]
+
+    def sums(v):
+        return v.sum()
+
+    def of_numpy(v):
+        return v[0] * np.float32(2)
+
+    def power(v):
+        return v[0] ** 2
+
+    reasons = ["int(...)", "int(...)", "it writes", "whole array", "numpy.float32", "power"]
+    for f, why in zip((indexed, ranged, writes, sums, of_numpy, power), reasons, strict=True):
+        with pytest.raises(TraceError) as error:
+            made(f, "int64", [np.zeros((), np.int64)])
+        assert why in str(error.value)
+
+
+def test_types_of_results_are_cupys():
+    """Its loops are chosen as NumPy's are: by CuPy's own table, without a device."""
+    cupy = pytest.importorskip("cupy")
+    if not hasattr(getattr(cupy.add, "_ops", None), "_guess_routine_from_in_types"):
+        pytest.skip("CuPy's tables are elsewhere")
+    operators = {
+        "+": "add",
+        "-": "subtract",
+        "*": "multiply",
+        "/": "true_divide",
+        "//": "floor_divide",
+        "%": "remainder",
+        "&": "bitwise_and",
+        "|": "bitwise_or",
+        "^": "bitwise_xor",
+        "<<": "left_shift",
+        ">>": "right_shift",
+    }
+    kinds = [*DTYPES, "uint64", "bool"]
+    python = {"int64": int, "float64": float}
+    for (op, name), a, b, weak in itertools.product(operators.items(), kinds, kinds, (0, 1)):
+        if weak and b not in python:
+            continue
+        x = of_device.Num(a, "device", of_device.Literal(1, a))
+        y = of_device.Num(b, "python" if weak else "device", of_device.Literal(1, b))
+        try:
+            loop, out, _ = of_device.numbers._types(op, *map(of_device._plain, (x, y)))
+        except TraceError:
+            continue
+        types = np.dtype(a), np.dtype(b)
+        ranks = [{"b": 0, "f": 2}.get(t.kind, 1) for t in types]
+        is_weak = weak and ranks[0] >= ranks[1]
+        weaks = (False, python[b]) if is_weak else (False, False)
+        found = getattr(cupy, name)._ops._guess_routine_from_in_types(types, weaks)
+        if found is None or found.routine is None:
+            continue
+        assert [np.dtype(t).name for t in found.out_types] == [out], (op, a, b, weak)
+        if op != "/":
+            assert {np.dtype(t).name for t in found.in_types} == {loop}, (op, a, b, weak)
+
+
+@NEEDS_LLVM
+@pytest.mark.parametrize("architecture", [75, 80, 86, 89, 90, 100, 120])
+def test_ptx(architecture, tmp_path):
+    """Of a sample for each architecture; assembled where the assembler is at hand."""
+    assembler = shutil.which("ptxas")
+    for f, dtype in CASES[architecture % 7 :: 7]:
+        results = [of_standin(f, numbers(1, dtype)[0])]
+        function = made(f, dtype, results)
+        frame = text_of.fields(function)
+        values = {frame.inputs[0][0][0]: 8} if f is device_functions.added else {}
+        text = text_of.kernel_of_device(function, values, 1 + architecture % 3)
+        code = for_gpus._compiled(text, architecture)
+        assert f".target sm_{architecture}" in code
+        assert "fma.rn.f32" not in code or f is device_functions.wholes
+        assert ("call.uni" in code) is (f is device_functions.activated)
+        if assembler is not None:
+            path = tmp_path / "kernel.ptx"
+            path.write_text(code)
+            how = [
+                assembler,
+                "-c",
+                f"-arch=sm_{architecture}",
+                str(path),
+                "-o",
+                str(tmp_path / "k"),
+            ]
+            subprocess.run(how, check=True, capture_output=True)

@@ -1,0 +1,152 @@
+"""The way of functions with loops over CuPy's arrays, with a stand-in for CuPy and its device.
+
+What runs a typed function there is its definition in plain Python, slice by slice.
+"""
+
+import contextlib
+
+import device_functions
+import numpy as np
+import pytest
+import standin_cupy
+
+import xpapply
+from xpapply.backends.cpu import host
+from xpapply.codegen.llvm.typed import device
+from xpapply.errors import TraceError
+from xpapply.ir.typed.evaluate import evaluate
+from xpapply.loop.arguments import Arguments, Looped
+from xpapply.planning.python.typed_loop import read
+from xpapply.planning.python.typed_on_device import TypedOnDevice
+
+pytestmark = pytest.mark.skipif(host.why_not() is not None, reason=str(host.why_not()))
+
+RNG = np.random.default_rng(2)
+
+
+class Evaluated:
+    """In the place of what runs a typed function on a device."""
+
+    width, waits, seconds, has_compiled = 1, False, 0.0, False
+
+    def __init__(self, made):
+        self.made = made
+
+    def run(self, arrays, outs, batch, seconds, originals):
+        shape = outs[0].shape[:batch]
+        marks = np.zeros(shape, np.uint16)
+        for at in np.ndindex(*shape):
+            slices = [x._array[at] for x in arrays]
+            out = [o._array[(*at, ...)] for o in outs]
+            marks[at] = evaluate(self.made, slices, out, is_first=not any(at))
+        return marks if marks.any() else None
+
+
+@pytest.fixture
+def cupy(monkeypatch):
+    def backend(made):
+        assert device.why_not(made) is None
+        return Evaluated(made)
+
+    with standin_cupy.installed() as found, contextlib.ExitStack() as stack:
+        monkeypatch.setattr(TypedOnDevice, "_backend", staticmethod(backend))
+        stack.enter_context(np.errstate(all="ignore"))
+        yield found
+
+
+def numbers(*shape):
+    return RNG.standard_normal(shape) * 2
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_results_are_those_of_cupys_loop(cupy, axis):
+    x = cupy.asarray(numbers(5, 6, 7))
+    for f in (device_functions.longest_run, device_functions.states, device_functions.smoothed):
+        got = xpapply.apply_along_axis(f, axis, x)
+        want = cupy.apply_along_axis(f, axis, x)
+        assert type(got) is cupy.ndarray
+        assert (got.dtype, got.shape) == (want.dtype, want.shape)
+        assert np.array_equal(got.get(), want.get())
+        said = str(xpapply.explain(f, axis, x))
+        assert "one compiled loop on the GPU, one launch" in said
+
+
+def test_marked_slices_are_the_functions_own(cupy):
+    x = np.clip(numbers(40, 6), -3, 3)
+    x[7, 3] = 4.0
+
+    def guarded(v):
+        s = 0.0
+        for y in v:
+            if y > 3.2:
+                raise ValueError(f"too large: {float(y)}")
+            s = s + y
+        return s
+
+    with pytest.raises(ValueError, match=r"too large: 4.0"):
+        xpapply.apply_along_axis(guarded, 1, cupy.asarray(x))
+
+    def divides(v):
+        n = 0
+        for y in v:
+            n += int(y > -9)
+        return 6.0 // n
+
+    x[9] = -9.0
+    with pytest.raises(ZeroDivisionError):
+        xpapply.apply_along_axis(divides, 1, cupy.asarray(x))
+    x[9] = 1.0
+    assert np.array_equal(xpapply.apply_along_axis(divides, 1, cupy.asarray(x)).get(), np.ones(40))
+
+
+def test_the_first_slice_says_of_which_dtype_results_are(cupy):
+    def either(v):
+        for y in v:
+            if y > 1.5:
+                return y
+        return 0
+
+    x = np.clip(numbers(20, 4), -1, 1)
+    x[3] = 2.0
+    for first in (0.0, 2.0):
+        x[0] = first
+        got = xpapply.apply_along_axis(either, 1, cupy.asarray(x))
+        want = cupy.apply_along_axis(either, 1, cupy.asarray(x))
+        assert got.dtype == want.dtype
+        assert np.array_equal(got.get(), want.get())
+
+
+def test_another_value_of_a_variable_outside_is_seen(cupy):
+    x = cupy.asarray(numbers(20, 4))
+    limit = 0.0
+
+    def above(v):
+        n = 0
+        for y in v:
+            if y > limit:
+                n += 1
+        return n
+
+    first = xpapply.apply_along_axis(above, 1, x)
+    limit = 1.0
+    second = xpapply.apply_along_axis(above, 1, x)
+    assert np.array_equal(first.get(), (x._array > 0).sum(1))
+    assert np.array_equal(second.get(), (x._array > 1).sum(1))
+
+
+def test_what_is_not_compiled_runs_as_before(cupy):
+    """Before the function is called it is told that it makes a list."""
+
+    def positive(v):
+        found = []
+        for y in v:
+            if y > 0:
+                found.append(int(y))
+        return found[-1] if found else -1
+
+    x = cupy.asarray(numbers(20, 4))
+    with pytest.raises(TraceError, match=r"it makes a list, which is not compiled for a GPU"):
+        read(TypedOnDevice, positive, Arguments((Looped(0),), {}), x[0])
+    got = xpapply.apply_along_axis(positive, 1, x)
+    assert "one compiled loop" not in str(xpapply.explain(positive, 1, x))
+    assert np.array_equal(got.get(), cupy.apply_along_axis(positive, 1, x).get())

@@ -1,0 +1,55 @@
+"""LLVM IR to PTX, which the driver of an NVIDIA GPU takes: compiled here once, kept on disk."""
+
+from __future__ import annotations
+
+from ...errors import CompilerError
+from . import disk_cache
+from .host import llvm_of_all_machines, lock, versions
+
+_ISA = {
+    75: 63, 80: 70, 86: 71, 87: 74, 89: 78, 90: 78, 100: 86, 101: 86, 103: 88, 120: 87, 121: 88
+}  # fmt: skip
+"""For each architecture the first version of PTX that has it."""
+
+
+def architecture(capability: int) -> int | None:
+    """The newest architecture that is no newer than a device; None: it is older than all."""
+    return max((a for a in _ISA if a <= capability), default=None)
+
+
+def ptx(text: str, architecture: int) -> bytes:
+    """The PTX that LLVM IR becomes for an architecture of `architecture`'s.
+
+    Raises
+    ------
+    CompilerError
+        If LLVM does not take the text.
+    """
+    key = f"ptx\0{architecture}\0{text}\0{versions()}"
+    found = disk_cache.read(key)
+    if found is None:
+        with lock:
+            found = _compiled(text, architecture).encode() + b"\0"
+        disk_cache.write(key, found)
+    return found
+
+
+def _compiled(text: str, architecture: int) -> str:
+    binding = llvm_of_all_machines()
+    try:
+        module = binding.parse_assembly(text)
+        module.verify()
+        target = binding.Target.from_triple("nvptx64-nvidia-cuda")
+        own = target.create_target_machine(
+            cpu=f"sm_{architecture}", features=f"+ptx{_ISA[architecture]}", opt=3
+        )
+        how = binding.create_pipeline_tuning_options(speed_level=3)
+        builder = binding.create_pass_builder(own, how)
+        builder.getModulePassManager().run(module, builder)
+        found: str = own.emit_assembly(module)
+    except RuntimeError as error:
+        why = f"LLVM does not compile a kernel for sm_{architecture}: {error}"
+        raise CompilerError(why) from error
+    if f".target sm_{architecture}" not in found:
+        raise CompilerError(f"this llvmlite does not know sm_{architecture}")
+    return found

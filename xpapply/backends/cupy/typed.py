@@ -1,0 +1,225 @@
+"""Typed functions on CuPy's arrays: one launch, one thread for each slice."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import cupy
+import numpy as np
+from cupy_backends.cuda.api import driver
+
+from ...arrays.layout import merged
+from ...codegen.llvm import typed as text_of
+from ...errors import UnsupportedError
+from ...functions.cache import BoundedDict
+from ...ir.typed import TypedFunction
+from ...ir.typed.function import ARRAYS
+from ...limits import LIMITS
+from . import compiler
+
+_OLDEST = 14
+"""Of CuPy: types of results are NumPy 2's since then."""
+_MEMORY = 512, 4096, 16384
+"""Bytes of a thread for arrays that a function makes, and more if they are too few: a device keeps
+them for as many threads as it can run."""
+_THREADS = 128
+_MOST_BLOCKS = (1 << 31) - 1
+
+Compile = Callable[[str, int], bytes]
+"""A text in LLVM IR for an architecture, as PTX."""
+
+
+def why_not(made: TypedFunction, number: int) -> str | None:
+    """Why a typed function does not run on a device; None: it does."""
+    if cupy.cuda.runtime.is_hip:
+        return "functions are compiled for NVIDIA's GPUs, not yet for AMD's"
+    if int(cupy.__version__.partition(".")[0]) < _OLDEST:
+        return f"CuPy {cupy.__version__} has other types of results than CuPy {_OLDEST}"
+    if made.externals:
+        try:
+            compiler.relocatable(_others(made), number)
+        except (AttributeError, RuntimeError, UnsupportedError) as error:
+            return f"CuPy's own functions are not compiled for it: {error}"
+    return None
+
+
+def _others(made: TypedFunction) -> str:
+    """What a typed function calls of CuPy's, in CUDA."""
+    return "".join(of_ufunc(*name) for _, *name in made.externals)
+
+
+class Compiled:
+    """A typed function, to be run on all slices of arrays.
+
+    Parameters
+    ----------
+    made : TypedFunction
+        The function.
+    compile : callable
+        What makes PTX of LLVM IR.
+    architecture : callable
+        The architecture to compile for, of a device's capability.
+    """
+
+    width, waits, has_compiled = 1, False, False
+
+    def __init__(
+        self, made: TypedFunction, compile: Compile, architecture: Callable[[int], int | None]
+    ) -> None:
+        self.made, self._compile, self._architecture = made, compile, architecture
+        self._frame = text_of.fields(made)
+        self._layouts = BoundedDict()
+        self._memory = 0
+        self._wants = [k + 1 for k, m in enumerate(made.marks) if m.why == ARRAYS]
+        if self._wants:
+            self._memory = _MEMORY[0]
+
+    @property
+    def seconds(self) -> float:
+        """What compiling takes, about; 0: it is done."""
+        if self._layouts:
+            return 0.0
+        return LIMITS.typed_compiling + LIMITS.typed_per_instruction * self.made.size
+
+    def run(
+        self,
+        arrays: Sequence[Any],
+        outs: Sequence[Any],
+        batch: int,
+        seconds: float = math.inf,
+        originals: Sequence[Any] = (),
+    ) -> np.ndarray | None:
+        """Run on all slices: the marks, ``(*batch shape)``, 0 where a result was written.
+
+        None: no slice is marked. `arrays`, `outs`, `batch`: as of the CPU's.
+        """
+        everything = [*arrays, *outs]
+        device = arrays[0].device
+        places = [x.data.ptr % x.itemsize for x in everything]
+        key = (batch, device.id, *[(x.shape, x.strides) for x in everything])
+        with device:
+            found = self._layouts.get(key)
+            if found is None:
+                if any(places) or any(s % x.itemsize for x in everything for s in x.strides):
+                    raise UnsupportedError("its elements lie at odd places")
+                found = self._layouts[key] = self._prepared(arrays, outs, batch, device)
+            function, may_mark, count, steps, dims = found
+            memory = None
+            given = [count, 0, 0, *dims]
+            if may_mark:  # how many, and then the marks
+                memory = cupy.cuda.alloc(8 + 2 * count)
+                memory.memset_async(0, 8 + 2 * count)
+                given[1:3] = memory.ptr + 8, memory.ptr
+            for x, own in zip(everything, steps, strict=True):
+                given += [x.data.ptr, *own]
+            blocks = min(_MOST_BLOCKS, -(-count // _THREADS))
+            function((blocks,), (_THREADS,), given)
+            if memory is None or not _copied(memory, np.int64, 1)[0]:
+                return None
+            marks = _copied(memory + 8, np.uint16, count)
+            more = [m for m in _MEMORY if m > self._memory]
+            if more and self._wants and np.isin(marks, self._wants).any():
+                self._memory = more[0]
+                self._layouts.clear()
+                return self.run(arrays, outs, batch, seconds, originals)
+            return marks.reshape(outs[0].shape[:batch])
+
+    def _prepared(self, arrays: Sequence[Any], outs: Sequence[Any], batch: int, device: Any) -> Any:
+        """The kernel for arrays that lie like these, and all that its calls have alike."""
+        everything = [*arrays, *outs]
+        shape = outs[0].shape[:batch]
+        strides = [x.strides[:batch] for x in everything]
+        axes = merged(shape, list(zip(*strides, strict=True)), range(batch)) if batch else []
+        sizes = [d.size for d in axes] or [1]
+        steps = [[d.steps[k] for d in axes] or [0] for k in range(len(strides))]
+        values = self._values(arrays, outs, batch)
+        text = text_of.kernel_of_device(self.made, values, len(sizes), self._memory)
+        architecture = self._architecture(int(device.compute_capability))
+        if architecture is None:
+            raise UnsupportedError("this GPU is older than those that functions are compiled for")
+        code = self._compile(text, architecture)
+        # LLVM leaves out what it knows never to happen
+        may_mark = b"atom." in code or b"red." in code
+        return (
+            _loaded(code, _others(self.made), device.id),
+            may_mark,
+            math.prod(shape),
+            steps,
+            sizes[1:],
+        )
+
+    def _values(self, arrays: Sequence[Any], outs: Sequence[Any], batch: int) -> dict[int, int]:
+        """The numbers of the frame, which do not change between such calls."""
+        found = dict.fromkeys(range(self._frame.count), 0)  # there are no arrays beside these
+        places = [*self._frame.inputs, *self._frame.results]
+        for x, (dims, strides) in zip([*arrays, *outs], places, strict=True):
+            found |= dict(zip(dims, x.shape[batch:], strict=True))
+            found |= dict(zip(strides, x.strides[batch:], strict=True))
+        return found
+
+
+def _copied(memory: Any, dtype: Any, count: int) -> np.ndarray:
+    """Numbers on the device, once what runs on this stream is done."""
+    found = np.empty(count, dtype)
+    stream = cupy.cuda.get_current_stream()
+    memory.copy_to_host_async(found.ctypes.data, found.nbytes, stream)
+    stream.synchronize()
+    return found
+
+
+def of_ufunc(name: str, *types: str) -> str:
+    """A ufunc of CuPy's as a function in CUDA, by its own text, for one number of each operand."""
+    ufunc = getattr(cupy, name)
+    wanted = tuple(map(np.dtype, types))
+    found = [x for x in ufunc._ops.ops if _types(x) == wanted]
+    if not found or not isinstance(found[0].routine, str):
+        raise UnsupportedError(f"cupy.{name} has no loop for {', '.join(types)}")
+    kinds = [_IN_CUDA[t] for t in types]
+    function = text_of.name_of(("cupy", name, *types))
+    given = ", ".join(f"{kind} in{k}" for k, kind in enumerate(kinds[:-1]))
+    named = [f"typedef {kind} in{k}_type;" for k, kind in enumerate(kinds[:-1])]
+    return "\n".join(
+        [
+            f"namespace of_{function} {{ {ufunc._preamble}\n}}",
+            f'extern "C" __device__ {kinds[-1]} {function}({given}) {{',
+            f"using namespace of_{function};",
+            *named,
+            f"typedef {kinds[-1]} out0_type;",
+            "out0_type out0;",
+            f"{found[0].routine};",
+            "return out0;",
+            "}\n",
+        ]
+    )
+
+
+def _types(loop: Any) -> tuple[Any, ...]:
+    return (*map(np.dtype, loop.in_types), *map(np.dtype, loop.out_types))
+
+
+_IN_CUDA = {"float32": "float", "float64": "double"}
+
+
+def _linked(code: bytes, others: bytes) -> bytes:
+    """PTX and machine code as one."""
+    state = driver.linkCreate()
+    try:
+        driver.linkAddData(state, driver.CU_JIT_INPUT_PTX, code, "xpapply.ptx")
+        driver.linkAddData(state, driver.CU_JIT_INPUT_CUBIN, others, "cupy.cubin")
+        return bytes(driver.linkComplete(state))
+    finally:
+        driver.linkDestroy(state)
+
+
+@functools.lru_cache(256)
+def _loaded(code: bytes, others: str, number: int) -> Any:
+    """The kernel of some PTX, on a device: the driver compiles it, and links it with the others."""
+    module = cupy.cuda.function.Module()
+    try:
+        module.load(_linked(code, compiler.relocatable(others, number)) if others else code)
+    except driver.CUDADriverError as error:
+        raise UnsupportedError(f"the driver does not take its kernel: {error}") from error
+    return module.get_function(text_of.NAME)

@@ -1,0 +1,258 @@
+"""A typed function as a kernel for NVIDIA's GPUs: one thread takes one slice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ....ir.typed import Array, Instruction, TypedFunction
+from ....ir.typed.function import KEPT, OTHER, PARTS
+from ..target import Target
+from .forms import ARENA, ARENA_END, machine
+from .function import FunctionWriter
+from .notes import Notes
+from .operations import ON_NUMBERS, OPERATIONS
+
+NAME = "typed"
+ROUNDS = 1 << 22
+"""Rounds of loops that a thread may take: nobody can interrupt it."""
+_NOTES = Notes(Target("", "", "", "", 0, True, 0))  # which nobody reads here
+
+_ON_SLICES = (
+    "mark,catch,errors,round,differs,input,constant,load,store,length,stride,element,row,view,"
+    "set element,new,fill,copy,expected,put,put array,jump,branch,return,leave"
+).split(",")
+KNOWN = frozenset((*ON_NUMBERS, *_ON_SLICES)) - {"complex", "real", "imag"}
+"""The instructions that are written for a device."""
+
+
+_MADE = {
+    **dict.fromkeys(("map", "as type", "reduce"), "it computes with whole arrays"),
+    **dict.fromkeys(("new list", "append", "repeat", "list item", "clear"), "it makes a list"),
+    **dict.fromkeys(("push", "pull"), "it calls itself"),
+}
+
+
+_ODD = ("float16", *PARTS)
+"""Types of numbers that are not written for a device."""
+
+
+def why_not(made: TypedFunction) -> str | None:
+    """Why a typed function is not written for a device; None: it is."""
+    for block in made.blocks:
+        for x in block.instructions:
+            if x.op == "call" and made.externals[x.what][0] == "cupy":
+                continue
+            if x.op not in KNOWN:
+                why = _MADE.get(x.op, f"it needs {x.op!r}")
+                if x.op == "call":
+                    why = f"{made.externals[x.what][1]} is a function of the host's library"
+                return f"{why}, which is not compiled for a GPU (line {x.line})"
+            for y in (*x.args, *(() if x.result is None else (x.result,))):
+                dtype = y.type.dtype if isinstance(y.type, Array) else y.type
+                if dtype in _ODD:
+                    return f"numbers of {dtype}, which are not compiled for a GPU (line {x.line})"
+    if made.texts:
+        return "it gives texts, which is not compiled for a GPU"
+    if made.constants:
+        return "it reads arrays of its own, which is not compiled for a GPU"
+    return None
+
+
+class DeviceWriter(FunctionWriter):
+    """Writes one typed function for a device, whose processor notes nothing.
+
+    Parameters
+    ----------
+    made : TypedFunction
+        The function.
+    known : mapping
+        Numbers of the frame that are the same for all calls, by their places: loops over them
+        are unrolled, and elements are loaded together.
+    memory : int
+        Bytes of a thread for arrays that the function makes.
+    """
+
+    def __init__(self, made: TypedFunction, known: Mapping[int, int], memory: int) -> None:
+        super().__init__(made, _NOTES, _OPERATIONS)
+        self._known, self._memory = known, memory
+        self._arena = ""
+        self.most_rounds = ROUNDS
+
+    def text(self) -> str:
+        """The function: it gives 0, or the number of a mark."""
+        found = super().text()
+        rest = found.partition("{")[2]
+        given = ["ptr %differs"]
+        given += [f"i64 %w{k}" for k in range(self.frame.count) if k not in self._known]
+        given += [f"ptr %in{k}" for k in range(len(self.made.inputs))]
+        given += [f"ptr noalias %out{k}" for k in range(len(self.made.results))]
+        return f"define internal i32 @slice({', '.join(given)}) alwaysinline nounwind #0 {{{rest}"
+
+    def word(self, index: int) -> str:
+        """A number of the frame."""
+        if index in (ARENA, ARENA_END):
+            if not self._arena:
+                place = self.at_entry(f"alloca [{self._memory} x i8], align 16")
+                self._arena = self.at_entry(f"ptrtoint ptr {place} to i64")
+            if index == ARENA_END:
+                return self.at_entry(f"add i64 {self._arena}, {self._memory}")
+            return self._arena
+        return str(self._known.get(index, f"%w{index}"))
+
+    def strict(self, name: str, kind: str, result: str, values: list[str]) -> str:
+        """An operation; nothing is noted of it."""
+        if name == "fptrunc":
+            return self.emit(f"fptrunc {kind} {values[0]} to {result}")
+        if name in ("fadd", "fsub", "fmul", "fdiv"):
+            return self.emit(f"{name} {kind} {', '.join(values)}")
+        return self.plain(name, kind, values)
+
+    def other_float(self, value: str, from_: str, to: str) -> str:
+        """A float in the other type of floats."""
+        if to == "float32":
+            return self.emit(f"fptrunc double {value} to float")
+        return self.emit(f"fpext float {value} to double")
+
+    def keep_notes(self) -> None:
+        """There are none."""
+
+    def set_errors(self, ignored: Sequence[str], marked: Sequence[str]) -> None:
+        """There are none."""
+
+
+def _cast(w: FunctionWriter, x: Instruction) -> None:
+    """Also of small numbers, which an ordinary one takes for zero."""
+    if x.what != KEPT:
+        ON_NUMBERS["cast"](w, x)
+        return
+    value = w.value(x.args[0])
+    bits = w.emit(f"bitcast float {value} to i32")
+    size = w.emit(f"and i32 {bits}, {0x7FFFFFFF}")
+    small = w.emit(f"icmp ult i32 {size}, {1 << 23}")
+    whole = w.emit(f"uitofp i32 {size} to double")
+    scaled = w.emit(f"fmul double {whole}, 0x{(1023 - 149) << 52:016X}")
+    plain = w.other_float(value, "float32", "float64")
+    signed = w.plain("copysign", "double", [scaled, plain])
+    w.set(x, w.emit(f"select i1 {small}, double {signed}, double {plain}"))
+
+
+def name_of(external: Sequence[str]) -> str:
+    """How a function of CuPy's is called where it is linked."""
+    return "_".join(("xpapply", *external))
+
+
+def _call(w: FunctionWriter, x: Instruction) -> None:
+    assert x.result is not None
+    name = name_of(w.made.externals[x.what])
+    kind = machine(str(x.result.type))
+    kinds = ", ".join(machine(str(a.type)) for a in x.args)
+    w.declared[name] = f"declare {kind} @{name}({kinds}) nounwind willreturn memory(none)"
+    w.set(x, w.emit(f"call {kind} @{name}({', '.join(map(w.typed, x.args))})"))
+
+
+def _differs(w: FunctionWriter, x: Instruction) -> None:
+    w.line("store i1 true, ptr %differs")
+
+
+_OPERATIONS = {**OPERATIONS, "cast": _cast, "call": _call, "differs": _differs}
+
+
+def kernel(made: TypedFunction, known: Mapping[int, int], batch: int, memory: int = 0) -> str:
+    """The text of a kernel, for slices along so many axes of a batch.
+
+    `known`, `memory`: as of `DeviceWriter`.
+
+    Its arguments, each of 64 bits: how many slices there are; where marks go (16 bits each, of
+    which those are written that are not 0), and where it is counted how many; the numbers of the
+    frame that are not `known`; for each axis of the batch but the first its length; then for each
+    input and result its address and its strides along those axes, in bytes.
+    """
+    writer = DeviceWriter(made, known, memory)
+    one = writer.text()
+    words = [k for k in range(writer.frame.count) if k not in known]
+    operands = [f"in{k}" for k in range(len(made.inputs))]
+    operands += [f"out{k}" for k in range(len(made.results))]
+    names = ["count", "marks", "marked", *(f"w{k}" for k in words)]
+    names += [f"n{d}" for d in range(1, batch)]
+    names += [f"{o}.{x}" for o in operands for x in ("base", *(f"s{d}" for d in range(batch)))]
+    lines = [f"define ptx_kernel void @{NAME}({', '.join(f'i64 %{n}' for n in names)}) #0 {{"]
+    lines += ["entry:"]
+    for n, register in (("tid", "tid"), ("block", "ctaid"), ("size", "ntid"), ("grid", "nctaid")):
+        lines.append(f"  %{n}.short = call i32 @llvm.nvvm.read.ptx.sreg.{register}.x()")
+        lines.append(f"  %{n} = zext i32 %{n}.short to i64")
+    lines += [
+        "  %begin = mul i64 %block, %size",
+        "  %first = add i64 %begin, %tid",
+        "  %step = mul i64 %grid, %size",
+        "  %p.marks = inttoptr i64 %marks to ptr addrspace(1)",
+        "  %p.marked = inttoptr i64 %marked to ptr addrspace(1)",
+        "  %p.differs = alloca i1, align 1",
+        "  br label %head",
+        "head:",
+        "  %k = phi i64 [%first, %entry], [%k.next, %next]",
+        "  %more = icmp slt i64 %k, %count",
+        "  br i1 %more, label %slice, label %over",
+        "slice:",
+    ]
+    rest = "%k"
+    places = []
+    for d in range(batch - 1, 0, -1):
+        lines.append(f"  %at{d} = urem i64 {rest}, %n{d}")
+        lines.append(f"  %rest{d} = udiv i64 {rest}, %n{d}")
+        places.append((d, f"%at{d}"))
+        rest = f"%rest{d}"
+    places.append((0, rest))
+    for o in operands:
+        at = f"%{o}.base"
+        for d, place in places if batch else []:
+            lines.append(f"  %{o}.far{d} = mul i64 {place}, %{o}.s{d}")
+            lines.append(f"  %{o}.at{d} = add i64 {at}, %{o}.far{d}")
+            at = f"%{o}.at{d}"
+        lines.append(f"  %{o}.global = inttoptr i64 {at} to ptr addrspace(1)")
+        lines.append(f"  %{o}.p = addrspacecast ptr addrspace(1) %{o}.global to ptr")
+    given = ", ".join(
+        ["ptr %p.differs", *(f"i64 %w{k}" for k in words), *(f"ptr %{o}.p" for o in operands)]
+    )
+    lines += [
+        "  store i1 false, ptr %p.differs",
+        f"  %own = call i32 @slice({given})",
+        "  %is.other = load i1, ptr %p.differs",
+        "  %is.first = icmp eq i64 %k, 0",
+        "  %is.done = icmp eq i32 %own, 0",
+        "  %is.either = and i1 %is.other, %is.first",
+        "  %is.all = and i1 %is.either, %is.done",
+        f"  %mark = select i1 %is.all, i32 {OTHER}, i32 %own",
+        "  %is.plain = icmp eq i32 %mark, 0",
+        "  br i1 %is.plain, label %next, label %counted",
+        "counted:",
+        "  %mark.short = trunc i32 %mark to i16",
+        "  %p.mark = getelementptr i16, ptr addrspace(1) %p.marks, i64 %k",
+        "  store i16 %mark.short, ptr addrspace(1) %p.mark, align 2",
+        "  %was = atomicrmw add ptr addrspace(1) %p.marked, i64 1 monotonic, align 8",
+        "  br label %next",
+        "next:",
+        "  %k.next = add i64 %k, %step",
+        "  br label %head, !llvm.loop !2",
+        "over:",
+        "  ret void",
+        "}",
+    ]
+    declared = [
+        f"declare i32 @llvm.nvvm.read.ptx.sreg.{r}.x()" for r in ("tid", "ctaid", "ntid", "nctaid")
+    ]
+    how = '"denormal-fp-math-f32"="preserve-sign,preserve-sign"' if made.flushes else ""
+    tail = [
+        f"attributes #0 = {{ nounwind {how} }}",
+        '!0 = !{!"branch_weights", i32 1, i32 1000000}',
+        "!1 = !{}",
+        "!2 = distinct !{!2, !3}",
+        '!3 = !{!"llvm.loop.unroll.disable"}',
+        "!5 = !{!6, !6, i64 0}",
+        '!6 = !{!"element", !9}',
+        "!7 = !{!8, !8, i64 0}",
+        '!8 = !{!"head of a list", !9}',
+        '!9 = !{!"memory"}',
+        '!11 = !{!"branch_weights", i32 1000000, i32 1}',
+    ]
+    head = 'target triple = "nvptx64-nvidia-cuda"'
+    return "\n".join([head, *declared, *writer.declared.values(), one, *lines, *tail, ""])

@@ -1,0 +1,409 @@
+"""Numbers of CuPy's: arrays without axes, what operations on them give, and who holds them.
+
+CuPy has NumPy's types of results, but for a few that are refused. It warns of nothing, integers
+keep their lowest bits, and their division by zero gives zero. An operation in place changes what
+other names hold too: it is compiled for a number that one name alone has.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import sys
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from .....errors import TraceError
+from .....ir.typed import Literal
+from .....ir.typed.function import Value
+from .....library import of_python
+from .. import numbers
+from ..kinds import integers
+from ..numbers import kind_of
+from ..places import described
+from ..steps import Step
+from ..values import (
+    DEVICE,
+    FRESH,
+    NUMPY,
+    ON_DEVICE,
+    PYTHON,
+    Abstract,
+    Arr,
+    Inlined,
+    Known,
+    Leaves,
+    Num,
+    Tup,
+    Writes,
+)
+from . import LIBRARY
+from . import find as _known
+
+
+def is_any(*values: Abstract) -> bool:
+    """Whether all are numbers, and some are CuPy's."""
+    kinds = [x.kind if isinstance(x, Num) else "" for x in values]
+    return "" not in kinds and any(k in ON_DEVICE for k in kinds)
+
+
+# --- who holds a number -------------------------------------------------------------------------
+
+_LOOKS = frozenset(
+    "read binary inplace unary compare not branch more item slice attribute global module unpack "
+    "part iterator next is round return".split()
+)
+"""Steps after which nobody holds their operands who has not done so before."""
+
+
+def note_holders(t: Any, step: Step, at: int) -> None:
+    """Note which numbers of CuPy's more than one name may hold after a step."""
+    if step.kind in _LOOKS:
+        return
+    names = _names(step.args[1:] if step.kind in ("call", "set outer") else step.args)
+    if step.kind == "call" and _only_looks(t, step):
+        return
+    depth = len(t.place.callers)
+    moves = step.kind == "copy"
+    live = t.place.code.flow.live_after(t.place.part, at + 1) if moves else frozenset()
+    for name in names:
+        value = t.state.get((depth, name))
+        if isinstance(value, Num) and value.kind == FRESH and not (moves and name not in live):
+            t.state[depth, name] = value._replace(kind=DEVICE)
+
+
+def _names(x: Any) -> list[str]:
+    if isinstance(x, str):
+        return [x]
+    return [name for y in x for name in _names(y)] if type(x) is tuple else []
+
+
+def _only_looks(t: Any, step: Step) -> bool:
+    """Whether a call is of a function that gives a number of its own."""
+    called = step.args[1]
+    found = t.state.get((len(t.place.callers), called)) if isinstance(called, str) else None
+    if not isinstance(found, Known) or found.value is max or found.value is min:
+        return False
+    return find(found.value) is not None
+
+
+# --- operations ---------------------------------------------------------------------------------
+
+
+def _plain(x: Num) -> Num:
+    """A number as types are told of: CuPy's are NumPy's."""
+    return x._replace(kind=NUMPY) if x.kind in ON_DEVICE else x
+
+
+def _operand(t: Writes, x: Num, dtype: str) -> Value:
+    """A number as an operand; a mark where one of Python's is none of the type."""
+    found = numbers.operand(t, _plain(x), dtype)
+    if x.kind == PYTHON and dtype == "float32" and x.dtype == "float64":
+        if not isinstance(found, Literal):  # of that the host would warn
+            beyond = t.op("and", "bool", numbers.is_finite(t, x.value), _is_infinite(t, found))
+            t.mark(beyond, "a float is no float32")
+    return found
+
+
+def _is_infinite(t: Writes, x: Value) -> Value:
+    size = t.op("abs", str(x.type), x)
+    return t.op("eq", "bool", size, Literal(math.inf, str(x.type)))
+
+
+def binary(t: Writes, op: str, a: Num, b: Num) -> Num:
+    """The result of an operation of two numbers, of which one is CuPy's."""
+    if op == "@":
+        raise t.refuse(f"{op} of numbers of CuPy's")
+    if op == "**":
+        return _of_cupy(t, "power", [a, b])
+    try:
+        loop, out, _ = numbers._types(op, _plain(a), _plain(b))
+    except TraceError as error:
+        raise t.refuse(str(error)) from None
+    if kind_of(loop) not in "biuf" or loop == "float16":
+        raise t.refuse(f"{op} of numbers of {loop} on a device")
+    x, y = _operand(t, a, loop), _operand(t, b, loop)
+    if loop == "bool":
+        op = {"+": "|", "*": "&"}.get(op, op)
+        if op not in _BITS:
+            raise t.refuse(f"{op} of truth values of CuPy's")
+        return Num("bool", FRESH, t.op(_BITS[op], "bool", x, y))
+    of = _of_floats if kind_of(loop) == "f" else _of_integers
+    return Num(out, FRESH, of(t, op, x, y, loop))
+
+
+_PLAIN = {"+": "add", "-": "sub", "*": "mul"}
+_BITS = {"&": "and", "|": "or", "^": "xor"}
+
+
+def _of_floats(t: Writes, op: str, x: Value, y: Value, dtype: str) -> Value:
+    if op in _PLAIN:
+        return t.op(_PLAIN[op], dtype, x, y)
+    quotient = t.op("div", dtype, x, y)
+    if op == "/":
+        return quotient
+    whole = t.op("floor", dtype, quotient)
+    if op == "//":
+        return whole
+    assert op == "%"
+    return t.op("fma", dtype, t.op("neg", dtype, whole), y, x)  # as CUDA's compiler has it
+
+
+def _of_integers(t: Writes, op: str, x: Value, y: Value, dtype: str) -> Value:
+    if op in _PLAIN or op in _BITS:
+        return t.op((_PLAIN | _BITS)[op], dtype, x, y)
+    if op in ("<<", ">>"):
+        integers.marked_shift(t, y, dtype)
+        return t.op("shl" if op == "<<" else "shr", dtype, x, y)
+    zero, one = Literal(0, dtype), Literal(1, dtype)
+    none = t.op("eq", "bool", y, zero)
+    y = t.op("select", dtype, none, one, y)
+    signed = kind_of(dtype) == "i"
+    if signed:
+        least = t.op("eq", "bool", x, Literal(int(np.iinfo(dtype).min), dtype))
+        back = t.op("eq", "bool", y, Literal(-1, dtype))
+        t.mark(t.op("and", "bool", least, back), "an integer leaves its type")
+    rest = t.op("rem", dtype, x, y)
+    turned: Value = Literal(False, "bool")
+    if signed:
+        unlike = t.op("lt", "bool", t.op("xor", dtype, rest, y), zero)
+        turned = t.op("and", "bool", t.op("ne", "bool", rest, zero), unlike)
+    if op == "%":
+        found = t.op("select", dtype, turned, t.op("add", dtype, rest, y), rest) if signed else rest
+    else:
+        assert op == "//", op
+        found = t.op("div", dtype, x, y)
+        if signed:
+            found = t.op("select", dtype, turned, t.op("sub", dtype, found, one), found)
+    return t.op("select", dtype, none, zero, found)
+
+
+def inplace(t: Writes, op: str, a: Num, b: Abstract) -> Num:
+    """An operation that writes into a number of CuPy's."""
+    if a.kind != FRESH:
+        raise t.refuse(
+            f"{op}= of an array without axes that something else may hold, as an element does"
+        )
+    if not isinstance(b, Num):
+        raise t.refuse(f"{op}= with {described(b)}")
+    found = binary(t, op, a, b)
+    if not np.can_cast(found.dtype, a.dtype, "same_kind"):
+        raise Leaves(f"{op}= gives {found.dtype}, which is no {a.dtype}")
+    return Num(a.dtype, FRESH, numbers.cast(t, found.value, a.dtype))
+
+
+def compare(t: Writes, op: str, a: Num, b: Num) -> Num:
+    """A comparison of two numbers, of which one is CuPy's."""
+    x, y = _plain(a), _plain(b)
+    if {kind_of(n.dtype) for n in (a, b)} <= {"i", "u", "b"}:
+        return numbers.compare(t, op, x, y)._replace(kind=FRESH)
+    loop, _, _ = numbers._types(op, x, y)
+    if loop not in ("float32", "float64"):
+        raise t.refuse(f"{op} of numbers of {loop} on a device")
+    values = _operand(t, a, loop), _operand(t, b, loop)
+    return Num("bool", FRESH, t.op(numbers._COMPARED[op], "bool", *values))
+
+
+def unary(t: Writes, op: str, a: Num) -> Num:
+    """``-a``, ``+a``, ``~a``."""
+    is_float, is_bool = kind_of(a.dtype) == "f", a.dtype == "bool"
+    if (op == "~" and is_float) or (op != "~" and is_bool):
+        raise Leaves(f"{op} of a number of {a.dtype}", TypeError)
+    if op == "+":
+        return a._replace(kind=FRESH)
+    if op == "~":
+        if is_bool:
+            return Num("bool", FRESH, t.op("not", "bool", a.value))
+        ones = int(np.iinfo(a.dtype).max) if kind_of(a.dtype) == "u" else -1
+        return Num(a.dtype, FRESH, t.op("xor", a.dtype, a.value, Literal(ones, a.dtype)))
+    if is_float:
+        return Num(a.dtype, FRESH, t.op("neg", a.dtype, a.value))
+    return Num(a.dtype, FRESH, t.op("sub", a.dtype, Literal(0, a.dtype), a.value))
+
+
+def absolute(t: Writes, a: Num) -> Num:
+    """``abs(a)``."""
+    kind = kind_of(a.dtype)
+    if kind == "f":
+        return Num(a.dtype, FRESH, t.op("abs", a.dtype, a.value))
+    if kind != "i":
+        return a._replace(kind=FRESH)
+    zero = Literal(0, a.dtype)
+    minus = t.op("sub", a.dtype, zero, a.value)
+    above = t.op("gt", "bool", a.value, zero)
+    return Num(a.dtype, FRESH, t.op("select", a.dtype, above, a.value, minus))
+
+
+# --- calls --------------------------------------------------------------------------------------
+
+
+def find(f: Any) -> Any:
+    """What writes a call; None: nothing knows it."""
+    try:
+        return _table().get(f)
+    except TypeError:  # not hashable
+        return None
+
+
+def _abs(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) == 1 and not kwargs and is_any(*args):
+        return absolute(t, args[0])
+    return _of_python(abs)(t, args, kwargs)
+
+
+def _of_python(f: Any) -> Callable[..., Any]:
+    """A function of Python's numbers alone."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if any(isinstance(x, Num) and x.kind in ON_DEVICE for x in (*args, *kwargs.values())):
+            raise t.refuse(f"{f.__name__} of a number of CuPy's")
+        return _called(t, f, args, kwargs)
+
+    return call
+
+
+def _called(t: Writes, f: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A call of a function of Python's, as it is compiled elsewhere too."""
+    found: Any = _known(f)
+    is_ours = isinstance(found, FunctionType) and found.__module__.startswith(LIBRARY)
+    return Inlined(found, args, kwargs) if is_ours else found(t, args, kwargs)
+
+
+def _sum(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """``sum``: of CuPy's numbers one after the other."""
+    some = args[0].items if args and isinstance(args[0], Tup) else ()
+    if len(args) == 1 and not kwargs and (isinstance(args[0], Arr) or (some and is_any(*some))):
+        if all(x.kind in ON_DEVICE for x in some):
+            return Inlined(of_python.total, args, {})
+    return _called(t, sum, args, kwargs)
+
+
+def _extreme(f: Any, of_many: Any) -> Callable[..., Any]:
+    """``max`` or ``min``: one of the operands themselves."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        args = [x._replace(kind=DEVICE) if is_any(x) else x for x in args]
+        if len(args) > 1 and any(isinstance(x, Arr) for x in args) and not kwargs:
+            return Inlined(of_many, [Tup(tuple(args))], {})
+        some = args[0].items if len(args) == 1 and isinstance(args[0], Tup) else args
+        alike = len({(x.kind, x.dtype) for x in some if isinstance(x, Num)}) == 1
+        if len(some) > 1 and all(isinstance(x, Num) for x in some) and not alike and not kwargs:
+            return Inlined(of_many, [Tup(tuple(some))], {})
+        return _called(t, f, args, kwargs)
+
+    return call
+
+
+def _asked(question: Callable[[Any, Value], Value]) -> Callable[..., Any]:
+    """``cupy.isnan`` and such."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+        if len(args) != 1 or kwargs or not is_any(*args) or kind_of(args[0].dtype) != "f":
+            raise t.refuse("a function of CuPy's of such arguments")
+        return Num("bool", FRESH, question(t, args[0].value))
+
+    return call
+
+
+def _ufunc(name: str) -> Callable[..., Any]:
+    """A ufunc of a float of CuPy's that is one instruction."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+        if len(args) != 1 or kwargs or not is_any(*args) or kind_of(args[0].dtype) != "f":
+            raise t.refuse(f"cupy.{name} of such arguments")
+        (x,) = args
+        if name == "square":
+            return Num(x.dtype, FRESH, t.op("mul", x.dtype, x.value, x.value))
+        op = {"absolute": "abs", "fabs": "abs", "negative": "neg"}.get(name, name)
+        return Num(x.dtype, FRESH, t.op(op, x.dtype, x.value))
+
+    return call
+
+
+def _of_cupy(t: Writes, name: str, args: list[Num]) -> Num:
+    """A ufunc by CuPy's own text of it, for one number of each operand."""
+    given = [_plain(x) for x in args]
+    try:
+        *types, out = numbers.resolved(getattr(np, name), *map(numbers.as_type, given))
+    except TraceError as error:
+        raise t.refuse(str(error)) from None
+    if not {*types, out} <= {"float32", "float64"}:
+        raise t.refuse(f"cupy.{name} of {' and '.join(x.dtype for x in args)}")
+    values = [_operand(t, x, dtype) for x, dtype in zip(args, types, strict=True)]
+    return Num(out, FRESH, t.op("call", out, *values, what=t.external("cupy", name, *types, out)))
+
+
+def _called_of_cupy(name: str, count: int) -> Callable[..., Any]:
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+        if len(args) != count or kwargs or not is_any(*args):
+            raise t.refuse(f"cupy.{name} of such arguments")
+        return _of_cupy(t, name, args)
+
+    return call
+
+
+def _operator(op: str) -> Callable[..., Any]:
+    """A ufunc that an operator stands for."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+        if len(args) != 2 or kwargs or not is_any(*args):
+            raise t.refuse("a function of CuPy's of such arguments")
+        return (compare if op in numbers._COMPARED else binary)(t, op, *args)
+
+    return call
+
+
+_OF_ONE = (
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh "
+    "arcsinh arccosh arctanh cbrt sign"
+).split()
+_UFUNCS: dict[str, Callable[..., Any]] = {
+    **{n: _ufunc(n) for n in "sqrt absolute fabs floor ceil trunc rint square negative".split()},
+    "isnan": _asked(numbers.is_nan), "isfinite": _asked(numbers.is_finite),
+    "isinf": _asked(_is_infinite),
+    "add": _operator("+"), "subtract": _operator("-"), "multiply": _operator("*"),
+    "true_divide": _operator("/"), "floor_divide": _operator("//"), "remainder": _operator("%"),
+    "less": _operator("<"), "less_equal": _operator("<="), "greater": _operator(">"),
+    "greater_equal": _operator(">="), "equal": _operator("=="), "not_equal": _operator("!="),
+    **{n: _called_of_cupy(n, 1) for n in _OF_ONE},
+    **{n: _called_of_cupy(n, 2) for n in ("power", "hypot", "arctan2", "copysign")},
+}  # fmt: skip
+"""By the names that they have in CuPy and in NumPy, whose own call CuPy's."""
+_AS_THEY_ARE = (len, range, enumerate, zip, reversed, int, float, bool)
+_MATH = (
+    "sqrt fabs floor ceil trunc copysign radians degrees gcd isnan isinf isfinite factorial comb "
+    "lcm isqrt"
+).split()
+
+
+_LIKE = ("zeros_like", "empty_like", "ones_like", "full_like")
+_MADE = ("zeros", "empty", "ones", "full")
+"""What makes arrays: by NumPy's names those alone that CuPy's array calls."""
+
+
+def _as_numpy(name: str) -> Any:
+    """What writes NumPy's function of a name."""
+    return _known(getattr(np, name))
+
+
+@functools.cache
+def _rows(with_cupy: bool) -> dict[Any, Any]:
+    found: dict[Any, Any] = {f: _known(f) for f in _AS_THEY_ARE}
+    found |= {getattr(math, n): _known(getattr(math, n)) for n in _MATH}
+    found |= {f: _of_python(f) for f in (round, divmod, pow, isinstance)}
+    found |= {abs: _abs, sum: _sum, any: of_python.any_of, all: of_python.all_of}
+    found |= {max: _extreme(max, of_python.largest), min: _extreme(min, of_python.smallest)}
+    found |= {getattr(np, n): row for n, row in _UFUNCS.items()}
+    found |= {getattr(np, n): _as_numpy(n) for n in _LIKE}
+    if with_cupy:
+        cupy = sys.modules["cupy"]
+        found |= {getattr(cupy, n): _as_numpy(n) for n in (*_LIKE, *_MADE)}
+        found |= {getattr(cupy, n): row for n, row in _UFUNCS.items()}
+    return found
+
+
+def _table() -> dict[Any, Any]:
+    return _rows("cupy" in sys.modules)

@@ -1,0 +1,153 @@
+"""Functions with loops over elements of CuPy's arrays, compiled from their source for the GPU.
+
+What is different from NumPy's: numbers are arrays without axes, nothing warns, and a call of the
+function takes milliseconds, so that as few as possible are made beside the launch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...codegen.llvm.typed import device
+from ...errors import CompilerError, TraceError, UnsupportedError
+from ...frontends.python.run.account import Account, Begun
+from ...frontends.python.run.rows import Rows
+from ...frontends.python.trace.tree import Differs
+from ...ir.typed import TypedFunction
+from ...ir.typed.function import ARRAYS
+from ...loop.arguments import Arguments
+from ..ways import Run, Said, Way
+from .typed_loop import TypedLoop
+
+
+class TypedOnDevice(TypedLoop):
+    """The same as `TypedLoop` for slices of CuPy's arrays."""
+
+    library = "cupy"
+    element = "device"
+    asks_first = False  # the launch tells
+
+    def __init__(
+        self, f: Any, arguments: Arguments, slices: tuple[Any, ...], first: Any, seconds: float
+    ) -> None:
+        super().__init__(f, arguments, slices, first, seconds)
+        with slices[0].device:
+            self._try(slices, first)
+
+    def _try(self, slices: tuple[Any, ...], first: Any) -> None:
+        """Run the first slice, whose result is known.
+
+        Raises
+        ------
+        TraceError
+            If it needs more memory than a thread has, or gives another result.
+        """
+        import cupy
+
+        outs = [cupy.empty(r.shape, r.dtype) for r in self.results]
+        try:
+            marks = self.compiled.run(slices, outs, 0, self.seconds, ())
+        except (UnsupportedError, CompilerError) as error:
+            raise TraceError(str(error)) from None
+        if marks is not None:
+            known = self.compiled.made.marks
+            if 0 < (mark := int(marks)) <= len(known) and known[mark - 1].why == ARRAYS:
+                raise TraceError("its arrays need more memory than a thread of a GPU has")
+            return
+        parts = first if self._arguments.results else (first,)
+        for out, part in zip(outs, parts, strict=True):
+            mine, real = out.get(), self.array(part).get()
+            if not np.array_equal(mine, real, equal_nan=mine.dtype.kind == "f"):
+                raise TraceError(f"compiled it gives {mine}, a real call gives {real}")
+
+    @staticmethod
+    def array(part: Any) -> Any:
+        """What CuPy's loop makes of a result."""
+        import cupy
+
+        return cupy.asarray(part)
+
+    @staticmethod
+    def copies(slices: Sequence[Any]) -> list[Any]:
+        """The slices: what is compiled does not write to them."""
+        return list(slices)
+
+    @staticmethod
+    def look_at(made: TypedFunction) -> None:
+        """Raise `TraceError` for what no backend takes, before the function is called."""
+        from ...backends.cpu import host
+
+        why = host.why_not() or device.why_not(made)
+        if why:
+            raise TraceError(why)
+
+    @staticmethod
+    def _backend(made: TypedFunction) -> Any:
+        TypedOnDevice.look_at(made)
+        import cupy
+
+        from ...backends.cpu import for_gpus
+        from ...backends.cupy import typed as backend
+
+        why = backend.why_not(made, cupy.cuda.runtime.getDevice())
+        if why:
+            raise TraceError(why)
+        return backend.Compiled(made, for_gpus.ptx, for_gpus.architecture)
+
+    @classmethod
+    def calls(cls, called: Callable[..., Any], slices: Sequence[Any]) -> Begun:
+        """What a function gives for the first slice, and what that takes."""
+        with slices[0].device:
+            started = time.perf_counter()
+            first = called(*slices)
+            took = time.perf_counter() - started
+        return Begun([first], took, took)
+
+    @staticmethod
+    def _is_best(made: TypedFunction, slices: Sequence[Any]) -> bool:
+        return True  # a trace takes longer, and so do most of its launches
+
+    def __call__(self, rows: Rows, f: Any, account: Account | None = None) -> Any:
+        with rows.like.device:
+            return super().__call__(rows, f, account)
+
+    def _said(self) -> str:
+        return "one compiled loop on the GPU, one launch"
+
+    def run_for(self, rows: Rows, told: list[str] | None = None) -> Run:
+        return Run(Way(), Said("cupy", self.kernels))
+
+    def _outs(self, rows: Rows) -> list[Any]:
+        import cupy
+
+        return [cupy.empty((*rows.batch, *r.shape), r.dtype) for r in self.results]
+
+    def _check(
+        self,
+        rows: Rows,
+        f: Any,
+        outs: list[Any],
+        marks: np.ndarray | None,
+        written: Any = None,
+        first: int = 0,
+    ) -> None:
+        """Compare another slice than the first with a real call, once."""
+        count = int(np.prod(rows.batch))
+        whole = range(count) if marks is None else np.flatnonzero(marks.ravel() == 0)
+        call = self._arguments.caller(f)
+        some = [int(whole[-1])] if len(whole) else []
+        for k in some:
+            at = tuple(map(int, np.unravel_index(k, rows.batch)))
+            v = rows[at]
+            result = call(*v) if isinstance(v, tuple) else call(v)
+            parts = result if self._arguments.results else (result,)
+            for out, part in zip(outs, parts, strict=True):
+                mine, real = out[at].get(), self.array(part).get()
+                real = real.astype(mine.dtype)
+                if not np.array_equal(mine, real, equal_nan=mine.dtype.kind == "f"):
+                    raise Differs(f"compiled it gives {mine}, a real call gives {real}")
+        self._checked = bool(some)

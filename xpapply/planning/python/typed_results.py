@@ -1,0 +1,61 @@
+"""Of which dtypes and shapes the results of compiled functions are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...errors import TraceError
+from ...ir.avals import ShapeDtype
+from ...loop.arguments import Arguments
+
+_ANY_TEXT = "str0"
+"""The dtype of texts that are as long as the longest one of a call."""
+
+
+def dtype_of(x: ShapeDtype) -> np.dtype:
+    """Of a result: also of texts, which NumPy has no name for that it would take."""
+    if x.dtype == _ANY_TEXT:
+        return np.dtype(object)
+    return np.dtype(f"U{x.itemsize // 4}" if x.dtype.startswith("str") else x.dtype)
+
+
+def results_of(
+    arguments: Arguments, first: Any, array: Callable[[Any], Any]
+) -> tuple[ShapeDtype, ...]:
+    """The kinds of the results, by the first slice's; `array`: what makes an array of one."""
+    parts = first if arguments.results else (first,)
+    if arguments.results and (type(first) is not tuple or len(first) != arguments.results):
+        raise TraceError("its results are not as many as those of the first slice")
+    if (arguments.leaves is not None and not arguments.leaves.are_plain) or arguments.on_host:
+        raise TraceError("its results are containers")
+    from ...frontends.python.source.numbers import DTYPES
+
+    found = []
+    for k, part in enumerate(parts):
+        x = array(part)
+        if type(x) is np.ndarray and x.dtype.kind == "U" and x.ndim < 2 and x.size:
+            if x.ndim and not _of_texts(part):
+                raise TraceError("it returns texts")
+            if arguments.dtypes is not None and arguments.dtypes[k] != np.dtype(str):
+                raise TraceError(f"results of {arguments.dtypes[k]} are asked for")
+            name = x.dtype.name if arguments.dtypes is None else _ANY_TEXT
+            found.append(ShapeDtype(x.shape, name))
+            continue
+        is_plain = type(x).__name__ == "ndarray"
+        if not is_plain or x.dtype.kind not in "biufc" or x.dtype.itemsize > 16:
+            raise TraceError(f"it returns {type(part).__name__}")
+        if x.dtype.name not in DTYPES or x.ndim > 2 or 0 in x.shape:
+            raise TraceError(f"it returns {x.dtype} of shape {x.shape}")
+        dtype = x.dtype if arguments.dtypes is None else arguments.dtypes[k]
+        if arguments.dtypes is not None and dtype != x.dtype:
+            raise TraceError(f"results of {dtype} are asked for")
+        found.append(ShapeDtype(x.shape, dtype.name))
+    return tuple(found)
+
+
+def _of_texts(x: Any) -> bool:
+    """Whether it is a list or tuple of texts and nothing else."""
+    return type(x) in (list, tuple) and all(type(y) is str for y in x)
