@@ -144,6 +144,7 @@ FACTS = {
     "testing": "functions of libraries",
     "patching.along_axis": "how long NumPy's own loop takes",
     "planning.adapters": "which classes of arrays are in memory, without labels",
+    "backends.cpu.crew": "where helpers begin",
     "backends.cpu.externals": "where functions of libraries are",
     "frontends.python": "attributes, and NumPy's exponents",
     "frontends.torch": "the table of ops, and devices",

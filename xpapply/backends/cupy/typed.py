@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +13,7 @@ from cupy_backends.cuda.api import driver
 from ...arrays.layout import merged
 from ...codegen.llvm import typed as text_of
 from ...errors import UnsupportedError
-from ...functions.cache import BoundedDict
+from ...functions.cache import BoundedDict, remembered
 from ...ir.typed import TypedFunction
 from ...ir.typed.function import ARRAYS
 from ...limits import LIMITS
@@ -214,7 +213,7 @@ def _linked(code: bytes, others: bytes) -> bytes:
         driver.linkDestroy(state)
 
 
-@functools.lru_cache(256)
+@remembered(256)
 def _loaded(code: bytes, others: str, number: int) -> Any:
     """The kernel of some PTX, on a device: the driver compiles it, and links it with the others."""
     module = cupy.cuda.function.Module()

@@ -115,10 +115,8 @@ def _is_infinite(t: Writes, x: Value) -> Value:
 
 def binary(t: Writes, op: str, a: Num, b: Num) -> Num:
     """The result of an operation of two numbers, of which one is CuPy's."""
-    if op == "@":
+    if op in ("@", "**"):  # the operator's powers have other bits than `power`, with a number
         raise t.refuse(f"{op} of numbers of CuPy's")
-    if op == "**":
-        return _of_cupy(t, "power", [a, b])
     try:
         loop, out, _ = numbers._types(op, _plain(a), _plain(b))
     except TraceError as error:
