@@ -136,6 +136,7 @@ FACTS = {
     "backends.cupy.compiler": "devices",
     "batching": "functions of libraries",
     "codegen.llvm.trigonometry": "digits of pi",
+    "codegen.llvm.typed": "tables of sines and exponentials",
     "codegen.llvm.powers": "a table of logarithms",
     "codegen.llvm.unrolled.kernel": "instructions of ops",
     "ir.slices.accumulators": "accumulators, which are compared by identity",
