@@ -1,0 +1,229 @@
+"""What compiled loops are told for the sake of speed: their results stay the loop's."""
+
+import numpy as np
+import pytest
+from loop_functions import typed_function
+
+import xpapply
+from xpapply.backends.cpu import compiler
+from xpapply.backends.cpu import typed as backend
+from xpapply.codegen.llvm.typed import kernel
+from xpapply.functions import cache
+from xpapply.limits import LIMITS
+from xpapply.planning.python.typed_loop import TypedLoop
+
+pytestmark = pytest.mark.skipif(backend.why_not() is not None, reason="no compiler")
+RNG = np.random.default_rng(0)
+
+
+def same(f, arr, axis=1):
+    want = np.apply_along_axis(f, axis, arr)
+    with xpapply.options(engine="cpu"):
+        got = xpapply.apply_along_axis(f, axis, arr)
+    assert got.dtype == want.dtype
+    np.testing.assert_array_equal(got, want)
+    if got.dtype.kind == "f":
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+
+
+# --- bits ---------------------------------------------------------------------------------
+
+
+def ones(v):
+    count = 0
+    for n in v.tolist():
+        while n:
+            n &= n - 1
+            count += 1
+    return count
+
+
+def length_in_bits(v):
+    found = 0
+    n = int(v[0])
+    while n != 0:
+        n >>= 1
+        found += 1
+    return found
+
+
+@pytest.mark.parametrize("f", [ones, length_in_bits])
+def test_a_loop_that_takes_bits_off_asks_once(f):
+    arr = RNG.integers(0, 1 << 62, (40, 3))
+    made, _ = typed_function(f, arr[0])
+    loops = [b for b in made.blocks if any(x.op == "and" or x.op == "shr" for x in b.instructions)]
+    assert loops
+    assert not [x for b in loops for x in b.instructions if x.op == "overflows"]
+    assert not [x for b in made.blocks for x in b.instructions if x.op == "round"]
+    arr[0] = 0
+    arr[1] = (1 << 63) - 1
+    same(f, arr)
+
+
+def test_bits_are_counted_at_once():
+    made, _ = typed_function(ones, np.arange(3))
+    text = kernel(made, compiler.host(), warns=False, side_by_side=True)
+    found = []
+
+    def keep(own, module):
+        found.append(str(module))
+        return b""
+
+    compiler._emit(text, compiler.host(), keep, passes=True)
+    assert "llvm.ctpop" in found[0]
+
+
+def below_zero_ends(v):
+    n = int(v[0])
+    rounds = 0
+    while n:
+        n &= n - 1
+        rounds += 1
+        if rounds > 5:
+            break
+    return rounds
+
+
+def test_a_number_below_zero_is_left_to_the_function():
+    arr = RNG.integers(-9, 9, (60, 2))
+    same(below_zero_ends, arr)
+
+
+# --- an integer or a float ----------------------------------------------------------------
+
+
+def rising(v, k=0.5):
+    s = 0
+    out = np.zeros(len(v))
+    for i in range(len(v)):
+        s = max(0, s + v[i] - k)
+        out[i] = s
+    return out
+
+
+def high(v):
+    s = n = 0
+    for x in v:
+        s = max(0, s + x)
+        if s > 2:
+            n += 1
+    return n
+
+
+def clipped(v):
+    s = 0
+    for x in v:
+        s = min(3, max(0, s * 0.5 + x), 2.5)
+    return s + 0.0
+
+
+def where_it_matters(v):
+    t = 0.0
+    for x in v:
+        y = max(0, x)
+        t += y // 1 + y % 2 + float(y) + abs(y) + int(y) + (y == 0) - y
+        if y:
+            t += 1.0 / y
+    return t
+
+
+def _positive(x):
+    return max(0, x)
+
+
+def by_helper(v):
+    t = 0.0
+    for x in v:
+        t += _positive(x) * 2.0 - _positive(-float(x))
+    return t
+
+
+@pytest.mark.parametrize("f", [rising, high, clipped, where_it_matters, by_helper])
+def test_the_larger_of_an_integer_and_a_float(f):
+    arr = RNG.standard_normal((50, 20))
+    arr[1], arr[2] = -0.0, np.inf
+    arr[3:6, 4] = np.nan
+    with np.errstate(all="ignore"):
+        if f is where_it_matters:
+            arr = arr[6:]
+        same(f, arr)
+
+
+def test_a_loop_has_one_part_for_both():
+    made, _ = typed_function(rising, np.ones(5))
+    tests = [x for b in made.blocks for x in b.instructions if x.op == "branch"]
+    assert len(tests) <= 2 * 2  # going on, in the first part and in the other
+
+
+# --- where elements lie ---------------------------------------------------------------------
+
+
+def changes(v):
+    count = 1
+    for i in range(1, len(v)):
+        if v[i] != v[i - 1]:
+            count += 1
+    return count
+
+
+def backwards(v):
+    total = 0.0
+    for i in range(-len(v), len(v)):
+        total += v[i] * i
+    return total
+
+
+def outside(v):
+    return v[int(v[0])]
+
+
+def copied(v):
+    a = v.copy()
+    a[0] = v[1]
+    b = a
+    b[1:] = a[:-1].copy()
+    return b
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int8, np.float64, bool])
+@pytest.mark.parametrize("f", [changes, copied])
+def test_elements_side_by_side_or_not(f, dtype):
+    arr = RNG.integers(0, 2, (30, 24)).astype(dtype)
+    for part in (arr, arr[:, ::3], arr[:, ::-1], np.asfortranarray(arr), arr[:, :1].repeat(9, 1)):
+        same(f, part)
+        same(f, part, 0)
+
+
+def test_indices_from_the_end_and_beyond():
+    arr = RNG.standard_normal((20, 7))
+    same(backwards, arr)
+    same(backwards, np.asfortranarray(arr))
+    arr = np.repeat(np.arange(-3.0, 3.0), 3).reshape(6, 3)
+    same(outside, arr)
+    arr[2:4, 0] = 3.0, -4.0
+    with xpapply.options(engine="cpu"), pytest.raises(IndexError):
+        xpapply.apply_along_axis(outside, 1, arr)
+
+
+# --- what is measured -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_quicker", [False, True])
+def test_numbers_that_go_several_ways_are_compiled_if_that_is_quicker(monkeypatch, is_quicker):
+    def year_of(year, month):
+        if month <= 2:
+            year -= 1
+            month += 12
+        return int(365.25 * (year + 4716)) + int(30.6001 * (month + 1))
+
+    for name in ("typed_rival", "typed_rival_price", "typed_gain"):
+        monkeypatch.setattr(LIMITS, name, 0.0)
+    monkeypatch.setattr(TypedLoop, "is_quicker", lambda *_: is_quicker)
+    a, b = RNG.integers(1800, 2100, 90_000), RNG.integers(1, 13, 90_000)
+    want = np.vectorize(year_of)(a, b)
+    call = xpapply.vectorize(year_of)
+    with xpapply.options(fallback="silent"):
+        for _ in range(12):
+            np.testing.assert_array_equal(call(a, b), want)
+    kinds = {type(x) for x in cache.cache_of(year_of)[0].traced.values()}
+    assert (TypedLoop in kinds) is is_quicker
