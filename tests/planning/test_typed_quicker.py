@@ -218,6 +218,7 @@ def test_numbers_that_go_several_ways_are_compiled_if_that_is_quicker(monkeypatc
 
     for name in ("typed_rival", "typed_rival_price", "typed_gain"):
         monkeypatch.setattr(LIMITS, name, 0.0)
+    cache.clear()  # of the same function, with the other answer
     monkeypatch.setattr(TypedLoop, "is_quicker", lambda *_: is_quicker)
     a, b = RNG.integers(1800, 2100, 90_000), RNG.integers(1, 13, 90_000)
     want = np.vectorize(year_of)(a, b)

@@ -13,6 +13,7 @@ from ... import arrays, config
 from ...errors import TraceError
 from ...frontends.python.run.account import Begun
 from ...functions.cache import FunctionCache
+from ...functions.purity import has_loop
 from ...limits import LIMITS
 from ...runtime.budget import Budget
 from . import running
@@ -53,7 +54,8 @@ def compiled(
     rival = None  # what a trace takes that is measured beside it
     if isinstance(traced, TracedFunction) and well and seconds is not None and not engine:
         took = traced.record.expected(what.slices)
-        if took is not None and LIMITS.typed_gain * took < what.slices * seconds:
+        most = what.slices * seconds if has_loop(what.f) else math.inf
+        if took is not None and LIMITS.typed_gain * took < most:
             if not may_gain(what, known, key, traced) or not _has_paid(what, known, key, took):
                 return None
             rival = took
@@ -153,8 +155,8 @@ def may_gain(
         return False
     took = traced.record.expected(what.slices)
     return (
-        took is not None
-        and took > LIMITS.typed_rival
+        traced.record.does_well
+        and (took is None or took > LIMITS.typed_rival)  # None: the next run tells
         and not isinstance(known.traced.get((SOURCE, key)), Refused)
         and not running.why_not_compiled()
     )

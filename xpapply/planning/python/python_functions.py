@@ -190,7 +190,10 @@ def _compiled(what: Applied, *given: Any) -> TypedLoop | None:
         return None
     from . import from_source
 
-    if not has_loop(what.f) and not from_source.may_gain(what, known, key, traced[0]):
+    if not has_loop(what.f) and (
+        traced[0].record.expected(what.slices) is None
+        or not from_source.may_gain(what, known, key, traced[0])
+    ):
         return None
     return from_source.compiled(what, *given)
 
