@@ -101,9 +101,12 @@ class Compiled:
         key = (batch, device.id, *[(x.shape, x.strides) for x in everything])
         with device:
             found = self._layouts.get(key)
+            odd = any(places)  # of which the strides do not tell
             if found is None:
-                if any(places) or any(s % x.itemsize for x in everything for s in x.strides):
-                    raise UnsupportedError("its elements lie at odd places")
+                odd = odd or any(s % x.itemsize for x in everything for s in x.strides)
+            if odd:
+                raise UnsupportedError("its elements lie at odd places")
+            if found is None:
                 found = self._layouts[key] = self._prepared(arrays, outs, batch, device)
             function, may_mark, count, steps, dims = found
             memory = None
