@@ -7,18 +7,7 @@ are CuPy's where their arrays are.
 import math
 
 import numpy as np
-
-
-def longest_run(v):
-    best = n = 0
-    for x in v:
-        if x > 0:
-            n += 1
-            if n > best:
-                best = n
-        else:
-            n = 0
-    return best
+from loop_functions import longest_run
 
 
 def recurrence(v):

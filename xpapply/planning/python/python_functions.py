@@ -139,7 +139,7 @@ def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Deci
         seconds = None if begun is None else begun.seconds
         spent = 0.0 if quick is None else quick.spent
         found = _compiled(what, known, key, begun, seconds, None, spent)
-        wait = running.waits_for(what)
+        wait = running.waits_for(known, key)
         if found is None and begun is not None and quick is not None and wait is not None:
             quick.limit = max(quick.limit, quick.spent + wait.limit - wait.spent)
             if quick.serves(what.slices):  # they are as short, and go on until compiling pays

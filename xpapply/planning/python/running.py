@@ -176,16 +176,15 @@ class Awaited(Budget):
         self.spent, self.seconds = spent, seconds
 
 
-def waits_for(what: Applied) -> Awaited | None:
-    """What loops may take before the function is compiled; None: that waits for nothing."""
-    key = what.key
-    tried = None if key is None else cache_of(what.f)[0].traced.get((SOURCE, key))
+def waits_for(known: FunctionCache, key: Any) -> Awaited | None:
+    """What loops may take before a function is compiled; None: that waits for nothing."""
+    tried = None if key is None else known.traced.get((SOURCE, key))
     return tried if isinstance(tried, Awaited) else None
 
 
 def looped(what: Applied, known: Sequence[Any]) -> Any:
     """The loop. What it takes counts, where compiling waits for that."""
-    tried = waits_for(what)
+    tried = waits_for(cache_of(what.f)[0], what.key)
     if tried is None:
         return what.loop(known)
     started = time.perf_counter()

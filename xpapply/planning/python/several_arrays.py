@@ -247,7 +247,7 @@ def run(what: Several) -> Any:
         return result
     if not found.quick:
         what.announce(found.why or "")
-    waits = running.waits_for(what)
+    waits = running.waits_for(cache_of(what.f)[0], what.key)
     if waits is not None:
         what.looped, what.budget = what.slices, waits
     elif found.quick and traced is not None:
