@@ -415,6 +415,23 @@ def f(v):
         a += np.allclose(v, v, 1e-3, v[2])
     return a + np.allclose(v, 0.0, 0, len(v))
 """,
+    "a new array is given its own view": """
+def f(v):
+    w = np.array([v[0], v[1], 1])
+    w[:] = w[::-1]
+    u = v.copy()
+    u[:] = u[::-1]
+    return w[0] + 2 * w[2] + 4 * u[0] + 8 * u[3]
+""",
+    "the size of a complex array without axes": """
+def f(v):
+    z = np.where(v[0] > 0, v[1] + 1j * v[2], 2 - 1j * v[3])
+    return abs(z)
+""",
+    "the square of a complex number": """
+def f(v):
+    return np.square(v[0] + 1j).real
+""",
 }
 REFUSED = {
     "a generator is used up": "a generator that is kept",
@@ -429,6 +446,7 @@ REFUSED = {
     "a list of several types has two names and grows": "of a list of several types",
     "a list of the user's grows": "of a list of several types",
     "a list of several types as an index": "a list of several types as an index",
+    "the square of a complex number": "whose last bit NumPy leaves open",
 }
 X = np.array(
     [

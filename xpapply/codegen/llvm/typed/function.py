@@ -80,7 +80,6 @@ class FunctionWriter:
         self._slots: dict[Slot, Any] = {}
         self._names = itertools.count()
         self.checked: dict[tuple[Any, ...], str] = {}  # what an overflow was looked for in
-        self.new: set[Register] = set()  # arrays that were made in the block of now
         self._marks: set[int] = set()
         self._frame: dict[int, str] = {}
         self._arrays: dict[tuple[str, int], InRegisters] = {}

@@ -307,12 +307,15 @@ def _fill(w: LanesWriter, x: Instruction) -> None:
 
 def _copy(w: LanesWriter, x: Instruction) -> None:
     to, from_ = (w.array(y) for y in x.args)
-    kind = x.args[0].type
+    kind, (mark, are_apart) = x.args[0].type, x.what
     assert isinstance(kind, Array)
     if x.args[1] in w.shared or x.args[0] in w.shared:
         raise UnsupportedError("a copy of what slices share")
-    between = w.fresh(kind.dtype, from_.dims, x.what)
-    for target, source in ((between, from_), (to, between)):
+    ways = [(to, from_)]
+    if not are_apart:
+        between = w.fresh(kind.dtype, from_.dims, mark)
+        ways = [(between, from_), (to, between)]
+    for target, source in ways:
 
         def body(at: list[str], target: Any = target, source: Any = source) -> None:
             w.store_wide(

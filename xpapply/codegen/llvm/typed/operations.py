@@ -273,7 +273,6 @@ def _new(w: FunctionWriter, x: Instruction) -> None:
             w.line(f"store i64 0, ptr {here}, align 8")
 
         w.loop(words, body)
-    w.new.add(x.result)
     w.set(x, made)
 
 
@@ -285,13 +284,13 @@ def _fill(w: FunctionWriter, x: Instruction) -> None:
 
 
 def _copy(w: FunctionWriter, x: Instruction) -> None:
-    """By way of other memory: the arrays may be parts of one, if the first is not new."""
+    """By way of other memory, if the arrays may be parts of one."""
     to, from_ = (w.array(y) for y in x.args)
-    kind = x.args[0].type
+    kind, (mark, are_apart) = x.args[0].type, x.what
     assert isinstance(kind, Array)
     ways = [(to, from_)]
-    if x.args[0] not in w.new:
-        between = w.fresh(kind.dtype, from_.dims, x.what)
+    if not are_apart:
+        between = w.fresh(kind.dtype, from_.dims, mark)
         ways = [(between, from_), (to, between)]
     for target, source in ways:
 

@@ -180,7 +180,7 @@ def set_item(t: Writes, x: Abstract, index: Abstract, value: Abstract) -> Inline
     for k in range(part.type.ndim):
         unlike = t.op("ne", "bool", length(t, part, k), length(t, value, k))
         t.mark(unlike, "arrays of different lengths")
-    t.do("copy", part.value, value.value, what=t.mark_number(ARRAYS))
+    t.do("copy", part.value, value.value, what=(t.mark_number(ARRAYS), False))
     return None
 
 
@@ -345,7 +345,7 @@ def method(
 def copied(t: Writes, x: Arr) -> Arr:
     """An array of the same numbers."""
     made = new(t, x.type.dtype, [length(t, x, k) for k in range(x.type.ndim)], "empty")
-    t.do("copy", made.value, x.value, what=t.mark_number(ARRAYS))
+    t.do("copy", made.value, x.value, what=(t.mark_number(ARRAYS), True))
     return made
 
 

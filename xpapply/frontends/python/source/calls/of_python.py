@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .....ir.typed import Literal
+from .....ir.typed.function import PARTS
 from .....library import of_keys, of_lists, of_math, of_python, of_series
 from .. import arrays, held, iterators, lists, numbers, places, whole
 from ..kinds import halves
@@ -42,6 +43,7 @@ from ..values import (
 from . import mixed
 from .common import Call, as_float, as_int, exactly, number, python_int
 from .of_math import has_method
+from .of_numpy import ufunc_of
 
 
 def _len(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
@@ -53,7 +55,10 @@ def _abs(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     exactly(t, args, kwargs, 1)
     if whole.is_array(*args):
         return whole.elementwise(t, np.absolute, args)
-    return numbers.absolute(t, number(t, args[0]))
+    (x,) = args
+    if isinstance(x, Num) and x.kind == NO_AXES and x.dtype in PARTS:  # not hypot, as for a number
+        return ufunc_of(np.absolute)(t, args, {})
+    return numbers.absolute(t, number(t, x))
 
 
 def _range(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Range:
