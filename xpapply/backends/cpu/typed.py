@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,6 +75,8 @@ class _Prepared:
         How many numbers a slice has, and bytes of as many slices as there are lanes.
     side_by_side : bool
         Whether the elements of slices and results lie side by side.
+    rates : dict
+        Seconds of one thread for a slice, by form, as they were seen.
     """
 
     shape: tuple[int, ...]
@@ -86,6 +88,7 @@ class _Prepared:
     numbers: int
     tile: int
     side_by_side: bool
+    rates: dict[str, float] = field(default_factory=dict)
 
 
 class _Call(NamedTuple):
@@ -416,9 +419,16 @@ class Compiled:
             function.call(compiler.packed(*given(arena, until, piece)))
             self._arenas.append(arena)
 
+        rates, began = call.layout.rates, time.perf_counter()
+        known = rates.get(form, math.inf)
+        if known * (end - begin) < LIMITS.typed_alone:
+            some(end, end - begin)
+            if not again:
+                took = time.perf_counter() - began
+                rates[form] = min(took / (end - begin), LIMITS.typed_dearer * known)
+            return
         # the first slices tell how many are done before an interruption is looked for
         width = LIMITS.typed_lanes if form == LANES else 1
-        began = time.perf_counter()
         some_first = max(1, 1024 // max(1, call.layout.numbers))
         first = min(end, begin + -(-some_first // width) * width)  # no lane stays empty
         some(first, first - begin)
@@ -429,7 +439,8 @@ class Compiled:
         helped = crew.is_there() and 8 + len(call.arguments) <= crew.MOST
         # n threads take left / n, after n times what it takes to wake one: least for so many
         wake = LIMITS.typed_helper if helped else LIMITS.typed_thread
-        most = 1 if threads.is_within() else int(math.sqrt(each * count / wake))
+        share = min(each, known) * count
+        most = 1 if threads.is_within() else int(math.sqrt(share / wake))
         workers = max(1, min(config.current().thread_count(), most))
         turn = max(1, int(LIMITS.typed_turn / each))
         piece = turn
@@ -448,17 +459,20 @@ class Compiled:
             # who is at its last turn goes on to the end, so each thread has to have one
             turns += [end] * (workers - 1)
             threads.in_threads(work, iter(turns), workers, short=True)
-            return
-        memory = [self._memory(tile) for _ in range(workers - 1)]
-        own = iter(memory)
-        with crew.beside(
-            function,
-            len(memory),
-            lambda: given(next(own), end, piece),
-            lambda: drawn.fill(end),
-        ):
-            threads.in_threads(work, iter(turns), 1)
-        self._arenas += memory
+        else:
+            memory = [self._memory(tile) for _ in range(workers - 1)]
+            own = iter(memory)
+            with crew.beside(
+                function,
+                len(memory),
+                lambda: given(next(own), end, piece),
+                lambda: drawn.fill(end),
+            ):
+                threads.in_threads(work, iter(turns), 1)
+            self._arenas += memory
+        if not again:
+            took = (time.perf_counter() - began) * workers / (end - begin)
+            rates[form] = min(took, each, LIMITS.typed_dearer * known)
 
 
 def _may_warn(made: TypedFunction, x: Instruction) -> bool:

@@ -106,6 +106,7 @@ class TypedLoop:
         arguments = replace(arguments, args=args, kwargs=kwargs)
         self._arguments, self.seconds = arguments, seconds
         self.results = self._results(arguments, first)
+        self._text = [k for k, r in enumerate(self.results) if r.dtype.startswith("str")]
         self._guards = Guards()
         made = _typed(f, arguments, slices, self.results, self._guards, self.element)
         if not any(b.instructions[-1].op == "return" for b in made.blocks):
@@ -417,8 +418,7 @@ class TypedLoop:
         `copy`: of the slices, to which the function writes.
         """
         outs = self._outs(rows)
-        are_texts = [r.dtype.startswith("str") for r in self.results]
-        for k in np.flatnonzero(are_texts):
+        for k in self._text:
             outs[k] = np.zeros(outs[k].shape, np.int64)
         views = rows.views if copy is None else (copy,)
         originals = () if copy is None else rows.views
@@ -426,7 +426,7 @@ class TypedLoop:
             marks = self.compiled.run(views, outs, len(rows.batch), self.seconds, originals)
         except CompilerError as error:
             raise UnsupportedError(str(error)) from None
-        for k in np.flatnonzero(are_texts):
+        for k in self._text:
             outs[k] = self._texts(outs[k], self.results[k])
         return outs, marks
 
