@@ -295,8 +295,10 @@ class Limits:
     cli_threads = 4
     # all files of kernels together; what was not used for longest goes first ...
     disk_cache = 256 << 20
+    disk_cache_files = 4096  # ... and how many: a look at them takes 16 us each
     disk_cache_kept = 0.75  # ... until this part of them is left
-    disk_cache_looks = 32  # writes of a process until it looks at the size of the folder again
+    disk_cache_goes = 256  # files that go at a time, at the most
+    disk_cache_looks = 64  # writes of any process, about, between two looks at the folder
     disk_cache_stale = 3600.0  # seconds after which nobody is still writing a temporary file
     disk_cache_largest = 64 << 20  # the largest file that is kept
 

@@ -28,7 +28,6 @@ TEXT = """define void @k(ptr %a) {{
 def folder(tmp_path, monkeypatch):
     """The folder of the cache, which is not yet there."""
     monkeypatch.setenv("XPAPPLY_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(disk_cache, "_writes", 0)
     return tmp_path / "cache" / "kernels"
 
 
@@ -181,6 +180,23 @@ def test_what_was_used_longest_ago_goes_first(folder, monkeypatch):
     there = [k for k in range(9) if disk_cache.read(f"key {k}") is not None]
     assert there == [1, 5, 6, 7, 8]
     assert disk_cache.read("new") is not None
+
+
+def test_there_are_not_too_many(folder, monkeypatch):
+    monkeypatch.setattr(LIMITS, "disk_cache_files", 8)
+    monkeypatch.setattr(LIMITS, "disk_cache_looks", 1)
+    for k in range(9):
+        disk_cache.write(f"key {k}", b"code")
+        os.utime(disk_cache._place(str(folder), f"key {k}")[0], (1000 + k, 1000 + k))
+    assert [k for k in range(9) if disk_cache.read(f"key {k}") is not None] == [3, 4, 5, 6, 7, 8]
+
+
+def test_most_writes_look_at_no_other_file(folder, monkeypatch):
+    looked = []
+    monkeypatch.setattr(disk_cache, "_shrink", looked.append)
+    for k in range(200):
+        disk_cache.write(f"key {k}", b"code")
+    assert len(looked) < 50
 
 
 def test_unfinished_files_go_when_nobody_writes_them_any_more(folder, monkeypatch):

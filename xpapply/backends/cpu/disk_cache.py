@@ -22,8 +22,6 @@ _HEADER = struct.Struct("<8s32s32sQ")
 _MAGIC = b"xpapply1"
 _OPEN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
-_writes = 0
-
 
 def folder() -> str | None:
     """Where files are or would be; None if there is to be no cache."""
@@ -75,7 +73,6 @@ def read(key: str) -> bytes | None:
 
 def write(key: str, code: bytes) -> None:
     """Keep code for a key. Where that is not possible, nothing happens."""
-    global _writes
     where = folder()
     if where is None or len(code) > LIMITS.disk_cache_largest - _HEADER.size:
         return
@@ -87,7 +84,8 @@ def write(key: str, code: bytes) -> None:
         if not _is_ours(where):
             return
         path, digest = _place(where, key)
-        temporary = os.path.join(where, f"{os.urandom(8).hex()}.tmp")
+        drawn = os.urandom(8)
+        temporary = os.path.join(where, f"{drawn.hex()}.tmp")
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN, 0o600)
         try:
             with open(handle, "wb") as file:
@@ -98,9 +96,9 @@ def write(key: str, code: bytes) -> None:
             with suppress(OSError):
                 os.unlink(temporary)
             raise
-        if _writes % LIMITS.disk_cache_looks == 0:
+        # by chance: no process begins by looking at all that others have written
+        if int.from_bytes(drawn, "little") % LIMITS.disk_cache_looks == 0:
             _shrink(where)
-        _writes += 1
 
 
 def _place(where: str, key: str) -> tuple[str, bytes]:
@@ -125,7 +123,10 @@ def _is_foreign(seen: os.stat_result) -> bool:
 
 
 def _shrink(where: str) -> None:
-    """Remove what was used longest ago where there is too much, and what was left unfinished."""
+    """Remove what was used longest ago where there is too much, and what was left unfinished.
+
+    Not all of it at once: the caller waits for a result.
+    """
     found, now = [], time.time()
     with os.scandir(where) as entries:
         for entry in entries:
@@ -135,12 +136,13 @@ def _shrink(where: str) -> None:
                     found.append((seen.st_mtime, seen.st_size, entry.path))
                 elif entry.name.endswith(".tmp") and now - seen.st_mtime > LIMITS.disk_cache_stale:
                     os.unlink(entry.path)
-    total = sum(size for _, size, _ in found)
-    if total <= LIMITS.disk_cache:
+    total, count = sum(size for _, size, _ in found), len(found)
+    if total <= LIMITS.disk_cache and count <= LIMITS.disk_cache_files:
         return
-    for _, size, path in sorted(found):
+    kept = LIMITS.disk_cache_kept
+    for _, size, path in sorted(found)[: LIMITS.disk_cache_goes]:
+        if total <= kept * LIMITS.disk_cache and count <= kept * LIMITS.disk_cache_files:
+            return
         with suppress(OSError):
             os.unlink(path)
-        total -= size
-        if total <= LIMITS.disk_cache_kept * LIMITS.disk_cache:
-            return
+        total, count = total - size, count - 1
