@@ -260,3 +260,97 @@ INTEGERS = (
     longest_run, added, drawdown, collatz, divisor, wholes, crossings, first_above, inversions,
     smallest_gap, bits, sorted_copy, smeared, edits,
 )  # fmt: skip
+
+
+# --- whole arrays -------------------------------------------------------------------------------
+
+
+def standardised(v):
+    return (v - v.mean()) / v.std()
+
+
+def total(v):
+    return v.sum()
+
+
+def square_sum(v):
+    return (v**2).sum() + v[0] ** 2
+
+
+def spread(v):
+    return v.max() - v.min()
+
+
+def either_end(v):
+    return v.max() if v.sum() > 0 else v.min()
+
+
+def mean_of_some(v):
+    return v[v > 0].mean()
+
+
+def middle(v):
+    return np.median(v)
+
+
+def in_order(v):
+    return np.sort(v)
+
+
+def mad(v):
+    return np.median(np.abs(v - np.median(v)))
+
+
+def two_largest(v):
+    s = np.sort(v)
+    return s[-1] - s[-2]
+
+
+def rectified(v):
+    return np.maximum(v, 0) + np.minimum(v, 0.5) * 2
+
+
+def by_where(v):
+    return np.where(v > 0.5, v * 2, -v)
+
+
+def places(v):
+    return v.argmax() * 100 + v.argmin()
+
+
+def counted(v):
+    return np.count_nonzero(v > 0) + (v < 0).sum() * 100 + (abs(v) > 1).any() * 10_000
+
+
+def steps(v):
+    return np.diff(v)
+
+
+def spread_of_steps(v):
+    return np.diff(v).std()
+
+
+def deviations(v):
+    return v.var(), v.std(), v.var(ddof=1)
+
+
+def logsumexp(v):
+    m = v.max()
+    return m + np.log(np.exp(v - m).sum())
+
+
+def runs_above_mean(v):
+    m = v.mean()
+    n = best = 0
+    for x in v:
+        n = n + 1 if x > m else 0
+        best = max(best, n)
+    return best
+
+
+WHOLE = [
+    standardised, total, square_sum, spread, either_end, mean_of_some, middle, in_order, mad,
+    two_largest, rectified, by_where, places, counted, steps, spread_of_steps, deviations,
+    logsumexp, runs_above_mean,
+]  # fmt: skip
+WHOLE_INTEGERS = [total, spread, in_order, two_largest, places, counted, steps, by_where]

@@ -15,7 +15,7 @@ from ....ir.typed import Literal, Register
 from ....ir.typed.function import PARTS
 from ....library import of_lists, of_math, of_python
 from . import arrays, calls, held, lists, numbers, places, whole
-from .calls import mixed, of_device
+from .calls import mixed, of_device, of_device_arrays
 from .kinds import texts
 from .values import (
     DEVICE,
@@ -126,9 +126,8 @@ def callee(
 ) -> Abstract | Inlined:
     """The result of a call, or the function of Python's that is to be written here."""
     if isinstance(called, Method):
-        row = calls.METHODS.get(called.name) if isinstance(called.owner, Arr) else None
-        if isinstance(called.owner, Arr):
-            _refuse_whole(t)
+        table = calls.METHODS if t.element != DEVICE else of_device_arrays.ALL_METHODS
+        row = table.get(called.name) if isinstance(called.owner, Arr) else None
         if row is not None:
             return row(t, [called.owner, *args], kwargs)
         return arrays.method(t, called.owner, called.name, args, kwargs)
@@ -196,15 +195,10 @@ def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     if isinstance(a, (Tup, Lst, Rows)) and isinstance(b, Num) and op == "*":
         return lists.repeated(t, a, b)
     if whole.is_array(a, b):
-        _refuse_whole(t)
+        if t.element == DEVICE:
+            return of_device_arrays.binary(t, op, a, b)
         return whole.binary(t, op, a, b)
     raise t.refuse(f"{places.described(a)} {op} {places.described(b)}")
-
-
-def _refuse_whole(t: Writes) -> None:
-    """Refuse what is done to all of an array on a device."""
-    if t.element == DEVICE:
-        raise t.refuse("an operation on a whole array on a device")
 
 
 def _is_computed_power(a: Num, b: Num) -> bool:
@@ -236,7 +230,8 @@ def inplace(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
         return a
     if not isinstance(a, Arr):
         return binary(t, op, a, b)
-    _refuse_whole(t)
+    if t.element == DEVICE:
+        raise t.refuse(f"{op}= of an array on a device")
     t.writes(a)
     found = whole.binary(t, op, a, b)
     assert isinstance(found, Arr)
@@ -254,8 +249,7 @@ def unary(t: Writes, op: str, a: Abstract) -> Abstract:
     if isinstance(a, Num):
         return numbers.unary(t, op, a)
     if isinstance(a, Arr):
-        _refuse_whole(t)
-        return whole.unary(t, op, a)
+        return of_device_arrays.unary(t, op, a) if t.element == DEVICE else whole.unary(t, op, a)
     raise t.refuse(f"{op} of {places.described(a)}")
 
 
@@ -284,7 +278,8 @@ def compare(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     if isinstance(a, Num) and isinstance(b, Num):
         return numbers.compare(t, op, a, b)
     if whole.is_array(a, b):
-        _refuse_whole(t)
+        if t.element == DEVICE:
+            return of_device_arrays.binary(t, op, a, b)
         return whole.binary(t, op, a, b)
     if texts.is_text(a) and texts.is_text(b):
         return texts.compare(t, op, a, b)

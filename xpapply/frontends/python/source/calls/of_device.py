@@ -28,7 +28,6 @@ from ..steps import Step
 from ..values import (
     DEVICE,
     FRESH,
-    NUMPY,
     ON_DEVICE,
     PYTHON,
     Abstract,
@@ -40,8 +39,9 @@ from ..values import (
     Tup,
     Writes,
 )
-from . import LIBRARY
+from . import LIBRARY, of_device_arrays
 from . import find as _known
+from .of_device_arrays import plain as _plain
 
 
 def is_any(*values: Abstract) -> bool:
@@ -93,11 +93,6 @@ def _only_looks(t: Any, step: Step) -> bool:
 # --- operations ---------------------------------------------------------------------------------
 
 
-def _plain(x: Num) -> Num:
-    """A number as types are told of: CuPy's are NumPy's."""
-    return x._replace(kind=NUMPY) if x.kind in ON_DEVICE else x
-
-
 def _operand(t: Writes, x: Num, dtype: str) -> Value:
     """A number as an operand; a mark where one of Python's is none of the type."""
     found = numbers.operand(t, _plain(x), dtype)
@@ -115,6 +110,8 @@ def _is_infinite(t: Writes, x: Value) -> Value:
 
 def binary(t: Writes, op: str, a: Num, b: Num) -> Num:
     """The result of an operation of two numbers, of which one is CuPy's."""
+    if op == "**" and kind_of(a.dtype) == "f" and b == Num("int64", PYTHON, Literal(2, "int64")):
+        return Num(a.dtype, FRESH, t.op("mul", a.dtype, a.value, a.value))
     if op in ("@", "**"):  # the operator's powers have other bits than `power`, with a number
         raise t.refuse(f"{op} of numbers of CuPy's")
     try:
@@ -247,6 +244,8 @@ def find(f: Any) -> Any:
 
 
 def _abs(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) == 1 and not kwargs and isinstance(args[0], Arr):
+        return of_device_arrays.elementwise(t, np.absolute, args)
     if len(args) == 1 and not kwargs and is_any(*args):
         return absolute(t, args[0])
     return _of_python(abs)(t, args, kwargs)
@@ -315,7 +314,7 @@ def _ufunc(name: str) -> Callable[..., Any]:
         (x,) = args
         if name == "square":
             return Num(x.dtype, FRESH, t.op("mul", x.dtype, x.value, x.value))
-        op = {"absolute": "abs", "fabs": "abs", "negative": "neg"}.get(name, name)
+        op = {"fabs": "abs"}.get(name, name)
         return Num(x.dtype, FRESH, t.op(op, x.dtype, x.value))
 
     return call
@@ -343,6 +342,60 @@ def _called_of_cupy(name: str, count: int) -> Callable[..., Any]:
     return call
 
 
+def _over(name: str, row: Callable[..., Any]) -> Callable[..., Any]:
+    """A ufunc of arrays too."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if not kwargs and any(isinstance(x, Arr) for x in args):
+            return of_device_arrays.elementwise(t, getattr(np, name), args)
+        return row(t, args, kwargs)
+
+    return call
+
+
+def _of_number(name: str, written: Callable[[Writes, Num], Num]) -> Callable[..., Any]:
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+        if len(args) != 1 or kwargs or not is_any(*args):
+            raise t.refuse(f"cupy.{name} of such arguments")
+        return written(t, args[0])
+
+    return call
+
+
+def _logical(op: str) -> Callable[..., Any]:
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+        if kwargs or not is_any(*args) or len(args) != (1 if op == "not" else 2):
+            raise t.refuse(f"cupy.logical_{op} of such arguments")
+        return Num("bool", FRESH, t.op(op, "bool", *(numbers.truth(t, _plain(x)) for x in args)))
+
+    return call
+
+
+def _chosen(op: str) -> Callable[..., Any]:
+    """``cupy.maximum`` or ``minimum`` of floats: NaN if one is; -0.0 is less than 0.0."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+        if len(args) != 2 or kwargs or not is_any(*args):
+            raise t.refuse("cupy.maximum or minimum of such arguments")
+        loop = np.result_type(*(numbers.as_type(_plain(x)) for x in args)).name
+        if kind_of(loop) not in "iuf" or loop == "float16":
+            raise t.refuse(f"cupy.maximum or minimum of numbers of {loop}")
+        a, b = (_operand(t, x, loop) for x in args)
+        found = t.op("select", loop, t.op(op, "bool", b, a), b, a)
+        if kind_of(loop) == "f":
+            signed = [t.op("neg", loop, x) if op == "lt" else x for x in (a, b)]
+            zero = t.op("add", loop, *signed)
+            zero = t.op("neg", loop, zero) if op == "lt" else zero
+            none = t.op("eq", "bool", a, Literal(0.0, loop))
+            none = t.op("and", "bool", none, t.op("eq", "bool", b, Literal(0.0, loop)))
+            found = t.op("select", loop, none, zero, found)
+            found = t.op("select", loop, t.op("ne", "bool", b, b), b, found)
+            found = t.op("select", loop, t.op("ne", "bool", a, a), a, found)
+        return Num(loop, FRESH, found)
+
+    return call
+
+
 def _operator(op: str) -> Callable[..., Any]:
     """A ufunc that an operator stands for."""
 
@@ -359,13 +412,20 @@ _OF_ONE = (
     "arcsinh arccosh arctanh cbrt sign"
 ).split()
 _UFUNCS: dict[str, Callable[..., Any]] = {
-    **{n: _ufunc(n) for n in "sqrt absolute fabs floor ceil trunc rint square negative".split()},
+    **{n: _ufunc(n) for n in "sqrt fabs floor ceil trunc rint square".split()},
     "isnan": _asked(numbers.is_nan), "isfinite": _asked(numbers.is_finite),
     "isinf": _asked(_is_infinite),
     "add": _operator("+"), "subtract": _operator("-"), "multiply": _operator("*"),
     "true_divide": _operator("/"), "floor_divide": _operator("//"), "remainder": _operator("%"),
     "less": _operator("<"), "less_equal": _operator("<="), "greater": _operator(">"),
     "greater_equal": _operator(">="), "equal": _operator("=="), "not_equal": _operator("!="),
+    "bitwise_and": _operator("&"), "bitwise_or": _operator("|"), "bitwise_xor": _operator("^"),
+    "left_shift": _operator("<<"), "right_shift": _operator(">>"),
+    "invert": _of_number("invert", lambda t, x: unary(t, "~", x)),
+    "negative": _of_number("negative", lambda t, x: unary(t, "-", x)),
+    "absolute": _of_number("absolute", absolute),
+    **{f"logical_{op}": _logical(op) for op in ("and", "or", "not")},
+    "maximum": _chosen("gt"), "minimum": _chosen("lt"),
     **{n: _called_of_cupy(n, 1) for n in _OF_ONE},
     **{n: _called_of_cupy(n, 2) for n in ("power", "hypot", "arctan2", "copysign")},
 }  # fmt: skip
@@ -394,12 +454,15 @@ def _rows(with_cupy: bool) -> dict[Any, Any]:
     found |= {f: _of_python(f) for f in (round, divmod, pow, isinstance)}
     found |= {abs: _abs, sum: _sum, any: of_python.any_of, all: of_python.all_of}
     found |= {max: _extreme(max, of_python.largest), min: _extreme(min, of_python.smallest)}
-    found |= {getattr(np, n): row for n, row in _UFUNCS.items()}
+    named: dict[str, Any] = {n: _over(n, row) for n, row in _UFUNCS.items()}
+    named |= of_device_arrays.FUNCTIONS
+    found |= of_device_arrays.PARTS
+    found |= {getattr(np, n): row for n, row in named.items()}
     found |= {getattr(np, n): _as_numpy(n) for n in _LIKE}
     if with_cupy:
         cupy = sys.modules["cupy"]
         found |= {getattr(cupy, n): _as_numpy(n) for n in (*_LIKE, *_MADE)}
-        found |= {getattr(cupy, n): row for n, row in _UFUNCS.items()}
+        found |= {getattr(cupy, n): row for n, row in named.items()}
     return found
 
 

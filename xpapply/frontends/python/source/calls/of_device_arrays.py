@@ -1,0 +1,213 @@
+"""Whole arrays of CuPy's, of one axis: functions that are written in `xpapply.library.of_cupy`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .....errors import TraceError
+from .....ir.typed import Literal
+from .....library import of_cupy, of_numpy
+from .. import arrays, numbers, places, whole
+from ..places import described
+from ..values import FRESH, NUMPY, ON_DEVICE, PYTHON, Abstract, Arr, Inlined, Known, Num, Writes
+from .common import Call, exactly
+from .of_arrays import bound
+from .of_numpy import dtype_of
+
+_LETTERS = "biuf"
+
+
+def plain(x: Num) -> Num:
+    """A number as types are told of: CuPy's are NumPy's."""
+    return x._replace(kind=NUMPY) if x.kind in ON_DEVICE else x
+
+
+def _is_written(dtype: str) -> bool:
+    return dtype != "float16" and numbers.kind_of(dtype) in _LETTERS
+
+
+def elementwise(t: Writes, ufunc: Any, args: list[Any]) -> Inlined:
+    """A ufunc of arrays and numbers, by NumPy's of the same name."""
+    types = []
+    for x in args:
+        if isinstance(x, Arr) and x.type.ndim == 1:
+            types.append(np.dtype(x.type.dtype))
+        elif isinstance(x, Num):
+            types.append(numbers.as_type(plain(x)))
+        else:
+            raise t.refuse(f"{ufunc.__name__} of {described(x)} on a device")
+    try:
+        names = numbers.resolved(ufunc, *types)
+    except TraceError as error:
+        raise t.refuse(str(error)) from None
+    if not all(map(_is_written, names)):
+        raise t.refuse(f"{ufunc.__name__} of {names[0]} on a device")
+    of_arrays = tuple(isinstance(x, Arr) for x in args)
+    over = {
+        (True,): of_cupy.mapped, (True, True): of_cupy.mapped_both,
+        (True, False): of_cupy.mapped_first, (False, True): of_cupy.mapped_second,
+    }.get(of_arrays)  # fmt: skip
+    if over is None:
+        raise t.refuse(f"{ufunc.__name__} of so many arrays on a device")
+    return Inlined(over, [Known(ufunc), *args, Known(np.dtype(names[-1]))], {})
+
+
+def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Inlined:
+    """An operator of arrays."""
+    if op == "**" and isinstance(b, Num) and b.kind == PYTHON and isinstance(a, Arr):
+        is_float = numbers.kind_of(a.type.dtype) == "f"
+        if is_float and isinstance(b.value, Literal) and b.value.value == 2:
+            return elementwise(t, np.square, [a])
+    if op not in whole._OPERATORS:
+        raise t.refuse(f"{op} of arrays on a device")
+    return elementwise(t, whole._OPERATORS[op], [a, b])
+
+
+def unary(t: Writes, op: str, a: Arr) -> Inlined:
+    """``-a``, ``~a``."""
+    if op == "+":
+        raise t.refuse("+ of an array on a device")
+    return elementwise(t, np.negative if op == "-" else np.invert, [a])
+
+
+def item(t: Writes, x: Arr, index: Arr) -> Inlined:
+    """``x[mask]``."""
+    if index.type.dtype != "bool" or not x.type.ndim == index.type.ndim == 1:
+        raise t.refuse("an index that is an array of CuPy's, and no mask")
+    return Inlined(of_numpy.chosen, [x, index], {})
+
+
+# --- functions of an array ----------------------------------------------------------------------
+
+_SUM = {"b": "int64", "i": "int64", "u": "uint64"}
+_WIDE = ("int64", "uint64")
+
+
+def _own(t: Writes, x: Any, letters: str = _LETTERS) -> str:
+    if not isinstance(x, Arr) or x.type.ndim != 1 or not _is_written(x.type.dtype):
+        raise t.refuse(f"a function of {described(x)} on a device")
+    if numbers.kind_of(x.type.dtype) not in letters:
+        raise t.refuse(f"a function of {described(x)} on a device")
+    return x.type.dtype
+
+
+def _reduced(of_floats: Any, of_integers: Any = None, out: str = "", more: str = "") -> Call:
+    """A reduction: its result's type is `out`, or that of the elements, or of their sum."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+        given = bound(t, f"a>v:array axis:axis{more}", args, kwargs)
+        own = _own(t, given["v"])
+        is_float = numbers.kind_of(own) == "f"
+        written = of_floats if is_float else of_integers
+        if written is None or (of_integers is of_cupy.mean_of_integers and own in _WIDE):
+            raise t.refuse(f"a function of {described(given['v'])} on a device")
+        dtype = own
+        if out:
+            dtype = out
+        elif written is of_cupy.of_integers:
+            dtype = _SUM[numbers.kind_of(own)]
+        elif written is of_cupy.mean_of_integers:
+            dtype = "float64"
+        return Inlined(written, [], given | {"dtype": Known(np.dtype(dtype))})
+
+    return call
+
+
+def _one(written: Any, letters: str = _LETTERS) -> Call:
+    """A function of an array alone."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+        given = bound(t, "a>v:array axis:axis", args, kwargs)
+        _own(t, given["v"], letters)
+        return Inlined(written, [given["v"]], {})
+
+    return call
+
+
+def _where(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    exactly(t, args, kwargs, 3)
+    condition, *chosen = args
+    _own(t, condition, "b")
+    of_arrays = isinstance(chosen[0], Arr), isinstance(chosen[1], Arr)
+    types = [
+        np.dtype(_own(t, x)) if isinstance(x, Arr) else numbers.as_type(plain(x))
+        for x in chosen
+        if isinstance(x, (Arr, Num))
+    ]
+    if len(types) < 2:
+        raise t.refuse("cupy.where of such arguments")
+    dtype = np.result_type(*(whole.AS_WEAK.get(k, k) for k in types))
+    if not _is_written(dtype.name):
+        raise t.refuse(f"cupy.where of {dtype}")
+    written = {
+        (False, False): of_cupy.either, (True, True): of_cupy.either_array,
+        (True, False): of_cupy.first_array, (False, True): of_cupy.second_array,
+    }[of_arrays]  # fmt: skip
+    return Inlined(written, [*args, Known(dtype)], {})
+
+
+def _astype(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    exactly(t, args, kwargs, 2)
+    _own(t, args[0])
+    dtype = np.dtype(dtype_of(t, args[1], "float64"))
+    return Inlined(of_cupy.in_dtype, [args[0], Known(dtype)], {})
+
+
+# --- what these are written with ----------------------------------------------------------------
+
+
+def _room(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Arr:
+    n, dtype = args
+    return arrays.new(t, dtype.value.name, [places.as_index(t, n)], "empty")
+
+
+def _zero_of(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    dtype = args[1].value
+    zero = 0.0 if dtype.kind == "f" else False if dtype.kind == "b" else 0
+    return Num(dtype.name, FRESH, Literal(zero, dtype.name))
+
+
+def _as_number(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    x, dtype = arrays.loaded(t, args[0]), args[1].value
+    assert isinstance(x, Num)
+    kinds = numbers.kind_of(x.dtype), dtype.kind
+    if not (x.dtype == dtype.name or kinds[1] == "f" or (kinds[0] in "biu" and kinds[1] in "iub")):
+        raise t.refuse(f"numbers of {x.dtype} become {dtype} on a device")
+    if kinds[1] == "b" and x.dtype != "bool":
+        return Num("bool", FRESH, numbers.truth(t, plain(x)))
+    return Num(dtype.name, FRESH, numbers.cast(t, x.value, dtype.name))
+
+
+def _is_packed(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    (x,) = args
+    size = Literal(np.dtype(x.type.dtype).itemsize, "int64")
+    side_by_side = t.op("eq", "bool", t.op("stride", "int64", x.value, what=0), size)
+    short = t.op("le", "bool", places.length(t, x), Literal(1, "int64"))
+    return Num("bool", PYTHON, t.op("or", "bool", side_by_side, short))
+
+
+PARTS: dict[Any, Call] = {
+    of_cupy.room: _room, of_cupy.zero_of: _zero_of, of_cupy.as_number: _as_number,
+    of_cupy.is_packed: _is_packed,
+}  # fmt: skip
+_C = of_cupy
+METHODS: dict[str, Call] = {
+    "sum": _reduced(_C.total, _C.of_integers), "mean": _reduced(_C.mean, _C.mean_of_integers),
+    "var": _reduced(_C.variance, more=" ddof:int"), "std": _reduced(_C.deviation, more=" ddof:int"),
+    "max": _reduced(_C.largest, _C.largest), "min": _reduced(_C.smallest, _C.smallest),
+    "ptp": _reduced(_C.spread, _C.spread),
+    "argmax": _reduced(_C.place_of_largest, _C.place_of_largest, "int64"),
+    "argmin": _reduced(_C.place_of_smallest, _C.place_of_smallest, "int64"),
+    "any": _reduced(_C.any_true, _C.any_true, "bool"),
+    "all": _reduced(_C.all_true, _C.all_true, "bool"),
+}  # fmt: skip
+"""Functions that are methods too."""
+FUNCTIONS: dict[str, Call] = METHODS | {
+    "amax": METHODS["max"], "amin": METHODS["min"],
+    "count_nonzero": _reduced(_C.count, _C.count, "int64"), "diff": _one(_C.differences, "iuf"),
+    "sort": _one(_C.in_order, "iuf"), "median": _one(_C.median, "f"), "where": _where,
+}  # fmt: skip
+"""By their names in CuPy and NumPy."""
+ALL_METHODS: dict[str, Call] = METHODS | {"astype": _astype}

@@ -1,0 +1,393 @@
+"""CuPy's functions of short arrays, for the compiler: their results have CuPy's bits.
+
+Sums are made in the order of CuPy's kernels, which depends on whether elements lie side by side.
+What is not covered raises, and is so left to CuPy's own function.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def room(n: int, dtype: Any) -> Any:
+    """An array that is filled next; the compiler makes it on the device."""
+    return np.empty(n, dtype)
+
+
+def zero_of(v: Any, dtype: Any) -> Any:
+    """Zero, as an array without axes."""
+    return np.zeros((), dtype)
+
+
+def as_number(x: Any, dtype: Any) -> Any:
+    """A number in another type, as an array without axes."""
+    return np.asarray(x).astype(dtype)
+
+
+def is_packed(v: Any) -> bool:
+    """Whether elements lie side by side."""
+    return bool(v.flags.c_contiguous)
+
+
+# --- element by element -------------------------------------------------------------------------
+
+
+def mapped(f: Any, v: Any, dtype: Any) -> Any:
+    """``f(v)``."""
+    out = room(len(v), dtype)
+    for k in range(len(v)):
+        out[k] = f(v[k])
+    return out
+
+
+def mapped_both(f: Any, a: Any, b: Any, dtype: Any) -> Any:
+    """``f(a, b)`` of arrays of one length."""
+    if len(a) != len(b):
+        raise ValueError
+    out = room(len(a), dtype)
+    for k in range(len(a)):
+        out[k] = f(a[k], b[k])
+    return out
+
+
+def mapped_first(f: Any, a: Any, y: Any, dtype: Any) -> Any:
+    """``f(a, y)`` of an array and a number."""
+    out = room(len(a), dtype)
+    for k in range(len(a)):
+        out[k] = f(a[k], y)
+    return out
+
+
+def mapped_second(f: Any, x: Any, b: Any, dtype: Any) -> Any:
+    """``f(x, b)`` of a number and an array."""
+    out = room(len(b), dtype)
+    for k in range(len(b)):
+        out[k] = f(x, b[k])
+    return out
+
+
+def in_dtype(v: Any, dtype: Any) -> Any:
+    """``v.astype(dtype)``."""
+    out = room(len(v), dtype)
+    for k in range(len(v)):
+        out[k] = as_number(v[k], dtype)
+    return out
+
+
+def either(c: Any, a: Any, b: Any, dtype: Any) -> Any:
+    """``cupy.where(c, a, b)`` of numbers ..."""
+    out = room(len(c), dtype)
+    for k in range(len(c)):
+        out[k] = as_number(a, dtype) if c[k] else as_number(b, dtype)
+    return out
+
+
+def either_array(c: Any, a: Any, b: Any, dtype: Any) -> Any:
+    """... of arrays ..."""
+    if len(a) != len(c) or len(b) != len(c):
+        raise ValueError
+    out = room(len(c), dtype)
+    for k in range(len(c)):
+        out[k] = as_number(a[k], dtype) if c[k] else as_number(b[k], dtype)
+    return out
+
+
+def first_array(c: Any, a: Any, b: Any, dtype: Any) -> Any:
+    """... of an array and a number ..."""
+    if len(a) != len(c):
+        raise ValueError
+    out = room(len(c), dtype)
+    for k in range(len(c)):
+        out[k] = as_number(a[k], dtype) if c[k] else as_number(b, dtype)
+    return out
+
+
+def second_array(c: Any, a: Any, b: Any, dtype: Any) -> Any:
+    """... of a number and an array."""
+    if len(b) != len(c):
+        raise ValueError
+    out = room(len(c), dtype)
+    for k in range(len(c)):
+        out[k] = as_number(a, dtype) if c[k] else as_number(b[k], dtype)
+    return out
+
+
+def differences(v: Any) -> Any:
+    """``cupy.diff(v)``."""
+    n = len(v) - 1
+    if n < 0:
+        raise ValueError
+    out = room(n, v.dtype)
+    for k in range(n):
+        out[k] = v[k + 1] - v[k]
+    return out
+
+
+# --- sums ---------------------------------------------------------------------------------------
+
+
+def total(v: Any, dtype: Any) -> Any:
+    """``v.sum()`` of floats: of those that lie side by side warp by warp, else by halves."""
+    zero = zero_of(v, dtype)
+    if not is_packed(v):
+        return by_halves(v, zero)
+    n = len(v)
+    found = zero
+    for begin in range(0, min(n, 256), 32):
+        found = found + paired(v, begin, min(n - begin, 32), 256, 0, zero)
+    return found
+
+
+def by_halves(v: Any, zero: Any) -> Any:
+    """A sum whose second half is added to the first one, until one number is left."""
+    n = len(v)
+    if n > 32:
+        raise ValueError
+    bits = 0
+    width = 1
+    while width < n:
+        width *= 2
+        bits += 1
+    return zero + paired(v, 0, width, 512, 6 - bits, zero)
+
+
+def paired(v: Any, begin: int, n: int, far: int, turned: int, zero: Any) -> Any:
+    """The sum of up to 32 numbers, in pairs, pairs of pairs and so on.
+
+    `turned`: 0, or 6 less the bits of places, which are turned around then; numbers that are not
+    there are zero. Each number is the sum of those that lie `far` from each other.
+    """
+    a = b = c = d = e = found = zero
+    for k in range(n):
+        i = begin + k
+        if turned:
+            i = (k & 1) << 4 | (k & 2) << 2 | k & 4 | (k & 8) >> 2 | (k & 16) >> 4
+            i >>= turned - 1
+        x = zero
+        for j in range(i, len(v), far):
+            x = x + v[j]
+        if k % 2 == 0:
+            a = x
+        else:
+            x = a + x
+            if k % 4 == 1:
+                b = x
+            else:
+                x = b + x
+                if k % 8 == 3:
+                    c = x
+                else:
+                    x = c + x
+                    if k % 16 == 7:
+                        d = x
+                    else:
+                        x = d + x
+                        if k == 15:
+                            e = x
+                        else:
+                            found = e + x
+    if n >= 32:
+        return found
+    if n & 1:
+        found = a
+    if n & 2:
+        found = b + found if n & 1 else b
+    if n & 4:
+        found = c + found if n & 3 else c
+    if n & 8:
+        found = d + found if n & 7 else d
+    if n & 16:
+        found = e + found if n & 15 else e
+    return found
+
+
+def of_integers(v: Any, dtype: Any) -> Any:
+    """``v.sum()`` of integers and truth values."""
+    found = zero_of(v, dtype)
+    for x in v:
+        found = found + as_number(x, dtype)
+    return found
+
+
+def mean(v: Any, dtype: Any) -> Any:
+    """``v.mean()`` of floats."""
+    return total(v, dtype) / len(v)
+
+
+def mean_of_integers(v: Any, dtype: Any) -> Any:
+    """``v.mean()`` of short integers, whose sum is exact in floats."""
+    return of_integers(v, dtype) / len(v)
+
+
+def variance(v: Any, dtype: Any, ddof: int = 0) -> Any:
+    """``v.var(ddof=ddof)`` of floats."""
+    n = len(v)
+    if n <= ddof:
+        raise ValueError
+    middle = total(v, dtype) / n
+    squares = room(n, dtype)
+    for k in range(n):
+        x = v[k] - middle
+        squares[k] = x * x
+    return by_halves(squares, zero_of(v, dtype)) * (1 / (n - ddof))
+
+
+def deviation(v: Any, dtype: Any, ddof: int = 0) -> Any:
+    """``v.std(ddof=ddof)`` of floats."""
+    return np.sqrt(variance(v, dtype, ddof))
+
+
+# --- extremes and questions ---------------------------------------------------------------------
+
+
+def largest(v: Any, dtype: Any) -> Any:
+    """``v.max()``: NaN if there is one. Zeros of both signs raise: CuPy gives either."""
+    best = as_number(v[0], dtype)
+    for k in range(1, len(v)):
+        x = as_number(v[k], dtype)
+        if x > best or x != x:
+            best = x
+    return signed(v, best)
+
+
+def smallest(v: Any, dtype: Any) -> Any:
+    """``v.min()``."""
+    best = as_number(v[0], dtype)
+    for k in range(1, len(v)):
+        x = as_number(v[k], dtype)
+        if x < best or x != x:
+            best = x
+    return signed(v, best)
+
+
+def signed(v: Any, best: Any) -> Any:
+    """An extreme, if it is no zero of which there are two."""
+    if v.dtype.kind == "f" and best == 0:
+        one = 1 / best
+        for x in v:
+            if x == 0 and 1 / x != one:
+                raise ValueError
+    return best
+
+
+def spread(v: Any, dtype: Any) -> Any:
+    """``cupy.ptp(v)``."""
+    return largest(v, dtype) - smallest(v, dtype)
+
+
+def place_of_largest(v: Any, dtype: Any) -> Any:
+    """``v.argmax()``: the first NaN, or else the first that no other is beyond."""
+    at = 0
+    best = v[0]
+    for k in range(1, len(v)):
+        x = v[k]
+        if x > best or (x != x and best == best):
+            at = k
+            best = x
+    return as_number(at, dtype)
+
+
+def place_of_smallest(v: Any, dtype: Any) -> Any:
+    """``v.argmin()``."""
+    at = 0
+    best = v[0]
+    for k in range(1, len(v)):
+        x = v[k]
+        if x < best or (x != x and best == best):
+            at = k
+            best = x
+    return as_number(at, dtype)
+
+
+def any_true(v: Any, dtype: Any) -> Any:
+    """``v.any()``."""
+    found = zero_of(v, dtype)
+    for x in v:
+        if x:
+            found = as_number(1, dtype)
+    return found
+
+
+def all_true(v: Any, dtype: Any) -> Any:
+    """``v.all()``."""
+    found = as_number(1, dtype)
+    for x in v:
+        if not x:
+            found = as_number(0, dtype)
+    return found
+
+
+def count(v: Any, dtype: Any) -> Any:
+    """``cupy.count_nonzero(v)``."""
+    n = 0
+    for x in v:
+        if x:
+            n += 1
+    return as_number(n, dtype)
+
+
+# --- order --------------------------------------------------------------------------------------
+
+
+def in_order(v: Any) -> Any:
+    """``cupy.sort(v)``, NaN last. Zeros of both signs raise.
+
+    By Batcher's merge exchange: the same places are compared whatever the values are.
+    """
+    n = len(v)
+    out = room(n, v.dtype)
+    unknown = 0
+    for i in range(n):
+        out[i] = v[i]
+        if v.dtype.kind == "f" and v[i] != v[i]:
+            out[i] = np.inf
+            unknown += 1
+    span = 1
+    while 2 * span < n:
+        span *= 2
+    half = span
+    while half > 0:
+        reach = span
+        first = 0
+        far = half
+        while far > 0:
+            for i in range(n - far):
+                if i & half == first:
+                    x = out[i] * 1
+                    y = out[i + far] * 1
+                    out[i] = y if y < x else x
+                    out[i + far] = x if y < x else y
+            far = reach - half
+            reach //= 2
+            first = half
+        half //= 2
+    for i in range(n - unknown, n):
+        out[i] = np.nan
+    if v.dtype.kind == "f":
+        minus = False
+        plus = False
+        for x in v:
+            if x == 0:
+                if 1 / x < 0:
+                    minus = True
+                else:
+                    plus = True
+        if minus and plus:
+            raise ValueError
+    return out
+
+
+def median(v: Any) -> Any:
+    """``cupy.median(v)`` of floats."""
+    x = in_order(v)
+    n = len(x)
+    if n == 0:
+        raise ValueError
+    last = x[n - 1] * 1
+    if last != last:
+        return last
+    if n % 2 == 1:
+        return x[n // 2] * 1
+    return (x[n // 2 - 1] + x[n // 2]) / 2
