@@ -32,7 +32,7 @@ from . import (
     recursion,
     results,
 )
-from .calls import mixed, of_device
+from .calls import LIBRARY, mixed, of_device
 from .find import tree_of
 from .flow import Const, Flow, Step, flow_of
 from .frames import HUB, RESULT, Caller, Code, Place, Version, calls_itself
@@ -313,7 +313,7 @@ class Typer(RecursiveCalls):
         iterator = self.value(step.args[0])
         self.made.walks |= not iterators.is_fixed(iterator)
         if self.element == DEVICE and not iterators.is_fixed(iterator):
-            self.do("round", what=self.mark_number("a loop of very many rounds"))
+            self.count_round()
         condition = iterators.has_more(self, iterator)
         yes, no = self._targets
         if isinstance(condition, Literal):
@@ -322,6 +322,12 @@ class Typer(RecursiveCalls):
         targets = self._to(self._place(yes)), self._to(self._place(no))
         self.do("branch", condition)
         self._block.targets = targets
+
+    def count_round(self) -> None:
+        """Count a round of a loop, of which there are not too many; our own have few."""
+        module = self.place.code.function.__module__ or ""
+        if self.element != DEVICE or not module.startswith(LIBRARY):
+            self.do("round", what=self.mark_number("a loop of very many rounds"))
 
     def _leave(self, step: Step) -> None:
         raise Leaves(step.args[0])
@@ -507,7 +513,7 @@ _STEPS: dict[str, Callable[..., Abstract]] = {
     "forget": lambda t, name: t.state.pop((len(t.place.callers), name.value), None),
     "enter": lambda t, x: exceptions.entered(t, t.value(x)),
     "exit": lambda t, before: t.set_errors(t.value(before)),
-    "round": lambda t: t.do("round", what=t.mark_number("a loop of very many rounds")),
+    "round": lambda t: t.count_round(),
 }
 _ENDS: dict[str, Callable[[Typer, Step], None]] = {
     "jump": Typer._jump,
