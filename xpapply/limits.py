@@ -73,10 +73,9 @@ class Limits:
         32  # numbers of a slice up to which loops without decisions are unrolled better
     )
     typed_gain = 10.0  # times as fast as the loop from which a trace is left as it is ...
-    # ... but for one of numbers that goes several ways, and takes so many seconds a call and so
-    # many times what compiling takes: both are measured then
+    # ... but for one of numbers that goes several ways, and takes so many seconds a call: once all
+    # calls have taken what loops may take, both are measured
     typed_rival = 1e-3
-    typed_rival_price = 4.0
 
     typed_lanes = 8  # slices that go side by side through a typed function
     typed_tile = 1 << 18  # bytes that they may take

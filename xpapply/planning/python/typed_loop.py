@@ -97,6 +97,10 @@ class TypedLoop:
     """Whether each run begins with asking of which dtype the first result is, if that differs."""
     element = "numpy"
     """Whose number an element of a slice is: see `frontends.python.source`."""
+    engines: tuple[str, ...] = ("", "cpu")
+    """Those under which it runs, of `xpapply.options`."""
+    is_wanted = False
+    """Whether nobody wants the loop, however short it is."""
 
     def __init__(
         self, f: Any, arguments: Arguments, slices: tuple[Any, ...], first: Any, seconds: float

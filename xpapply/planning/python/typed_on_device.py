@@ -30,6 +30,8 @@ class TypedOnDevice(TypedLoop):
     library = "cupy"
     element = "device"
     asks_first = False  # the launch tells
+    engines = ("",)
+    is_wanted = True  # the loop takes very much longer
 
     def __init__(
         self, f: Any, arguments: Arguments, slices: tuple[Any, ...], first: Any, seconds: float
