@@ -4,7 +4,9 @@ import math
 from math import cos, pi, sin
 
 import numpy as np
+import pytest
 
+from xpapply.codegen.llvm.target import TARGETS
 from xpapply.frontends.python.source.typed import Expected, Input, typed
 from xpapply.functions.guards import Guards
 from xpapply.ir.typed import Array
@@ -354,3 +356,17 @@ def typed_function(f, first):
     kind = Array(first.dtype.name, first.ndim)
     expected = [Expected(p.dtype.name, p.shape) for p in parts]
     return typed(f, [Input(0)], {}, [kind], expected, watch), parts
+
+
+def for_others(test):
+    """A test for each of some CPUs, by name."""
+    names = pytest.mark.parametrize("name", ["AVX2", "AVX-512", "NEON"])
+    return pytest.mark.kernels(names(test))
+
+
+def machine_code(text, name):
+    """What a text becomes for another CPU."""
+    pytest.importorskip("llvmlite")
+    from xpapply.backends.cpu import compiler
+
+    return compiler.object_code(text, TARGETS[name], passes=True)

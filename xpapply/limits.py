@@ -71,14 +71,16 @@ class Limits:
     typed_short = 0.5  # seconds that its loops take, each too short for a plan, before one is made
     typed_told = 0.01  # the share of slices left to the function from which a warning says so ...
     typed_marked = 0.8  # ... and from which the function runs for all
+    # numbers of a slice on a GPU up to which a thread takes it, of a function without loops, ...
+    device_numbers = 32
+    device_slices = 2048  # ... and slices, from which there is a thread for each core
     typed_straight = (
         32  # numbers of a slice up to which loops without decisions are unrolled better
     )
     typed_gain = 10.0  # times as fast as the loop from which a trace is left as it is ...
-    # ... but for one of numbers that goes several ways, and takes so many seconds a call and so
-    # many times what compiling takes: both are measured then
+    # ... but for one of numbers that goes several ways, and takes so many seconds a call: once all
+    # calls have taken what loops may take, both are measured
     typed_rival = 1e-3
-    typed_rival_price = 4.0
 
     typed_lanes = 8  # slices that go side by side through a typed function
     typed_tile = 1 << 18  # bytes that they may take

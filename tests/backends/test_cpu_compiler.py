@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from in_threads import in_threads
 
 from conftest import library
 from xpapply.backends.cpu import compiler, host, machine_code, object_file
@@ -322,11 +323,7 @@ def test_threads_compile_at_once():
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, range(8))
     assert not errors
     assert out.tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
 

@@ -12,6 +12,7 @@ import time
 
 import numpy as np
 import pytest
+from in_threads import in_threads
 
 import xpapply
 from xpapply.backends.cpu import crew
@@ -67,7 +68,7 @@ def test_helpers_do_a_part_and_are_kept(arr, monkeypatch):
 
 def test_threads_of_the_user_share_no_helper(arr):
     expected = np.apply_along_axis(_mixed, 1, arr)
-    wrong, active, lock = [], [], threading.Lock()
+    wrong, lock = [], threading.Lock()
 
     def work():
         for _ in range(20):
@@ -77,11 +78,7 @@ def test_threads_of_the_user_share_no_helper(arr):
                 with lock:
                     wrong.append(1)
 
-    active = [threading.Thread(target=work) for _ in range(6)]
-    for thread in active:
-        thread.start()
-    for thread in active:
-        thread.join()
+    in_threads(work, times=6)
     assert not wrong
     assert len({*map(id, crew._free)}) == len(crew._free)
 

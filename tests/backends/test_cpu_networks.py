@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from in_threads import in_threads
 
 import xpapply
 from xpapply.arrays.layout import MemoryOrder
@@ -391,9 +392,5 @@ def test_weights_stay_where_the_first_thread_packed_them():
             start.wait()
             found.add(bound.address(kernel))
 
-        threads = [threading.Thread(target=ask) for _ in range(8)]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
+        in_threads(ask, times=8)
         assert len(found) == 1

@@ -1,10 +1,10 @@
 """What only a real GPU shows: streams, memory, poisoned outputs, 2**31 elements."""
 
 import itertools
-import threading
 
 import numpy as np
 import pytest
+from in_threads import in_threads
 
 import xpapply
 
@@ -151,11 +151,7 @@ def test_threads(cupy):
         except Exception as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=work, args=pair) for pair in zip(nets, wants, strict=True)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, nets, wants)
     assert not failures
 
 

@@ -1,7 +1,6 @@
 """Functions of slices on NumPy's fused engine: as the definition, however arrays lie."""
 
 import sys
-import threading
 import tracemalloc
 import weakref
 
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from in_threads import in_threads
 
 import xpapply
 from conftest import library
@@ -256,12 +256,7 @@ def test_calls_from_several_threads(engine):
                 if not np.array_equal(special.softmax(x, axis=1), expected):
                     wrong.append(x)
 
-    several = zip(arrays, expected, strict=True)
-    threads = [threading.Thread(target=work, args=pair) for pair in several]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(work, arrays, expected)
     assert not wrong
 
 

@@ -1,9 +1,8 @@
 """Kernels of slices on a GPU: functions, dtypes, streams, 2**31 elements."""
 
-import threading
-
 import numpy as np
 import pytest
+from in_threads import in_threads
 from slice_kernel_cases import ONE_FUNCTION
 from slice_ways import (
     Way,
@@ -182,11 +181,7 @@ def test_streams_and_threads_on_a_gpu(cupy):
         except BaseException as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(work, range(4))
     assert not failures
 
 

@@ -3,11 +3,11 @@
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
+from in_threads import in_threads
 from tensor_cases import (
     assert_same_kind_of_numbers,
     benchmarked,
@@ -194,16 +194,8 @@ def test_threads(cupy, needs_tensor_cores):
             accurate_calls(net, [cupy.asarray(x)], want, failures)
             stream.synchronize()
 
-    in_threads(work, zip(nets, wants, strict=True))
+    in_threads(work, nets, wants)
     assert not failures
-
-
-def in_threads(work, arguments):
-    threads = [threading.Thread(target=work, args=args) for args in arguments]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
 
 
 @pytest.mark.gpu
@@ -225,7 +217,7 @@ def test_threads_and_streams_of_torch(cupy, torch, needs_tensor_cores):
             accurate_calls(net, [tensor, tensor[::1]], want, failures)
         stream.synchronize()
 
-    in_threads(work, [(n,) for n in nets])
+    in_threads(work, nets)
     assert not failures
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import loop_functions
 import numpy as np
 import pytest
-from loop_functions import typed_function
+from loop_functions import for_others, machine_code, typed_function
 
 from xpapply.backends.cpu import typed as backend
 from xpapply.codegen.llvm.target import TARGETS
@@ -48,16 +48,11 @@ def test_the_evaluator_gives_what_the_function_gives(f):
                 np.testing.assert_array_equal(outs[j][k], b)
 
 
-@pytest.mark.kernels
-@pytest.mark.parametrize("name", ["AVX2", "AVX-512", "NEON"])
+@for_others
 @pytest.mark.parametrize("f", loop_functions.FUNCTIONS[::5], ids=lambda f: f.__name__)
 def test_texts_compile_for_other_cpus(f, name):
-    pytest.importorskip("llvmlite")
-    from xpapply.backends.cpu import compiler
-
     made, _ = typed_function(f, np.abs(RNG.standard_normal(12)))
-    code = compiler.object_code(kernel(made, TARGETS[name]), TARGETS[name], passes=True)
-    assert NAME.encode() in code
+    assert NAME.encode() in machine_code(kernel(made, TARGETS[name]), name)
 
 
 def test_it_is_shown():

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from loop_functions import typed_function
+from loop_functions import for_others, machine_code, typed_function
 
 from xpapply.backends.cpu import externals
 from xpapply.backends.cpu import typed as backend
@@ -118,17 +118,13 @@ def test_nothing_is_noted(monkeypatch):
         assert (marks == WARNED).sum() == 0
 
 
-@pytest.mark.kernels
-@pytest.mark.parametrize("name", ["AVX2", "AVX-512", "NEON"])
+@for_others
 def test_texts_of_math_compile_for_other_cpus(name):
-    pytest.importorskip("llvmlite")
-    from xpapply.backends.cpu import compiler
-
     for f in FUNCTIONS:
         made, _ = typed_function(f, np.ones(1))
         text = kernel_of_lanes(made, TARGETS[name], 8, True, near_libm=True)
         assert "@llvm.fma" in text
-        compiler.object_code(text, TARGETS[name], passes=True)
+        machine_code(text, name)
         assert "@llvm.fma" not in kernel(made, TARGETS[name], near_libm=True)
 
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from loop_functions import typed_function
+from loop_functions import for_others, machine_code, typed_function
 
 from xpapply.backends.cpu import externals
 from xpapply.backends.cpu import typed as backend
@@ -71,19 +71,15 @@ def test_powers_are_those_of_the_library(f, monkeypatch):
         np.testing.assert_array_equal(np.signbit(out[done]), np.signbit(others[done]))
 
 
-@pytest.mark.kernels
-@pytest.mark.parametrize("name", ["AVX2", "AVX-512", "NEON"])
+@for_others
 def test_texts_compile_for_other_cpus(name):
-    pytest.importorskip("llvmlite")
-    from xpapply.backends.cpu import compiler
-
     for f in FUNCTIONS:
         made, _ = typed_function(f, np.ones(2))
         one = kernel(made, TARGETS[name], near_libm=True)
         lanes = kernel_of_lanes(made, TARGETS[name], 8, True, near_libm=True)
         for text in (one, lanes):
             assert "llvm.fma" in text
-            compiler.object_code(text, TARGETS[name], passes=True)
+            machine_code(text, name)
 
 
 def test_without_fused_sums_the_library_is_called():

@@ -8,12 +8,12 @@ import os
 import pickle
 import subprocess
 import sys
-import threading
 import types
 import warnings
 
 import numpy as np
 import pytest
+from in_threads import in_threads
 
 import xpapply
 from xpapply.limits import LIMITS
@@ -397,8 +397,7 @@ def test_threads(threads):
             failed.append(error)
 
     with xpapply.patch() as patched:
-        each = [threading.Thread(target=work) for _ in range(threads)]
-        [t.start() for t in each], [t.join() for t in each]
+        in_threads(work, times=threads)
         assert not failed
         assert sum(row.calls for row in patched.report.rows) == threads * 10
 
@@ -409,8 +408,7 @@ def test_patched_and_undone_in_threads_at_a_time():
             with xpapply.patch():
                 np.apply_along_axis(above, 1, X[:20])
 
-    each = [threading.Thread(target=work) for _ in range(4)]
-    [t.start() for t in each], [t.join() for t in each]
+    in_threads(work, times=4)
     assert np.apply_along_axis is OWN.along
     assert np.vectorize.__call__ is OWN.call
 

@@ -4,11 +4,11 @@ import html.parser
 import os
 import re
 import stat
-import threading
 from html import escape
 
 import numpy as np
 import pytest
+from in_threads import in_threads
 
 import xpapply
 from xpapply.limits import LIMITS
@@ -239,11 +239,7 @@ def test_calls_that_fell_back_are_counted_when_somebody_asks(patched):
         for _ in range(calls):
             np.apply_along_axis(by_hash, 1, X[:3])
 
-    threads = [threading.Thread(target=some) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(some, times=4)
     (row,) = patched.report.rows
     assert (row.calls, row.slices, row.engines) == (4 * calls, 12 * calls, {"loop": 4 * calls})
     assert row.seconds > 0

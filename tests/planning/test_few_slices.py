@@ -3,11 +3,11 @@
 import gc
 import itertools
 import math
-import threading
 import weakref
 
 import numpy as np
 import pytest
+from in_threads import in_threads
 
 import xpapply
 from xpapply.backends import torch as backend
@@ -136,11 +136,7 @@ def test_two_threads_do_not_share_buffers(torch, nets):
             if not np.array_equal(xpapply.apply_along_axis(net, -1, arrays[k]), wanted[k]):
                 wrong.append(k)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(work, range(4))
     assert not wrong
 
 

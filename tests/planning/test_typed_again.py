@@ -1,9 +1,8 @@
 """Repeated calls of compiled loops: what is remembered of one has to hold for the next."""
 
-import threading
-
 import numpy as np
 import pytest
+from in_threads import in_threads
 
 import xpapply
 from xpapply.backends.cpu import typed as backend
@@ -115,9 +114,5 @@ def test_results_and_marks_of_a_call_are_its_own():
                 if not np.array_equal(found, want[k]):
                     wrong.append(k)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(work, range(4))
     assert not wrong

@@ -216,7 +216,7 @@ def test_numbers_that_go_several_ways_are_compiled_if_that_is_quicker(monkeypatc
             month += 12
         return int(365.25 * (year + 4716)) + int(30.6001 * (month + 1))
 
-    for name in ("typed_rival", "typed_rival_price", "typed_gain"):
+    for name in ("typed_rival", "typed_waits", "typed_gain"):
         monkeypatch.setattr(LIMITS, name, 0.0)
     cache.clear()  # of the same function, with the other answer
     monkeypatch.setattr(TypedLoop, "is_quicker", lambda *_: is_quicker)

@@ -243,13 +243,13 @@ def deviation(v: Any, dtype: Any, ddof: int = 0) -> Any:
 
 
 def largest(v: Any, dtype: Any) -> Any:
-    """``v.max()``: NaN if there is one. Zeros of both signs raise: CuPy gives either."""
+    """``v.max()``: NaN if there is one; of zeros of both signs CuPy gives either."""
     best = as_number(v[0], dtype)
     for k in range(1, len(v)):
         x = as_number(v[k], dtype)
         if x > best or x != x:
             best = x
-    return signed(v, best)
+    return best
 
 
 def smallest(v: Any, dtype: Any) -> Any:
@@ -259,16 +259,6 @@ def smallest(v: Any, dtype: Any) -> Any:
         x = as_number(v[k], dtype)
         if x < best or x != x:
             best = x
-    return signed(v, best)
-
-
-def signed(v: Any, best: Any) -> Any:
-    """An extreme, if it is no zero of which there are two."""
-    if v.dtype.kind == "f" and best == 0:
-        one = 1 / best
-        for x in v:
-            if x == 0 and 1 / x != one:
-                raise ValueError
     return best
 
 
@@ -332,11 +322,13 @@ def count(v: Any, dtype: Any) -> Any:
 
 
 def in_order(v: Any) -> Any:
-    """``cupy.sort(v)``, NaN last. Zeros of both signs raise.
+    """``cupy.sort(v)``, NaN last; zeros of both signs in any order.
 
     By Batcher's merge exchange: the same places are compared whatever the values are.
     """
     n = len(v)
+    if n > 16:  # more comparisons than are compiled in a moment
+        raise ValueError
     out = room(n, v.dtype)
     unknown = 0
     for i in range(n):
@@ -365,17 +357,6 @@ def in_order(v: Any) -> Any:
         half //= 2
     for i in range(n - unknown, n):
         out[i] = np.nan
-    if v.dtype.kind == "f":
-        minus = False
-        plus = False
-        for x in v:
-            if x == 0:
-                if 1 / x < 0:
-                    minus = True
-                else:
-                    plus = True
-        if minus and plus:
-            raise ValueError
     return out
 
 

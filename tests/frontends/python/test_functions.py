@@ -4,7 +4,6 @@ import gc
 import pickle
 import subprocess
 import sys
-import threading
 import tracemalloc
 import warnings
 import weakref
@@ -12,6 +11,7 @@ import weakref
 import numpy as np
 import pytest
 from calls_of import assert_at_once, calls_of
+from in_threads import in_threads
 
 import xpapply
 from conftest import Library, library
@@ -341,11 +341,7 @@ def test_threads_leave_the_warning_filters_alone():
             f = eval(f"lambda v: v * {k} + {j}")
             xpapply.apply_along_axis(f, 1, ARR)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(work, range(4))
     assert list(warnings.filters) == before
 
 

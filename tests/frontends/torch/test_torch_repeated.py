@@ -1,10 +1,10 @@
 """Calls after the first: of the same kind of array, with other numbers, weights and streams."""
 
 import math
-import threading
 
 import numpy as np
 import pytest
+from in_threads import in_threads
 
 import xpapply
 from conftest import library
@@ -156,11 +156,7 @@ def test_threads(place):
                 if not np.allclose(call(net, shape, place, x), want(net, x), 1e-2, 1e-3):
                     wrong.append(seed)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(work, range(4))
     assert not wrong
 
 

@@ -40,6 +40,10 @@ class Applied(Protocol):
     def key(self) -> Hashable:
         """What the function's traces are remembered by; None: they are not."""
 
+    @property
+    def rules(self) -> str:
+        """The library by whose rules `f` is compiled from its source; "": it is not read."""
+
     def why_not(self) -> str | None:
         """Why no plan can be made for such arrays."""
 
@@ -94,6 +98,20 @@ class Along(Application):
     def key(self) -> Hashable:
         """What the function's traces are remembered by; None: they are not."""
         return trace_key(cache_of(self.f)[1], self.axis, self.arr, self.args, self.kwargs)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether slices are so short, and so many, that one thread of a GPU takes one each."""
+        if self.rules != "cupy" or self.slices < LIMITS.device_slices:
+            return False
+        return bool(self.arr.shape[self.axis] <= LIMITS.device_numbers)
+
+    @property
+    def rules(self) -> str:
+        """The library by whose rules `f` is compiled from its source; "": it is not read."""
+        if type(self) is Along and arrays.library(self.arr) == "cupy":
+            return "cupy"
+        return "numpy" * isinstance(self.arr, np.ndarray)
 
     def why_not(self) -> str | None:
         """Why no plan can be made for such an array."""

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ... import arrays, config
+from ... import config
 from ...errors import TraceError
 from ...frontends.python.run.account import Begun
 from ...functions.cache import FunctionCache
 from ...functions.purity import has_loop
 from ...limits import LIMITS
-from ...runtime.budget import Budget
 from . import running
 from .applied import Along, Applied
 from .running import SOURCE, Awaited, Refused
@@ -41,34 +40,36 @@ def compiled(
     functions of numbers that go several ways it is measured which is quicker.
     `spent`: what loops have taken before anything was planned.
     """
-    now = config.current()
+    now, loop = config.current(), _loop(what.rules)
     engine = now.engine
-    if key is None or engine not in ("", "cpu") or running.why_not_compiled():
+    if key is None or loop is None or engine not in loop.engines or running.why_not_compiled():
         return None
     from . import typed_loop
 
     tried = known.traced.get((SOURCE, key))
-    if isinstance(tried, Refused) and tried.unchanged(what.f):
+    cost = LIMITS.typed_worth * typed_loop.price(what.f)
+    if (isinstance(tried, Refused) and tried.unchanged(what.f)) or cost == math.inf:
         return None
     well = isinstance(traced, TracedFunction) and traced.record.does_well
-    rival = None  # what a trace takes that is measured beside it
-    if isinstance(traced, TracedFunction) and well and seconds is not None and not engine:
-        took = traced.record.expected(what.slices)
-        most = what.slices * seconds if has_loop(what.f) else math.inf
-        if took is not None and LIMITS.typed_gain * took < most:
-            if not may_gain(what, known, key, traced) or not _has_paid(what, known, key, took):
-                return None
-            rival = took
     if isinstance(tried, typed_loop.TypedLoop) and tried.unchanged(what.f):
         if well and not engine:
             return None
         known.traced[key] = tried
         return tried
-    cost = LIMITS.typed_worth * typed_loop.price(what.f)
-    if cost == math.inf:
-        return None
-    # nobody wants the loop, however short it is; a device's takes very much longer
-    wanted = bool(engine) or now.fallback == "raise" or rival is not None or _is_on_device(what)
+    rival = None  # what a trace takes that is measured beside it
+    if isinstance(traced, TracedFunction) and well and seconds is not None and not engine:
+        took = traced.record.expected(what.slices)
+        most = what.slices * seconds if has_loop(what.f) else math.inf
+        if took is not None and LIMITS.typed_gain * took < most:
+            if not may_gain(what, known, key, traced):
+                return None
+            if not isinstance(tried, Awaited):
+                tried = known.traced[SOURCE, key] = Awaited(cost, 0.0)
+            if tried.spend(took):  # it takes less than compiling, by now
+                return None
+            rival = took
+    # nobody wants the loop, however short it is
+    wanted = bool(engine) or now.fallback == "raise" or rival is not None or loop.is_wanted
     if wanted:
         cost = 0.0
     if isinstance(tried, Awaited):
@@ -79,18 +80,18 @@ def compiled(
         if tried.spend(what.slices * seconds):
             return None
     rows = what.rows()
-    if not _is_read(what) or what.why_not() is not None or (engine and _is_on_device(what)):
+    if what.why_not() is not None:
         return None
     slice0 = what.slice_at((0,) * len(rows.batch))
     try:
         if seconds is None:  # nobody has called it yet
-            begun = typed_loop.tried(_loop_for(what), what.f, what.arguments, slice0)
+            begun = typed_loop.tried(loop, what.f, what.arguments, slice0)
             if what.slices * begun.seconds < cost:
                 tried = Awaited(cost, spent, begun.seconds)
                 if not tried.is_over:
                     known.traced[SOURCE, key] = tried
                     return None
-        found = typed_loop.made(_loop_for(what), what.f, what.arguments, slice0, begun)
+        found = typed_loop.made(loop, what.f, what.arguments, slice0, begun)
         shared = any(map(_has_array, (*what.arguments.args, *what.arguments.kwargs.values())))
         if found.writes and (shared or type(what) is not Along):
             raise TraceError("it writes to its slices")
@@ -122,24 +123,17 @@ def compiled(
     return found
 
 
-def _is_on_device(what: Applied) -> bool:
-    return type(what) is Along and arrays.library(what.arr) == "cupy"
-
-
-def _loop_for(what: Applied) -> type[TypedLoop]:
-    """What runs functions of such slices."""
-    if _is_on_device(what):
+def _loop(rules: str) -> type[TypedLoop] | None:
+    """What runs functions by the rules of a library."""
+    if rules == "cupy":
         from .typed_on_device import TypedOnDevice
 
         return TypedOnDevice
+    if not rules:
+        return None
     from .typed_loop import TypedLoop
 
     return TypedLoop
-
-
-def _is_read(what: Applied) -> bool:
-    """Whether functions of such slices are read at all."""
-    return isinstance(what.rows().like, np.ndarray) or _is_on_device(what)
 
 
 def may_gain(
@@ -162,20 +156,6 @@ def may_gain(
     )
 
 
-def _has_paid(what: Applied, known: FunctionCache, key: Hashable, took: float) -> bool:
-    """Whether a trace has taken so long by now that it pays to compile a rival."""
-    from . import typed_loop
-
-    budget = known.traced.get((_RIVAL, key))
-    if budget is None:
-        price = typed_loop.price(what.f)
-        budget = known.traced[_RIVAL, key] = Budget(LIMITS.typed_rival_price * price)
-    return not budget.spend(took)
-
-
-_RIVAL = "rival"
-
-
 def _has_array(x: Any) -> bool:
     """Whether an argument has arrays, which may be parts of the array that is written to."""
     return isinstance(x, np.ndarray) or (type(x) in (tuple, list) and any(map(_has_array, x)))
@@ -183,21 +163,18 @@ def _has_array(x: Any) -> bool:
 
 def why_not(what: Applied, known: FunctionCache, key: Hashable) -> str:
     """Why a function that has loops is not compiled, or not yet; "": there is nothing to say."""
-    if key is None or not _is_read(what):
+    loop = _loop(what.rules)
+    if key is None or loop is None:
         return ""
     if off := running.why_not_compiled():
         return f"not compiled: {off}"
     tried = known.traced.get((SOURCE, key))
-    if isinstance(tried, Budget):
+    if isinstance(tried, Awaited):
         from . import typed_loop
 
         try:
-            typed_loop.read(
-                _loop_for(what),
-                what.f,
-                what.arguments,
-                what.slice_at((0,) * len(what.rows().batch)),
-            )
+            slice0 = what.slice_at((0,) * len(what.rows().batch))
+            typed_loop.read(loop, what.f, what.arguments, slice0)
         except TraceError as error:
             tried = Refused(str(error), error.unchanged or running.always)
             known.traced[SOURCE, key] = tried

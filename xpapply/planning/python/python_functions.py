@@ -105,7 +105,7 @@ def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Deci
         if config.current().engine or saved:
             found = None
     if isinstance(found, (TracedFunction, Refused)) and not why:
-        if found.seconds or config.current().engine:
+        if found.seconds or config.current().engine or _is_short(what):
             found = _compiled(what, known, key, None, found.seconds or None, found) or found
     if found is None or not calls:  # a trace that runs sees that itself
         why = why or error_state.why_per_slice()
@@ -182,15 +182,24 @@ def _sooner_in_loop(found: TracedFunction | TypedLoop, slices: int, kept: bool) 
     return None
 
 
+def _is_short(what: Applied) -> bool:
+    """Whether a thread of a GPU takes a slice, whether `f` has loops or not."""
+    return isinstance(what, Along) and what.is_short
+
+
 def _compiled(what: Applied, *given: Any) -> TypedLoop | None:
-    """`f` compiled from its source, if it has loops, or goes several ways, and that pays now."""
+    """`f` compiled from its source, if that pays now.
+
+    That is where it has loops, or goes several ways, or where slices are short on a GPU.
+    """
     known, key, _, _, *traced = given
     several = len(traced) == 1 and isinstance(traced[0], TracedFunction)
-    if not has_loop(what.f) and not (several and traced[0].tree.count > 1):
+    of_threads = has_loop(what.f) or _is_short(what)
+    if not of_threads and not (several and traced[0].tree.count > 1):
         return None
     from . import from_source
 
-    if not has_loop(what.f) and (
+    if not of_threads and (
         traced[0].record.expected(what.slices) is None
         or not from_source.may_gain(what, known, key, traced[0])
     ):
@@ -342,7 +351,7 @@ def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
 
 def _and_compiled(what: Applied, why: str) -> str:
     """Why the loop runs, with what there is to say of compiling."""
-    if not has_loop(what.f):
+    if not (has_loop(what.f) or _is_short(what)):
         return why
     from . import from_source
 

@@ -156,14 +156,14 @@ SOURCE = "source"
 
 
 class Awaited(Budget):
-    """What loops may take before a function is compiled.
+    """What loops, or a trace, may take before a function is compiled.
 
     Parameters
     ----------
     cost : float
         Seconds of compiling.
     spent : float
-        Those that loops have taken so far.
+        Those that they have taken so far.
     seconds : float
         What a slice takes in the loop, where that is known: a trace that was given up tells only
         how far it got.
@@ -198,8 +198,8 @@ def awaited(known: FunctionCache, key: Any, surely: bool = False) -> str:
 
     `surely`: its source has been read, and can be compiled.
     """
-    tried = None if key is None else known.traced.get((SOURCE, key))
-    if not isinstance(tried, Budget):
+    tried = waits_for(known, key)
+    if tried is None:
         return ""
     left = max(0.0, tried.limit - tried.spent)
     can = "" if surely else ", if it can be,"

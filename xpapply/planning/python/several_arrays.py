@@ -174,6 +174,11 @@ class Several:
         rows, loop = self.rows(), self.dims.loop
         return rows[(0,) * len(loop)][0], rows[tuple(n - 1 for n in loop)][0]
 
+    @property
+    def rules(self) -> str:
+        """The library by whose rules `f` is compiled from its source; "": it is not read."""
+        return "numpy" * isinstance(self.rows().like, np.ndarray)
+
     def why_not(self) -> str | None:
         """Why no plan can be made for such arrays."""
         return _why_not(self)

@@ -33,10 +33,42 @@ if TYPE_CHECKING:
     from ...ir.graph import Graph
 
 
-class TracedFunction:
-    """A function whose calls were written down, for slices of one shape and dtype.
+class AtOnce:
+    """What runs a function on all slices at once, traced or compiled from its source.
 
-    Call it as ``traced(rows, f)``: it holds on to no function.
+    Call it as ``at_once(rows, f)``: it holds on to no function.
+
+    Attributes
+    ----------
+    results : tuple of ShapeDtype
+        Of the result, or of all that are kept apart.
+    differs : bool
+        Whether the first slice of each call says of which dtypes results are.
+    keeps : bool
+        Whether it keeps a large array of the user's alive.
+    record : Record
+        What came of its runs.
+    plans : set of Plan
+        Those that run it, which shall say so if the loop does from now on.
+    ready : dict
+        How further calls of `vectorize` run it, by how their arrays lie.
+    agreed : dict
+        What it gave for arrays of another library, where that was what `f` gives there.
+    """
+
+    library: Any
+    results: tuple[ShapeDtype, ...]
+    keeps: bool
+    differs = has_run = False
+
+    def __init__(self) -> None:
+        self.record = Record()
+        self.plans: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.agreed, self.ready = BoundedDict(), BoundedDict()
+
+
+class TracedFunction(AtOnce):
+    """A function whose calls were written down, for slices of one shape and dtype.
 
     Parameters
     ----------
@@ -58,23 +90,11 @@ class TracedFunction:
     ----------
     blocks : InBlocks
         The calls, for all slices in blocks.
-    results : tuple of ShapeDtype
-        Of the result, or of all that are kept apart.
-    keeps : bool
-        Whether it keeps a large array of the user's alive.
-    record : Record
-        What came of its runs.
     ways : list of Way
         All that there are: the first one that does not refuse runs, and `explain` says which.
-    plans : set of Plan
-        Those that run it, which shall say so if the loop does from now on.
-    ready : dict
-        How further calls of `vectorize` run it, by how their arrays lie.
-    agreed : dict
-        What it gave for arrays of another library, where that was what `f` gives there.
     """
 
-    writes = differs = False
+    writes = False
 
     def __init__(
         self,
@@ -88,6 +108,7 @@ class TracedFunction:
         limit: float = math.inf,
         per_step: float = 0.0,
     ) -> None:
+        super().__init__()
         several = isinstance(slice0, tuple)
         self.library = arrays.library(slice0[0] if several else slice0)
         self._tracing = Tracing(arguments, str(self.library), engines.Deferring)
@@ -106,11 +127,9 @@ class TracedFunction:
             raise TraceError("it sets attributes")
         self.results = self.blocks.results
         self.keeps = self._tracing.keeps
-        self.has_run = False
         self._is_timed = False
         self._gives_up: tuple[TraceError, int] | None = None
         """What the next run raises, as `explain` said, unless it has more slices than so many."""
-        self.record = Record()
         asked = arguments.dtypes
         if asked is not None and any(np.dtype(d).kind == "U" for d in asked):
             raise TraceError("it returns text")  # which a loop that is compiled chooses
@@ -130,8 +149,6 @@ class TracedFunction:
 
             graph = partial(graph_of_several, f, arguments, aval, blocks, scratch)
             self.ways.insert(0, OneLaunch(graph, blocks, scratch))
-        self.plans: weakref.WeakSet[Any] = weakref.WeakSet()
-        self.agreed, self.ready = BoundedDict(), BoundedDict()
 
     @property
     def compiles(self) -> bool:

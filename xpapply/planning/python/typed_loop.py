@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,7 +18,6 @@ from ... import arrays
 from ...errors import CompilerError, TraceError, UnsupportedError
 from ...frontends.python.run.account import Account, Begun, per_call
 from ...frontends.python.run.comparison import cast
-from ...frontends.python.run.record import Record
 from ...frontends.python.run.rows import Block, Rows
 from ...frontends.python.trace.tree import Differs, Users
 from ...functions.cache import BoundedDict
@@ -35,7 +33,8 @@ from ...runtime.warning_filters import silent
 from ..application import announce
 from ..ways import Run, Said, Way
 from . import running
-from .typed_results import dtype_of, results_of
+from .traced import AtOnce
+from .typed_results import as_long_as_wanted, empty, results_of, with_texts
 
 
 def price(f: Any) -> float:
@@ -52,10 +51,8 @@ _NONE = np.empty(0, np.intp)
 _BACKEND = f"{__name__.partition('.')[0]}.backends.cpu.typed"
 
 
-class TypedLoop:
+class TypedLoop(AtOnce):
     """A function of slices, compiled from its source.
-
-    Call it as ``loop(rows, f)``: it holds on to no function.
 
     Parameters
     ----------
@@ -72,14 +69,6 @@ class TypedLoop:
 
     Attributes
     ----------
-    results : tuple of ShapeDtype
-        Of each result.
-    plans : set of Plan
-        Those that run it, which shall say so if the loop does from now on.
-    differs : bool
-        Whether the first slice of each call says of which dtypes results are.
-    ready : dict
-        How further calls of `vectorize` run it, by how their arrays lie.
     is_best : bool
         Whether no trace would do better: of a few whole arrays and numbers, a few times, it may.
 
@@ -89,7 +78,7 @@ class TypedLoop:
         If it cannot be compiled; with the reason and the user's line.
     """
 
-    library = "numpy"
+    library: Any = "numpy"
     graph = state = None
     why_left = ""
     overhead = 5e-5
@@ -97,16 +86,20 @@ class TypedLoop:
     """Whether each run begins with asking of which dtype the first result is, if that differs."""
     element = "numpy"
     """Whose number an element of a slice is: see `frontends.python.source`."""
+    engines: tuple[str, ...] = ("", "cpu")
+    """Those under which it runs, of `xpapply.options`."""
+    is_wanted = False
+    """Whether nobody wants the loop, however short it is."""
 
     def __init__(
         self, f: Any, arguments: Arguments, slices: tuple[Any, ...], first: Any, seconds: float
     ) -> None:
+        super().__init__()
         # arguments are told apart by their content, which may change later
         args, kwargs = _copied(arguments.args), _copied(arguments.kwargs)
         arguments = replace(arguments, args=args, kwargs=kwargs)
         self._arguments, self.seconds = arguments, seconds
         self.results = self._results(arguments, first)
-        self._text = [k for k, r in enumerate(self.results) if r.dtype.startswith("str")]
         self._guards = Guards()
         made = _typed(f, arguments, slices, self.results, self._guards, self.element)
         if not any(b.instructions[-1].op == "return" for b in made.blocks):
@@ -117,10 +110,6 @@ class TypedLoop:
         self.compiled: Any = self._backend(made)
         self.keeps = bool(made.constants)
         self.is_best = self._is_best(made, slices)
-        self.record = Record()
-        self.plans: weakref.WeakSet[Any] = weakref.WeakSet()
-        self.agreed, self.ready = BoundedDict(), BoundedDict()
-        self.has_run = False
         differs = made.differs or len({*map(len, made.texts)}) > 1
         self.differs = differs and arguments.dtypes is None
         self._others = BoundedDict()
@@ -243,13 +232,9 @@ class TypedLoop:
                     return other(rows, f, account)
             self._by_itself(rows, f, outs, left)
             self._told(f, marks, rows)
-        outs = self._of_lengths(outs)
+        outs = as_long_as_wanted(outs)
         found: Any = Block(outs) if self._arguments.results else outs[0]
         return rows.placed(found)
-
-    def _of_lengths(self, outs: list[np.ndarray]) -> list[np.ndarray]:
-        """Results, of texts as long as the longest one."""
-        return [x.astype(str) if x.dtype == object else x for x in outs]
 
     def _of_first(self, rows: Rows, f: Any, known: Sequence[Any]) -> TypedLoop:
         """The loop for results like that of the first slice, which says what all are like."""
@@ -306,7 +291,7 @@ class TypedLoop:
         if is_apart:
             outs, marks = self._compiled(rows, copy)
         else:  # one slice may see what another one has written
-            outs = self._outs(rows)
+            outs = self._with_texts(self._outs(rows))
             marks = np.full(rows.batch, WARNED, np.uint16)
         marks.ravel()[:done] = 0
         left = self._noted(marks)
@@ -392,7 +377,7 @@ class TypedLoop:
 
     def _again(self, rows: Rows) -> list[np.ndarray] | None:
         outs, marks = self._compiled(rows)
-        return None if np.count_nonzero(marks) else self._of_lengths(outs)
+        return None if np.count_nonzero(marks) else as_long_as_wanted(outs)
 
     @classmethod
     def calls(cls, called: Callable[..., Any], slices: Sequence[Any]) -> Begun:
@@ -403,12 +388,10 @@ class TypedLoop:
         return Begun([first], seconds, 0.0)
 
     def _outs(self, rows: Rows) -> list[Any]:
-        return [np.empty((*rows.batch, *r.shape), dtype_of(r)) for r in self.results]
+        return empty(self.results, rows.batch)
 
-    def _texts(self, codes: np.ndarray, result: ShapeDtype) -> np.ndarray:
-        """The texts that numbers stand for, as long as the dtype of a result."""
-        table = np.array(self.compiled.made.texts or [""], dtype_of(result))
-        return table[codes]
+    def _with_texts(self, outs: list[Any]) -> list[Any]:
+        return with_texts(outs, self.results, self.compiled.made.texts)
 
     def _compiled(
         self, rows: Rows, copy: np.ndarray | None = None
@@ -418,17 +401,13 @@ class TypedLoop:
         `copy`: of the slices, to which the function writes.
         """
         outs = self._outs(rows)
-        for k in self._text:
-            outs[k] = np.zeros(outs[k].shape, np.int64)
         views = rows.views if copy is None else (copy,)
         originals = () if copy is None else rows.views
         try:
             marks = self.compiled.run(views, outs, len(rows.batch), self.seconds, originals)
         except CompilerError as error:
             raise UnsupportedError(str(error)) from None
-        for k in self._text:
-            outs[k] = self._texts(outs[k], self.results[k])
-        return outs, marks
+        return self._with_texts(outs), marks
 
     def why_given_up(self, rows: Rows, f: Any) -> str:
         """It is not."""

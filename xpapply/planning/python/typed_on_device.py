@@ -17,6 +17,7 @@ from ...errors import CompilerError, TraceError, UnsupportedError
 from ...frontends.python.run.account import Account, Begun
 from ...frontends.python.run.rows import Rows
 from ...frontends.python.trace.tree import Differs
+from ...functions.purity import has_loop
 from ...ir.typed import TypedFunction
 from ...ir.typed.function import ARRAYS
 from ...loop.arguments import Arguments
@@ -30,11 +31,14 @@ class TypedOnDevice(TypedLoop):
     library = "cupy"
     element = "device"
     asks_first = False  # the launch tells
+    engines = ("",)
+    is_wanted = True  # the loop takes very much longer
 
     def __init__(
         self, f: Any, arguments: Arguments, slices: tuple[Any, ...], first: Any, seconds: float
     ) -> None:
         super().__init__(f, arguments, slices, first, seconds)
+        self.has_loop = has_loop(f)
         with slices[0].device:
             self._try(slices, first)
 
@@ -57,6 +61,9 @@ class TypedOnDevice(TypedLoop):
             known = self.compiled.made.marks
             if 0 < (mark := int(marks)) <= len(known) and known[mark - 1].why == ARRAYS:
                 raise TraceError("its arrays need more memory than a thread of a GPU has")
+            if not self.has_loop:
+                why = f": {known[mark - 1].why}" if 0 < mark <= len(known) else ""
+                raise TraceError(f"compiled it leaves its first slice to itself{why}")
             return
         parts = first if self._arguments.results else (first,)
         for out, part in zip(outs, parts, strict=True):

@@ -1,8 +1,8 @@
-"""Of which dtypes and shapes the results of compiled functions are."""
+"""Of which dtypes and shapes the results of compiled functions are; their texts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,32 @@ def dtype_of(x: ShapeDtype) -> np.dtype:
     """Of a result: also of texts, which NumPy has no name for that it would take."""
     if x.dtype == _ANY_TEXT:
         return np.dtype(object)
-    return np.dtype(f"U{x.itemsize // 4}" if x.dtype.startswith("str") else x.dtype)
+    return np.dtype(f"U{x.itemsize // 4}" if _is_text(x) else x.dtype)
+
+
+def _is_text(x: ShapeDtype) -> bool:
+    return x.dtype.startswith("str")
+
+
+def empty(results: Sequence[ShapeDtype], batch: tuple[int, ...]) -> list[Any]:
+    """Arrays for the results of all slices; texts are numbers in them."""
+    kinds = [(np.zeros, np.int64) if _is_text(r) else (np.empty, r.dtype) for r in results]
+    both = zip(kinds, results, strict=True)
+    return [make((*batch, *r.shape), dtype) for (make, dtype), r in both]
+
+
+def with_texts(
+    outs: Sequence[Any], results: Sequence[ShapeDtype], texts: Sequence[str]
+) -> list[Any]:
+    """The same with the texts that the numbers stand for."""
+    both = zip(outs, results, strict=True)
+    table = texts or [""]
+    return [np.array(table, dtype_of(r))[x] if _is_text(r) else x for x, r in both]
+
+
+def as_long_as_wanted(outs: Sequence[Any]) -> list[Any]:
+    """The same, with texts as long as the longest one."""
+    return [x.astype(str) if x.dtype == object else x for x in outs]
 
 
 def results_of(
