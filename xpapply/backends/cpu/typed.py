@@ -399,6 +399,8 @@ class Compiled:
 
     def _go(self, form: str, call: _Call, begin: int, end: int, again: bool = False) -> None:
         """Some slices, in one form; `again`: those that are marked as warned of."""
+        if begin == end:
+            return
         function = self.compile(form, call.layout.side_by_side)
         tile = call.layout.tile if form == LANES else 0
         drawn = np.array([begin], np.int64)
