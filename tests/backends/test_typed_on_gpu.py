@@ -205,3 +205,69 @@ def test_many_slices(cupy):
     for f in (device_functions.longest_run, device_functions.recurrence, device_functions.states):
         got = xpapply.apply_along_axis(f, 1, cupy.asarray(x)).get()
         assert np.array_equal(got, xpapply.apply_along_axis(f, 1, x)), f.__name__
+
+
+def many(cupy, *, dtype="float64", special=False, length=12, count=3000):
+    return cupy.asarray(numbers(count, length, dtype=dtype, special=special))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("f", device_functions.WHOLE, ids=lambda f: f.__name__)
+def test_whole_arrays(cupy, f, dtype, axis):
+    """Sums along both axes are CuPy's, which adds in another order where elements lie apart."""
+    x = many(cupy, dtype=dtype)[:, : 9 + axis]
+    x = cupy.ascontiguousarray(x if axis else x.T)
+    got = xpapply.apply_along_axis(f, axis, x)
+    said = str(xpapply.explain(f, axis, x))
+    assert "one compiled loop on the GPU, one launch" in said, said
+    some = x[:40] if axis else cupy.ascontiguousarray(x[:, :40])
+    want = cupy.apply_along_axis(f, axis, some)
+    along = -1 if not axis and got.ndim > 1 else 0  # of the slices
+    mine = cupy.moveaxis(got, along, 0)[:40]
+    want = cupy.moveaxis(want, along, 0)
+    assert got.dtype == want.dtype
+    assert np.array_equal(mine.get(), want.get(), equal_nan=want.dtype.kind == "f")
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "int64"])
+@pytest.mark.parametrize("f", device_functions.WHOLE_INTEGERS, ids=lambda f: f.__name__)
+def test_whole_arrays_of_integers(cupy, f, dtype):
+    x = many(cupy, dtype=dtype)
+    got = xpapply.apply_along_axis(f, 1, x)
+    assert "one compiled loop on the GPU" in str(xpapply.explain(f, 1, x))
+    want = cupy.apply_along_axis(f, 1, x[:40])
+    assert got.dtype == want.dtype
+    assert (got[:40] == want).all()
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 5, 8, 16, 17, 31, 32])
+def test_sums_of_any_length(cupy, length):
+    x = many(cupy, length=length)
+    for f in (device_functions.total, device_functions.standardised, device_functions.spread):
+        if f is device_functions.standardised and length == 1:
+            continue
+        for y, axis in ((x, 1), (cupy.ascontiguousarray(x.T), 0)):
+            got = xpapply.apply_along_axis(f, axis, y)
+            some = y[:30] if axis else y[:, :30]
+            want = cupy.apply_along_axis(f, axis, cupy.ascontiguousarray(some))
+            mine = got[:30] if axis or got.ndim == 1 else got[:, :30]
+            assert np.array_equal(mine.get(), want.get())
+
+
+def test_nan_and_infinities_in_whole_arrays(cupy):
+    x = many(cupy, special=True)
+    for f in (
+        *(device_functions.total, device_functions.spread, device_functions.in_order),
+        *(device_functions.places, device_functions.middle, device_functions.rectified),
+        *(device_functions.by_where, device_functions.counted, device_functions.logsumexp),
+    ):
+        got = xpapply.apply_along_axis(f, 1, x)
+        want = cupy.apply_along_axis(f, 1, x[:300])
+        assert np.array_equal(got[:300].get(), want.get(), equal_nan=got.dtype.kind == "f"), f
+
+
+def test_few_or_long_slices_run_as_before(cupy):
+    for x in (many(cupy, count=100), many(cupy, length=200)):
+        said = str(xpapply.explain(device_functions.standardised, 1, x))
+        assert "one compiled loop on the GPU" not in said
