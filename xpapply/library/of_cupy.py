@@ -355,8 +355,10 @@ def in_order(v: Any) -> Any:
             reach //= 2
             first = half
         half //= 2
-    for i in range(n - unknown, n):
-        out[i] = np.nan
+    if unknown:
+        for i in range(n):
+            if i >= n - unknown:
+                out[i] = np.nan
     return out
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import operator
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from ....ir.typed import Array, Block, Instruction, TypedFunction
+from ....ir.typed import Array, Instruction, TypedFunction
 from ....ir.typed.function import KEPT, OTHER, PARTS
 from ..target import Target
 from .forms import ARENA, ARENA_END, machine
@@ -77,10 +75,8 @@ class DeviceWriter(FunctionWriter):
     def __init__(self, made: TypedFunction, known: Mapping[int, int], memory: int) -> None:
         super().__init__(made, _NOTES, _OPERATIONS)
         self._known, self._memory = known, memory
-        self._arena = ""
+        self._arena = self._used = ""
         self.most_rounds = ROUNDS
-        self._again = _in_cycles(made)
-        self._is_again = False  # whether the block of now may run more than once
 
     def text(self) -> str:
         """The function: it gives 0, or the number of a mark."""
@@ -92,44 +88,23 @@ class DeviceWriter(FunctionWriter):
         given += [f"ptr noalias %out{k}" for k in range(len(self.made.results))]
         return f"define internal i32 @slice({', '.join(given)}) alwaysinline nounwind #0 {{{rest}"
 
-    def emit(self, instruction: str) -> str:
-        """The name of what an instruction gives, or that itself: lengths that are known stay so."""
-        found = _folded(instruction)
-        return super().emit(instruction) if found is None else found
-
-    def mark_if(self, condition: str, mark: int) -> None:
-        """Leave where a condition holds."""
-        if condition != "false":
-            super().mark_if(condition, mark)
-
-    def loop(self, count: str, body: Callable[[str], None]) -> None:
-        """``body(index)`` for each index below a count; of few ones each by itself."""
-        if not count.isdigit() or int(count) > _FEW:
-            super().loop(count, body)
-            return
-        for k in range(int(count)):
-            body(str(k))
-
-    def _block(self, block: Block) -> None:
-        self._is_again = block in self._again
-        super()._block(block)
-
-    def allocated(self, bytes_: str, mark: int) -> str:
-        """Memory for an array: its own, which may become registers, if it is made once only."""
-        if not bytes_.isdigit() or self._is_again or int(bytes_) > _REGISTERS:
-            return super().allocated(bytes_, mark)
-        return self.at_entry(f"alloca [{bytes_} x i8], align 16")
-
     def word(self, index: int) -> str:
         """A number of the frame."""
-        if index in (ARENA, ARENA_END):
-            if not self._arena:
-                place = self.at_entry(f"alloca [{self._memory} x i8], align 16")
-                self._arena = self.at_entry(f"ptrtoint ptr {place} to i64")
-            if index == ARENA_END:
-                return self.at_entry(f"add i64 {self._arena}, {self._memory}")
-            return self._arena
+        assert index not in (ARENA, ARENA_END)
         return str(self._known.get(index, f"%w{index}"))
+
+    def allocated(self, bytes_: str, mark: int) -> str:
+        """Memory for an array: where that is known beforehand, it may become registers."""
+        if not self._arena:
+            self._arena = self.at_entry(f"alloca [{self._memory} x i8], align 16")
+            self._used = self.at_entry("alloca i64, align 8")
+            self._entry.append(f"  store i64 0, ptr {self._used}")
+        used = self.emit(f"load i64, ptr {self._used}")
+        rounded = self.emit(f"add i64 {bytes_}, 15")
+        after = self.emit(f"add i64 {used}, {self.emit(f'and i64 {rounded}, -16')}")
+        self.mark_if(self.emit(f"icmp ugt i64 {after}, {self._memory}"), mark)
+        self.line(f"store i64 {after}, ptr {self._used}")
+        return self.emit(f"getelementptr i8, ptr {self._arena}, i64 {used}")
 
     def strict(self, name: str, kind: str, result: str, values: list[str]) -> str:
         """An operation; nothing is noted of it."""
@@ -150,61 +125,6 @@ class DeviceWriter(FunctionWriter):
 
     def set_errors(self, ignored: Sequence[str], marked: Sequence[str]) -> None:
         """There are none."""
-
-
-_FEW = 32
-"""Elements of a loop that is written out."""
-_REGISTERS = 512
-"""Bytes of an array, from which it is no longer looked for in registers."""
-
-
-def _in_cycles(made: TypedFunction) -> list[Block]:
-    """The blocks that may run more than once for a slice."""
-    found = []
-    for k, block in enumerate(made.blocks):
-        seen: set[int] = set()
-        waiting = made.targets(block)
-        while waiting:
-            at = waiting.pop()
-            if at not in seen:
-                seen.add(at)
-                waiting += made.targets(made.blocks[at])
-        if k in seen:
-            found.append(block)
-    return found
-
-
-_NUMBER = r"(-?\d+)"
-_OF_TWO = re.compile(rf"(add|sub|mul|icmp \w+) i64 {_NUMBER}, {_NUMBER}")
-_CHOICE = re.compile(r"select i1 (true|false), i64 ([^, ]+), i64 ([^, ]+)")
-_LOGIC = re.compile(r"(and|or|xor) i1 (true|false), (true|false)")
-_COMPUTED = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "icmp eq": operator.eq,
-    "icmp ne": operator.ne, "icmp slt": operator.lt, "icmp sle": operator.le,
-    "icmp sgt": operator.gt, "icmp sge": operator.ge, "and": operator.and_, "or": operator.or_,
-    "xor": operator.xor,
-}  # fmt: skip
-
-
-def _folded(instruction: str) -> str | None:
-    """What an instruction gives whose operands are known; None: some are not."""
-    if found := _CHOICE.fullmatch(instruction):
-        condition, a, b = found.groups()
-        return a if condition == "true" else b
-    if found := _OF_TWO.fullmatch(instruction):
-        op, *numbers = found.groups()
-        if op.startswith("icmp u"):
-            op, numbers = op.replace("icmp u", "icmp s"), [str(int(n) % 2**64) for n in numbers]
-        if op not in _COMPUTED:
-            return None
-        result = _COMPUTED[op](*map(int, numbers))
-        if isinstance(result, bool):
-            return str(result).lower()
-        return str(result) if -(2**63) <= result < 2**63 else None
-    if found := _LOGIC.fullmatch(instruction):
-        op, *truths = found.groups()
-        return str(_COMPUTED[op](*(x == "true" for x in truths))).lower()
-    return None
 
 
 def _cast(w: FunctionWriter, x: Instruction) -> None:
