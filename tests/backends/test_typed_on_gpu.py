@@ -34,7 +34,7 @@ def check(cupy, f, x, axis=-1, *args, compiled=True):
         warnings.simplefilter("ignore", xpapply.FallbackWarning)
         got = xpapply.apply_along_axis(f, axis, x, *args)
         said = str(xpapply.explain(f, axis, x, *args))
-    assert ("one compiled loop on the GPU, one launch" in said) is compiled, said
+    assert (" on the GPU, one launch" in said) is compiled, said
     want = cupy.apply_along_axis(f, axis, x, *args)
     assert (got.dtype, got.shape) == (want.dtype, want.shape)
     a, b = got.get(), want.get()
@@ -87,7 +87,7 @@ def test_arrays_of_its_own_of_any_length(cupy, length):
     f = device_functions.accumulated
     got = xpapply.apply_along_axis(f, 1, x)
     assert same_bits(cupy, got, cupy.apply_along_axis(f, 1, x))
-    is_compiled = "one compiled loop on the GPU" in str(xpapply.explain(f, 1, x))
+    is_compiled = "on the GPU, one launch" in str(xpapply.explain(f, 1, x))
     assert is_compiled is (length < 4000)
 
 
@@ -162,7 +162,7 @@ def test_functions_have_the_bits_of_cupys(cupy, name, dtype):
     x = numbers(300_000, 2, dtype=dtype) * 10.0 ** RNG.integers(-3, 3, (300_000, 1))
     x = cupy.asarray(x.astype(dtype))
     got = xpapply.apply_along_axis(last, 1, x)
-    assert "one compiled loop on the GPU" in str(xpapply.explain(last, 1, x))
+    assert "on the GPU, one launch" in str(xpapply.explain(last, 1, x))
     assert same_bits(cupy, got, ufunc(x[:, 1]))
 
 
@@ -186,7 +186,7 @@ def test_functions_of_two_have_the_bits_of_cupys(cupy, dtype):
             return found
 
         got = xpapply.apply_along_axis(last, 1, x)
-        assert "one compiled loop on the GPU" in str(xpapply.explain(last, 1, x))
+        assert "on the GPU, one launch" in str(xpapply.explain(last, 1, x))
         assert same_bits(cupy, got, ufunc(x[:, 0], x[:, 1])), name
 
 
@@ -220,7 +220,7 @@ def test_whole_arrays(cupy, f, dtype, axis):
     x = cupy.ascontiguousarray(x if axis else x.T)
     got = xpapply.apply_along_axis(f, axis, x)
     said = str(xpapply.explain(f, axis, x))
-    assert "one compiled loop on the GPU, one launch" in said, said
+    assert "on the GPU, one launch" in said, said
     some = x[:40] if axis else cupy.ascontiguousarray(x[:, :40])
     want = cupy.apply_along_axis(f, axis, some)
     along = -1 if not axis and got.ndim > 1 else 0  # of the slices
@@ -235,7 +235,7 @@ def test_whole_arrays(cupy, f, dtype, axis):
 def test_whole_arrays_of_integers(cupy, f, dtype):
     x = many(cupy, dtype=dtype)
     got = xpapply.apply_along_axis(f, 1, x)
-    assert "one compiled loop on the GPU" in str(xpapply.explain(f, 1, x))
+    assert "one compiled function on the GPU" in str(xpapply.explain(f, 1, x))
     want = cupy.apply_along_axis(f, 1, x[:40])
     assert got.dtype == want.dtype
     assert (got[:40] == want).all()
@@ -270,4 +270,4 @@ def test_nan_and_infinities_in_whole_arrays(cupy):
 def test_few_or_long_slices_run_as_before(cupy):
     for x in (many(cupy, count=100), many(cupy, length=200)):
         said = str(xpapply.explain(device_functions.standardised, 1, x))
-        assert "one compiled loop on the GPU" not in said
+        assert "on the GPU, one launch" not in said

@@ -123,7 +123,7 @@ class TypedOnDevice(TypedLoop):
             return super().__call__(rows, f, account)
 
     def _said(self) -> str:
-        return "one compiled loop on the GPU, one launch"
+        return f"one compiled {'loop' if self.has_loop else 'function'} on the GPU, one launch"
 
     def run_for(self, rows: Rows, told: list[str] | None = None) -> Run:
         return Run(Way(), Said("cupy", self.kernels))
