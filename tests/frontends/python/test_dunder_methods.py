@@ -28,7 +28,7 @@ from many_slices import array
 import xpapply
 from xpapply.errors import TraceError
 from xpapply.frontends.python.sandbox import operations
-from xpapply.frontends.python.sandbox.sandbox import Stage
+from xpapply.frontends.python.sandbox.sandbox import Sandbox
 from xpapply.frontends.python.trace.recorder import Recorder
 from xpapply.frontends.python.trace.tracer import Tracer
 from xpapply.frontends.python.trace.tree import Branch
@@ -96,7 +96,7 @@ ARGUMENTS = ((), (2,), (0,), (1.5,), ("d",), (2, 1), (0, 1.5), ({},), (float,), 
 
 def tracer(made, v):
     recorder = Recorder(operations, "numpy")
-    recorder.stage = Stage(recorder, Guards(), None)
+    recorder.stage = Sandbox(recorder, Guards(), None)
     found = made(recorder.input(v.copy()))
     assert isinstance(found, Tracer)
     assert found.ref is not None

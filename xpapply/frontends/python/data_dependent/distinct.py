@@ -9,7 +9,8 @@ import numpy as np
 
 from ..trace import arrays, functions, python_builtins
 from ..trace.recorder import Recorder
-from ..trace.tracer import Counted, Tracer, values
+from ..trace.stand_ins import Counted, values
+from ..trace.tracer import Tracer
 from . import shapes
 
 

@@ -11,7 +11,8 @@ from ....batching.rules import bound, ufunc_row
 from ....errors import TraceError
 from ..trace import native
 from ..trace.recorder import Recorder
-from ..trace.tracer import Counted, Tracer, replaced, tracers, values
+from ..trace.stand_ins import Counted, replaced, tracers, values
+from ..trace.tracer import Tracer
 
 REDUCTIONS = frozenset(
     f"numpy.{n}"

@@ -15,7 +15,8 @@ import numpy as np
 from ..trace.functions import function_call
 from ..trace.indexing import setitem
 from ..trace.recorder import Recorder
-from ..trace.tracer import Tracer, tracers, values
+from ..trace.stand_ins import tracers, values
+from ..trace.tracer import Tracer
 from . import ragged
 
 

@@ -14,7 +14,8 @@ from ..trace.arrays import as_array, copied
 from ..trace.functions import function_call
 from ..trace.indexing import as_mask, compressed, counted, nonzero, setitem
 from ..trace.recorder import Recorder
-from ..trace.tracer import Tracer, tracers, values
+from ..trace.stand_ins import tracers, values
+from ..trace.tracer import Tracer
 from . import ragged
 
 

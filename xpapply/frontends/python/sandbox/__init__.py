@@ -1,6 +1,6 @@
 """What stands for everything that ``f`` can reach while it is traced.
 
-- `sandbox.py`: the substitutes of one run, by what they stand for
+- `sandbox.py`: the substitutes of one run, by what they stand for; `stage.py`: what they ask it
 - `proxies.py`, `lookups.py`, `distinct` in `data_dependent/`: objects, containers, sets
 - `library_calls.py`, `instances.py`, `polynomials.py`, `indexers.py`, `array_api_compat.py`: NumPy,
   SciPy and what they make

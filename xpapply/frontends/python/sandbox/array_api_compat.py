@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ....batching import find
-from ..trace.tracer import values
+from ..trace.stand_ins import values
 from .proxies import Forbidden, Function, real_arguments
 
 if TYPE_CHECKING:
-    from .sandbox import Stage
+    from .stage import Stage
 
 _HELPERS = "array_api_compat.common._helpers"
 _ASKING = ("array_namespace", "device", "_unique_kwargs")

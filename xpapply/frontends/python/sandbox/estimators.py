@@ -11,11 +11,12 @@ from ....errors import TraceError
 from ....functions.estimators import METHODS, PACKAGES, look, package, parts, why_singly
 from ... import find
 from ..trace import arrays
-from ..trace.tracer import Tracer, tracers, values
+from ..trace.stand_ins import tracers, values
+from ..trace.tracer import Tracer
 from .proxies import Forbidden, LateMethod, real_arguments
 
 if TYPE_CHECKING:
-    from .sandbox import Stage
+    from .stage import Stage
 
 
 def substitute(stage: Stage, x: Any, name: str) -> Any:

@@ -8,7 +8,8 @@ import numpy as np
 
 from ....batching.indexers import JOIN
 from ..trace import arrays
-from ..trace.tracer import Tracer, tracers
+from ..trace.stand_ins import tracers
+from ..trace.tracer import Tracer
 from .proxies import Forbidden
 
 _JOIN = (type(np.r_), type(np.c_))

@@ -9,7 +9,7 @@ import numpy as np
 
 from ....batching.instances import METHODS, call_row, is_single, make_row, maker, writeable
 from ..trace.recorder import Recorder
-from ..trace.tracer import Traced, tracers, values
+from ..trace.stand_ins import Traced, tracers, values
 
 
 class Instance(Traced):

@@ -18,13 +18,14 @@ from ....ir.avals import ShapeDtype
 from ... import find as frontend_of
 from ... import name_of
 from ..trace import arrays, functions, native, ufuncs
-from ..trace.tracer import Tracer, tracers, values
+from ..trace.stand_ins import tracers, values
+from ..trace.tracer import Tracer
 from . import ambient, instances
 from .proxies import PLAIN, Forbidden, LateMethod, real_arguments
 
 if TYPE_CHECKING:
     from ....ir.graph import Graph
-    from .sandbox import Stage
+    from .stage import Stage
 
 Runs = Callable[["Graph"], Callable[[Any, int], Any]]
 """``runs(graph)(arr, axis)``: how the graph of a network that ``f`` calls runs on all slices."""

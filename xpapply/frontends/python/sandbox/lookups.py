@@ -21,14 +21,6 @@ _SPREAD, _ALWAYS, _LONGEST = 64, 1 << 12, 1 << 20
 _NOTHING: Any = object()
 
 
-def by_whole_number(k: Any) -> bool:
-    """Whether a key is a whole number that depends on the slice."""
-    if not isinstance(k, Tracer) or k.ref is None or np.ndim(k.value):
-        return False
-    kind = np.asarray(k.value).dtype
-    return kind.kind in "iu" and kind != np.uint64
-
-
 def in_dict(known: Mapping[Any, Any], k: Tracer, default: Any = _NOTHING) -> Any:
     """``known[k]``, or ``known.get(k, default)``; `NotImplemented` where no table can say it."""
     table = _Table.of(known, default)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..trace.functions import function_call
 from ..trace.recorder import Recorder
-from ..trace.tracer import tracers, values
+from ..trace.stand_ins import tracers, values
 
 _COEFFICIENTS = frozenset(("c", "coef", "coeffs", "coefficients"))
 

@@ -16,11 +16,11 @@ from ..data_dependent.distinct import CLASSES
 from ..trace import arrays
 from ..trace.python_builtins import real
 from ..trace.recorder import Recorder
-from ..trace.tracer import Tracer, asked, tracers
-from . import lookups
+from ..trace.stand_ins import asked, tracers
+from ..trace.tracer import Tracer
 
 if TYPE_CHECKING:
-    from .sandbox import Stage
+    from .stage import Stage
 
 
 class Substitute:
@@ -318,11 +318,23 @@ def _with_parameters(method: Any, args: tuple, kwargs: dict, x: Any) -> Any:
     return method(x, *args, **kwargs)
 
 
+def _looked_up(how: str, known: Any, k: Any, *default: Any) -> Any:
+    """A look-up by a whole number that depends on the slice; by anything else `NotImplemented`."""
+    if not isinstance(k, Tracer) or k.ref is None or np.ndim(k.value):
+        return NotImplemented
+    kind = np.asarray(k.value).dtype
+    if kind.kind not in "iu" or kind == np.uint64:
+        return NotImplemented
+    from . import lookups  # which few functions need
+
+    return getattr(lookups, how)(known, k, *default)
+
+
 class FrozenList(list):
     """A list that ``f`` did not make."""
 
     def __getitem__(self, k: Any) -> Any:
-        found = lookups.in_list(self, k) if lookups.by_whole_number(k) else NotImplemented
+        found = _looked_up("in_list", self, k)
         return super().__getitem__(k) if found is NotImplemented else found
 
 
@@ -330,15 +342,15 @@ class FrozenDict(dict):
     """A dict that ``f`` did not make."""
 
     def __getitem__(self, k: Any) -> Any:
-        found = lookups.in_dict(self, k) if lookups.by_whole_number(k) else NotImplemented
+        found = _looked_up("in_dict", self, k)
         return super().__getitem__(k) if found is NotImplemented else found
 
     def get(self, k: Any, default: Any = None, /) -> Any:
-        found = lookups.in_dict(self, k, default) if lookups.by_whole_number(k) else NotImplemented
+        found = _looked_up("in_dict", self, k, default)
         return super().get(k, default) if found is NotImplemented else found
 
     def __contains__(self, k: Any) -> bool:
-        found = lookups.contains(self, k) if lookups.by_whole_number(k) else NotImplemented
+        found = _looked_up("contains", self, k)
         return super().__contains__(k) if found is NotImplemented else found
 
 
@@ -346,7 +358,7 @@ class FrozenSet(set):
     """A set that ``f`` did not make."""
 
     def __contains__(self, k: Any) -> bool:
-        found = lookups.contains(self, k) if lookups.by_whole_number(k) else NotImplemented
+        found = _looked_up("contains", self, k)
         return super().__contains__(k) if found is NotImplemented else found
 
 
@@ -377,11 +389,6 @@ _freeze(
     "add remove discard pop clear update __ior__ __iand__ __isub__ __ixor__ difference_update "
     "intersection_update symmetric_difference_update",
 )
-
-
-def elements_of(x: Any) -> list[Any]:
-    """What is in a list, dict or set."""
-    return [e for pair in x.items() for e in pair] if isinstance(x, dict) else list(x)
 
 
 _PLAIN_STATES = frozenset(("ignore", "warn", "raise", None))

@@ -41,7 +41,7 @@ from ..data_dependent import sets, shapes
 from ..data_dependent.distinct import CLASSES
 from ..trace import functions, python_builtins, scalars
 from ..trace.recorder import Recorder
-from ..trace.tracer import Traced, values
+from ..trace.stand_ins import Traced, values
 from . import ambient
 from .library_calls import LibraryCalls, Runs
 from .proxies import (
@@ -63,12 +63,11 @@ from .proxies import (
     Sparse,
     Substitute,
     Type,
-    elements_of,
     real_arguments,
     same_slot,
     simple_filter,
 )
-from .scratch import Writes
+from .stage import Stage, elements_of
 
 _HERE = os.path.dirname(str(sys.modules["xpapply"].__file__)) + os.sep
 
@@ -82,7 +81,7 @@ _LAZY_ROOTS = ("numpy", "scipy", "torch", "xpapply")
 class _Globals(dict):
     """The globals of a function, substituted as they are asked for."""
 
-    def __init__(self, stage: Stage, function: types.FunctionType) -> None:
+    def __init__(self, stage: Sandbox, function: types.FunctionType) -> None:
         super().__init__(__builtins__=stage.builtins, __name__=function.__module__)
         self._xp_stage, self._function = stage, function
         self._watched = root_of(function) not in CUPY
@@ -101,49 +100,12 @@ class _Globals(dict):
         return made
 
 
-class Stage:
-    """Substitutes for one run of ``f``."""
+class Sandbox(Stage):
+    """What stands for what, by its kind."""
 
     def __init__(self, recorder: Recorder, watch: Guards, runs: Runs) -> None:
-        self.recorder, self.watch = recorder, watch
+        super().__init__(recorder, watch)
         self.calls = LibraryCalls(self, runs)
-        self._made: dict[int, tuple[Any, Any]] = {}
-        self.catches = self.keeps = False
-        self._frozen: list[tuple[Any, list[Any], str]] = []
-        self.writes = Writes(recorder)
-        self._stores: dict[str, str] = {}
-        """The attributes that the code sets, and where."""
-        self._attributes: list[tuple[Any, dict[str, Any], str]] = []
-        """Functions and modules whose attributes cannot be watched while they are set."""
-        self.checks: list[Callable[[], bool]] = []
-        """Whether nothing was written into constants of other libraries."""
-
-    def check(self) -> None:
-        """Refuse if something was written into a container that ``f`` did not make."""
-        for made, was, name in self._frozen:
-            now = elements_of(made)
-            if len(now) != len(was) or any(a is not b for a, b in zip(now, was, strict=True)):
-                raise self.recorder.refuse(f"it changes {name}, which it did not make")
-        for made, before, name in self._attributes:
-            for key in self._stores:
-                if vars(made).get(key) is not before.get(key):
-                    vars(made).pop(key) if key not in before else setattr(made, key, before[key])
-                    line = self._stores[key]
-                    raise self.recorder.refuse(f"it sets the attribute {key} of {name} ({line})")
-        if not all(check() for check in self.checks):
-            raise self.recorder.refuse("it changes a tensor that it did not make")
-
-    def prints(self) -> None:
-        """A text is made of an array of constants."""
-        ambient.watch_printing(self.watch)
-
-    def of_constants(self, function: Any) -> Any:
-        """A context that refuses what warns of constants alone."""
-        return ambient.of_constants(self.recorder, function)
-
-    def names_class(self, cls: type) -> None:
-        """A class is shown, which may be asked for its name."""
-        ambient.watch_name(self.watch, cls)
 
     # substitutes ---------------------------------------------------------------------------
 
@@ -582,49 +544,6 @@ class Stage:
         if self.recorder.library != "cupy":
             return Forbidden(self, x, full) if of_numpy is None else self.substitute(of_numpy)
         return Function(self, x, full)
-
-    def attribute(self, x: Any, owner: Object, name: str) -> Any:
-        """An attribute of an instance."""
-        written, item = self.writes.read(x, name)
-        if written:
-            return item
-        self.watch.look(x, "entry", name)  # also if it is not there: it may come
-        self.watch.attribute_of_class(type(x), name)
-        first = next((vars(c)[name] for c in type(x).__mro__ if name in vars(c)), None)
-        if name in vars(x) and not hasattr(type(first), "__set__"):
-            return self.substitute(vars(x)[name], f"{type(x).__name__}.{name}")
-        for cls in type(x).__mro__:
-            if name in vars(cls):
-                found = vars(cls)[name]
-                if isinstance(found, types.FunctionType):
-                    return types.MethodType(self.substitute(found), owner)
-                if isinstance(found, staticmethod):
-                    return self.substitute(found.__func__)
-                if isinstance(found, property) and found.fget is not None:
-                    return self.substitute(found.fget)(owner)
-                if isinstance(found, classmethod) or hasattr(type(found), "__get__"):
-                    raise self.recorder.refuse(f"the attribute {name} of {type(x).__name__}")
-                return self.substitute(found, name)
-        raise AttributeError(f"{type(x).__name__!r} object has no attribute {name!r}")
-
-    def set_attribute(self, x: Any, name: str, item: Any) -> None:
-        """Set an attribute of an instance."""
-        self.writes.write(x, name, item)
-        for one in (name, "__setattr__"):  # no class may get a property of this name
-            self.watch.attribute_of_class(type(x), one)
-
-    def special(self, x: Any, owner: Object, name: str) -> Callable[..., Any]:
-        """A special method of an instance."""
-        self.watch.attribute_of_class(type(x), name)
-        found = next((vars(cls)[name] for cls in type(x).__mro__ if name in vars(cls)), None)
-        if isinstance(found, types.FunctionType):
-            return functools.partial(self.substitute(found), owner)
-        if name == "__bool__" and found is None:
-            self.watch.attribute_of_class(type(x), "__len__")
-            if hasattr(type(x), "__len__"):
-                return lambda: bool(self.special(x, owner, "__len__")())
-            return lambda: True
-        raise self.recorder.refuse(f"{type(x).__name__} has no {name} written in Python")
 
     def _torch(self, x: Any, name: str) -> Any:
         return self.recorder.operations.torch_objects.function(self, x, name)

@@ -13,13 +13,13 @@ import numpy as np
 
 from ....batching import Batched, BatchingRule
 from ....runtime import registry
+from ..trace.stand_ins import replaced, tracers, values
 from ..trace.tensors import TracedTensor, box, torch_module
-from ..trace.tracer import replaced, tracers, values
 from .autocast import in_autocast
 from .proxies import Forbidden
 
 if TYPE_CHECKING:
-    from .sandbox import Stage
+    from .stage import Stage
 
 
 class Model(Forbidden):

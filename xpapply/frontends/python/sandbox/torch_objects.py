@@ -6,15 +6,15 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from ..trace.python_builtins import real
+from ..trace.stand_ins import asked, tracers
 from ..trace.tensors import FROM_NUMPY, TracedTensor, box, call, from_numpy, torch_module
-from ..trace.tracer import asked, tracers
 from . import ambient
 from .autocast import Autocast, AutocastClass, in_autocast
 from .proxies import Forbidden, Function
 from .torch_models import Model
 
 if TYPE_CHECKING:
-    from .sandbox import Stage
+    from .stage import Stage
 
 _CONTEXTS = frozenset(["no_grad", "inference_mode"])
 

@@ -27,7 +27,7 @@ from ..trace.recorder import Recorder
 from ..trace.tree import Path, Ref, SideExit
 from . import operations
 from .library_calls import Runs
-from .sandbox import Stage
+from .sandbox import Sandbox
 from .scratch import Scratch
 
 
@@ -85,7 +85,7 @@ class Tracing:
         states = _random_states()
         recorder = Recorder(operations, self._library, line_of(f), self.limit, self.per_step)
         self.watch.start(f)
-        stage = Stage(recorder, self.watch, self._runs)
+        stage = Sandbox(recorder, self.watch, self._runs)
         recorder.stage = stage
         f = stage.substitute(f)
         arguments = self._arguments.replaced(stage.argument)

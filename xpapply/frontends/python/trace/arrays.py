@@ -10,7 +10,8 @@ from ....batching import syntax
 from ....errors import TraceError
 from . import choices
 from .recorder import Recorder
-from .tracer import Tracer, must, replaced, tracers, values
+from .stand_ins import replaced, tracers, values
+from .tracer import Tracer, must
 
 
 def as_array(recorder: Recorder, tree: Any, dtype: Any = None) -> Any:

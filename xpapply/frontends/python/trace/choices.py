@@ -18,7 +18,8 @@ from ....batching import find
 from ....batching.scalars import LARGEST
 from ....limits import LIMITS
 from .recorder import Recorder
-from .tracer import Tracer, replaced, tracers
+from .stand_ins import replaced, tracers
+from .tracer import Tracer
 
 _JOINED = frozenset(
     (

@@ -17,7 +17,8 @@ from ....batching.scalars import LARGEST
 from . import scalars
 from .python_builtins import plain
 from .recorder import Recorder
-from .tracer import Tracer, must, values
+from .stand_ins import values
+from .tracer import Tracer, must
 
 _AS_FLOATS = sys.version_info < (3, 14)
 _MOST_SQUARED = 100

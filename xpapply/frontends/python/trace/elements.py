@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from .arrays import as_array, copied, fits
-from .tracer import Tracer, values
+from .stand_ins import values
+from .tracer import Tracer
 
 
 class Elements:

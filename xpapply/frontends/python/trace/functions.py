@@ -15,7 +15,8 @@ from . import writes
 from .arrays import as_array, cast, fits, lists_as_arrays
 from .indexing import setitem
 from .recorder import Recorder
-from .tracer import Traced, Tracer, tracers, values
+from .stand_ins import Traced, tracers, values
+from .tracer import Tracer
 
 
 def into(recorder: Recorder, out: Any, kwargs: dict, compute: Callable[[], Any]) -> Any:

@@ -11,7 +11,8 @@ from ..data_dependent import ragged
 from . import choices
 from .arrays import as_array, fits
 from .recorder import Recorder
-from .tracer import Traced, Tracer, must, must_be_set, tracers, values
+from .stand_ins import Traced, tracers, values
+from .tracer import Tracer, must, must_be_set
 
 
 def as_mask(recorder: Recorder, mask: Any) -> Tracer:

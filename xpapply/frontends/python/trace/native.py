@@ -18,7 +18,7 @@ from ....batching.names import CUPY, root_of
 from ....batching.ragged import Ragged
 from ....batching.rules import mapped
 from .recorder import Recorder
-from .tracer import replaced
+from .stand_ins import replaced
 
 
 def own(recorder: Recorder, function: Any, row: BatchingRule | None = None) -> Any:

@@ -18,7 +18,8 @@ from . import choices, scalars
 from .arrays import as_array, cast
 from .functions import function_call
 from .recorder import Recorder
-from .tracer import Counted, Traced, Tracer, must, tracers, values
+from .stand_ins import Counted, Traced, tracers, values
+from .tracer import Tracer, must
 from .ufuncs import ufunc_call
 
 # --- numbers ------------------------------------------------------------------------------

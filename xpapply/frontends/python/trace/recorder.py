@@ -17,8 +17,8 @@ from ....batching.rules import leaves
 from ....errors import TraceError, located, user_line
 from ....limits import LIMITS
 from ....runtime import registry
-from . import places
-from .tracer import Results, Tracer, refs, replaced, tracers, values
+from .stand_ins import Results, refs, replaced, tracers, values
+from .tracer import Tracer
 from .tree import Branch, Call, Path, Ref, SideExit, TooLong, invoke, references, same
 
 _COEFFICIENTS = 8
@@ -141,7 +141,7 @@ class Recorder:
         real = self.real(lambda: function(*values(args), **values(kwargs)))
         if not isinstance(real, np.ndarray) or not self._shares(real, of[0]):
             return False
-        return places.of(real, of[0].value) is not None
+        return _places(real, of[0].value) is not None
 
     def structural(
         self,
@@ -389,7 +389,7 @@ class Recorder:
         if isinstance(real, np.ndarray):
             whole = [t for t in found if self._shares(real, t)]
             for t in whole:
-                key = places.of(real, t.value) if t.owned and self.lies_as_it_seems else None
+                key = _places(real, t.value) if t.owned and self.lies_as_it_seems else None
                 if key is not None or t is whole[-1]:
                     result.is_view_of(t, key, writeable=real.flags.writeable)
                     break
@@ -540,3 +540,28 @@ def differs(got: Any, real: Any) -> str:
         close = np.isclose(array, one, rtol=2e3 * eps, atol=2e3 * eps * scale, equal_nan=True)
         return "" if close.all() else "other values"
     return "" if (array == one).all() else "other values"
+
+
+def _places(view: np.ndarray, whole: np.ndarray) -> tuple[np.ndarray, ...] | None:
+    """The places of the elements of `view` as an index of `whole`.
+
+    None where they are not elements of it, each once: then nothing can be written through the view.
+    """
+    if view.dtype != whole.dtype or not whole.ndim or not view.size:
+        return None
+    there = _addresses(whole).ravel()
+    order = np.argsort(there)
+    mine = _addresses(view)
+    at = np.minimum(np.searchsorted(there, mine, sorter=order), len(there) - 1)
+    found = order[at]
+    if (there[found] != mine).any() or len(np.unique(found)) != found.size:
+        return None
+    return tuple(np.unravel_index(found, whole.shape))
+
+
+def _addresses(x: np.ndarray) -> np.ndarray:
+    """Where each element begins in memory."""
+    found = np.array(x.__array_interface__["data"][0], np.int64)
+    for n, step in zip(x.shape, x.strides, strict=True):
+        found = found[..., None] + np.arange(n) * step
+    return found

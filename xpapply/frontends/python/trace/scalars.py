@@ -12,7 +12,8 @@ import numpy as np
 from ....batching.scalars import EACH, LARGEST
 from ....errors import TraceError
 from .recorder import Recorder
-from .tracer import Tracer, tracers, values
+from .stand_ins import tracers, values
+from .tracer import Tracer
 
 MODULES = frozenset(("math", "cmath", "statistics", "bisect"))
 """Modules whose functions of numbers are called for one slice after the other."""

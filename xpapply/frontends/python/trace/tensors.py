@@ -13,7 +13,8 @@ from ....batching import Batched, BatchingRule, NoRule, ragged, syntax, tensor_r
 from ..sandbox.autocast import in_autocast
 from . import arrays
 from .recorder import Recorder
-from .tracer import Traced, Tracer, tracers
+from .stand_ins import Traced, tracers
+from .tracer import Tracer
 from .tree import Ref
 
 if TYPE_CHECKING:

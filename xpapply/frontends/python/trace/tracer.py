@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 import operator
 import weakref
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,119 +21,8 @@ from ....batching.rules import ufunc_row
 from ....batching.scalars import LARGEST
 from ....errors import TraceError
 from ....limits import LIMITS
+from .stand_ins import Traced, values
 from .tree import Ref
-
-if TYPE_CHECKING:
-    from .recorder import Recorder
-
-
-class Results(tuple):
-    """Named results, such as SciPy's tests give."""
-
-    def __new__(
-        cls, recorder: Recorder, real: tuple, parts: list[Any], ref: Ref | None, structure: Any
-    ) -> Results:
-        return super().__new__(cls, parts)
-
-    def __init__(
-        self, recorder: Recorder, real: tuple, parts: list[Any], ref: Ref | None, structure: Any
-    ) -> None:
-        self._recorder, self._real, self._ref = recorder, real, ref
-        # the results of torch have no _fields
-        fields: Any = getattr(type(real), "__match_args__", ())
-        fields = getattr(structure, "_fields", getattr(real, "_fields", fields))
-        self._names = {name: k for k, name in enumerate(fields)}
-        self._more = getattr(structure, "__dict__", {})
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._real, name)  # an AttributeError is the user's
-        if name in self._names:
-            return self[self._names[name]]
-        if name in self._more and self._ref is not None:
-            ref = Ref(self._ref.index, (*self._ref.item, name))
-            return self._recorder._boxed(found, ref, self._more[name], [])
-        raise self._recorder.refuse(f"the attribute {name} of {type(self._real).__name__}")
-
-
-def tracers(tree: Any) -> Iterator[Any]:
-    """All tracers in arguments."""
-    found: list[Any] = []
-    _collect((tree,), found)
-    return iter(found)
-
-
-def _collect(trees: Iterable[Any], found: list[Any]) -> None:
-    for x in trees:
-        if isinstance(x, Traced):
-            found.append(x)
-        elif isinstance(x, (tuple, list)):
-            _collect(x, found)
-        elif isinstance(x, dict):
-            _collect(x.values(), found)
-        elif isinstance(x, slice):
-            _collect((x.start, x.stop, x.step), found)
-
-
-def replaced(function: Callable[[Any], Any], tree: Any) -> Any:
-    """Arguments with another thing for each tracer."""
-    if isinstance(tree, Traced):
-        return function(tree)
-    if isinstance(tree, tuple):
-        if hasattr(tree, "_make"):
-            return type(tree)._make(replaced(function, x) for x in tree)  # type: ignore[attr-defined]
-        return tuple(replaced(function, x) for x in tree)
-    if isinstance(tree, list):
-        return [replaced(function, x) for x in tree]
-    if isinstance(tree, dict):
-        return {k: replaced(function, x) for k, x in tree.items()}
-    if hasattr(tree, "__xpapply_real__"):
-        if type(tree).__name__ == "Object":
-            raise tree._xp_stage.recorder.refuse(f"{tree._xp_name} goes into a library's function")
-        return tree.__xpapply_real__
-    return tree
-
-
-def values(tree: Any) -> Any:
-    """Arguments with real values."""
-    return replaced(lambda t: t.value, tree)
-
-
-def asked(tree: Any, what: str) -> Any:
-    """Arguments with real values, of something that no call can be written down for.
-
-    Slices part by whole numbers among them; anything else that depends on the slice is refused.
-    """
-    return replaced(lambda t: t.asked(what), tree)
-
-
-def refs(tree: Any) -> Any:
-    """Arguments with a `Ref` for what depends on the slice."""
-    return replaced(lambda t: t.value if t.ref is None else t.ref, tree)
-
-
-class Traced:
-    """What tracers of every library share."""
-
-    __slots__ = ()
-    recorder: Recorder
-    value: Any
-    ref: Ref | None
-
-    is_choice = False
-    """Whether it is one of several numbers (`choices.py`)."""
-
-    def settle(self) -> None:
-        """Refuse to read elements that nothing was written into."""
-
-    def asked(self, what: str) -> Any:
-        """The value, which other slices that go this way have too."""
-        if self.ref is not None:
-            raise self.recorder.refuse(f"{what} of a value that depends on the slice")
-        return self.value
-
-    def as_numpy(self) -> Any:
-        """The array that NumPy makes of it."""
-        return self
 
 
 def _binary(ufunc: Any, python: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
@@ -144,20 +33,6 @@ def _binary(ufunc: Any, python: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
         return self._operate(ufunc, python, other, self)
 
     return forward, backward
-
-
-class Counted:
-    """What has a length that depends on the slice."""
-
-    __slots__ = ()
-
-    def length(self) -> Any:
-        """``len(x)`` as a Python number that depends on the slice."""
-        raise NotImplementedError
-
-    def ordered(self) -> list[Any] | None:
-        """``sorted(x)``, if that needs no comparisons."""
-        return None
 
 
 _PYTHON = (int, float, bool, complex)
@@ -193,9 +68,7 @@ class Tracer(Traced):
     )
     __array_priority__ = 1e6
 
-    def __init__(
-        self, recorder: Recorder, value: Any, ref: Ref | None, *, owned: bool = True
-    ) -> None:
+    def __init__(self, recorder: Any, value: Any, ref: Ref | None, *, owned: bool = True) -> None:
         self._memory: Memory | None = None
         self._part: Part | None = None
         self._seen = 0
@@ -636,8 +509,6 @@ class Part(NamedTuple):
 
 
 _ATTRIBUTES = frozenset((*Tracer.__slots__, "value", "ref"))
-
-
 _ORDERS = frozenset((operator.lt, operator.le, operator.gt, operator.ge))
 
 
@@ -653,7 +524,7 @@ def _complex_order(python: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
     return (level & python(a.imag, b.imag)) | (~level & python(a.real, b.real))
 
 
-def python_arithmetic(recorder: Recorder, ufunc: Any, python: Any, a: Any, b: Any) -> Any:
+def python_arithmetic(recorder: Any, ufunc: Any, python: Any, a: Any, b: Any) -> Any:
     """Python numbers: their arithmetic raises where NumPy's warns."""
     name = ufunc.__name__
     real_a, real_b = values(a), values(b)
@@ -718,7 +589,7 @@ def must(condition: Any) -> None:
         condition.recorder.raised(ValueError("a number out of range"), decided=True)
 
 
-def must_be_set(recorder: Recorder, unset: Any) -> None:
+def must_be_set(recorder: Any, unset: Any) -> None:
     """Slices in which nothing was written into some of these elements are left to ``f`` itself.
 
     What is there in memory nobody can tell: if it is so for all slices, it is refused.

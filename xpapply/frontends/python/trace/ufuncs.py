@@ -17,7 +17,8 @@ from .arrays import as_array, cast, lists_as_arrays, recorder_of
 from .functions import into
 from .indexing import index
 from .recorder import Recorder
-from .tracer import Tracer, must, tracers, values
+from .stand_ins import tracers, values
+from .tracer import Tracer, must
 
 
 def ufunc_call(

@@ -10,7 +10,8 @@ import numpy as np
 from ....batching.rules import signature
 from .elements import Elements
 from .recorder import Recorder
-from .tracer import Tracer, values
+from .stand_ins import values
+from .tracer import Tracer
 
 
 def _vector(recorder: Recorder, x: Any, name: str) -> Tracer:
