@@ -273,8 +273,16 @@ def total(v):
     return v.sum()
 
 
+def mean(v):
+    return v.mean() + np.sqrt(v[v > 1]).sum() + (v > 0).mean()
+
+
 def square_sum(v):
-    return (v**2).sum() + v[0] ** 2
+    return (v**2).sum()
+
+
+def square_of_one(v):
+    return v[0] ** 2 + v[1]
 
 
 def spread(v):
@@ -349,8 +357,19 @@ def runs_above_mean(v):
 
 
 WHOLE = [
-    standardised, total, square_sum, spread, either_end, mean_of_some, middle, in_order, mad,
+    standardised, total, mean, square_sum, square_of_one, spread, either_end, mean_of_some, middle, in_order, mad,
     two_largest, rectified, by_where, places, counted, steps, spread_of_steps, deviations,
     logsumexp, runs_above_mean,
 ]  # fmt: skip
-WHOLE_INTEGERS = [total, spread, in_order, two_largest, places, counted, steps, by_where]
+WHOLE_INTEGERS = [
+    total,
+    mean,
+    square_sum,
+    spread,
+    in_order,
+    two_largest,
+    places,
+    counted,
+    steps,
+    by_where,
+]

@@ -221,6 +221,14 @@ def mean_of_integers(v: Any, dtype: Any) -> Any:
     return of_integers(v, dtype) / len(v)
 
 
+def mean_of_long_integers(v: Any, dtype: Any) -> Any:
+    """... and of long ones that are no longer than that."""
+    for x in v:
+        if x > 1 << 45 or x < -(1 << 45):
+            raise ValueError
+    return of_integers(v, dtype) / len(v)
+
+
 def variance(v: Any, dtype: Any, ddof: int = 0) -> Any:
     """``v.var(ddof=ddof)`` of floats."""
     n = len(v)

@@ -7,18 +7,14 @@ import subprocess
 import device_functions
 import numpy as np
 import pytest
-import standin_cupy
+from on_standin import made, of_standin
 
 from xpapply.backends.cpu import for_gpus, host
 from xpapply.codegen.llvm import typed as text_of
 from xpapply.codegen.llvm.typed import device
 from xpapply.errors import TraceError
 from xpapply.frontends.python.source.calls import of_device
-from xpapply.frontends.python.source.typed import Expected, Input, typed
-from xpapply.functions.guards import Guards
-from xpapply.ir.typed import Array
 from xpapply.ir.typed.evaluate import evaluate
-from xpapply.ir.typed.verify import verify
 
 RNG = np.random.default_rng(1)
 DTYPES = "float32 float64 int8 int16 int32 int64 uint8 uint16 uint32".split()
@@ -30,26 +26,9 @@ CASES = [
 NEEDS_LLVM = pytest.mark.skipif(host.why_not() is not None, reason=str(host.why_not()))
 
 
-def made(f, dtype, results):
-    """The typed function of one of CuPy's slices."""
-    watch = Guards()
-    watch.start(f)
-    expected = [Expected(r.dtype.name, r.shape) for r in results]
-    found = typed(f, [Input(0)], {}, [Array(dtype, 1)], expected, watch, "device")
-    verify(found)
-    return found
-
-
 def numbers(count, dtype):
     x = RNG.standard_normal((count, 8)) * (2 if dtype.startswith("f") else 9)
     return (np.abs(x) if dtype.startswith("u") else x).astype(dtype)
-
-
-def of_standin(f, v):
-    """What a function gives for a slice of the stand-in's, as CuPy's loop stores it."""
-    with np.errstate(all="ignore"):
-        found = f(standin_cupy.ndarray(v.copy()))
-    return np.asarray(standin_cupy.unwrap(found))
 
 
 @pytest.mark.parametrize(("f", "dtype"), CASES, ids=lambda x: getattr(x, "__name__", x))
@@ -229,3 +208,71 @@ def test_ptx(architecture, tmp_path):
                 str(tmp_path / "k"),
             ]
             subprocess.run(how, check=True, capture_output=True)
+
+
+SUMS = {
+    "standardised",
+    "mean",
+    "mean_of_some",
+    "spread_of_steps",
+    "deviations",
+    "square_sum",
+    "total",
+}
+"""Functions that add floats, in another order than the stand-in."""
+OF_ARRAYS = [
+    *itertools.product(device_functions.WHOLE, DTYPES[:2]),
+    *itertools.product(device_functions.WHOLE_INTEGERS, ["int32", "uint8", "int64"]),
+]
+
+
+@pytest.mark.parametrize(("f", "dtype"), OF_ARRAYS, ids=lambda x: getattr(x, "__name__", x))
+def test_whole_arrays(f, dtype):
+    x = numbers(12, dtype)
+    results = [of_standin(f, x[0])]
+    function = made(f, dtype, results)
+    assert device.why_not(function) is None
+    for v in x:
+        out = np.empty_like(results[0])
+        assert evaluate(function, [v], [out]) == 0
+        want = of_standin(f, v)
+        if f.__name__ in SUMS | {"either_end", "logsumexp"}:
+            assert np.allclose(out, want, rtol=64 * np.finfo(dtype).eps if dtype[0] == "f" else 0)
+        else:
+            assert np.array_equal(out, want.astype(out.dtype))
+
+
+def pairs(a):
+    """The order of CUB's sums of up to 32 numbers."""
+    span = 1
+    a = list(a)
+    while span < 32:
+        a = [x + a[i + span] if i + span < len(a) else x for i, x in enumerate(a)]
+        span *= 2
+    return a[0]
+
+
+def halves(a):
+    """The order of CuPy's own sums."""
+    width = 1
+    while width < len(a):
+        width *= 2
+    a = [*a, *np.zeros(width - len(a), a.dtype)]
+    while width > 1:
+        width //= 2
+        a = [a[i] + a[i + width] for i in range(width)]
+    return a[0]
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 5, 8, 12, 17, 31, 32])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sums_have_the_order_of_cupys_kernels(dtype, length):
+    out = np.empty((), dtype)
+    function = made(device_functions.total, dtype, [out])
+    for _ in range(20):
+        v = (RNG.standard_normal(length) * 10.0 ** RNG.integers(-3, 3, length)).astype(dtype)
+        assert evaluate(function, [v], [out]) == 0
+        assert out == pairs(v)
+        apart = np.repeat(v, 2)[::2]
+        assert evaluate(function, [apart], [out]) == 0
+        assert out == (halves(v) if length > 1 else v[0])

@@ -309,11 +309,17 @@ def _ufunc(name: str) -> Callable[..., Any]:
     """A ufunc of a float of CuPy's that is one instruction."""
 
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
-        if len(args) != 1 or kwargs or not is_any(*args) or kind_of(args[0].dtype) != "f":
+        if len(args) != 1 or kwargs or not is_any(*args):
             raise t.refuse(f"cupy.{name} of such arguments")
         (x,) = args
-        if name == "square":
+        if name == "square" and x.dtype != "bool":
             return Num(x.dtype, FRESH, t.op("mul", x.dtype, x.value, x.value))
+        if name == "sqrt" and kind_of(x.dtype) in "iu":
+            (_, loop) = numbers.resolved(np.sqrt, numbers.as_type(_plain(x)))
+            if loop in ("float32", "float64"):
+                x = Num(loop, FRESH, _operand(t, x, loop))
+        if kind_of(x.dtype) != "f":
+            raise t.refuse(f"cupy.{name} of such arguments")
         op = {"fabs": "abs"}.get(name, name)
         return Num(x.dtype, FRESH, t.op(op, x.dtype, x.value))
 

@@ -57,8 +57,8 @@ def elementwise(t: Writes, ufunc: Any, args: list[Any]) -> Inlined:
 def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Inlined:
     """An operator of arrays."""
     if op == "**" and isinstance(b, Num) and b.kind == PYTHON and isinstance(a, Arr):
-        is_float = numbers.kind_of(a.type.dtype) == "f"
-        if is_float and isinstance(b.value, Literal) and b.value.value == 2:
+        has_square = a.type.dtype != "bool"
+        if has_square and b == Num("int64", PYTHON, Literal(2, "int64")):
             return elementwise(t, np.square, [a])
     if op not in whole._OPERATORS:
         raise t.refuse(f"{op} of arrays on a device")
@@ -101,14 +101,16 @@ def _reduced(of_floats: Any, of_integers: Any = None, out: str = "", more: str =
         own = _own(t, given["v"])
         is_float = numbers.kind_of(own) == "f"
         written = of_floats if is_float else of_integers
-        if written is None or (of_integers is of_cupy.mean_of_integers and own in _WIDE):
+        if written is of_cupy.mean_of_integers and own in _WIDE:
+            written = of_cupy.mean_of_long_integers
+        if written is None:
             raise t.refuse(f"a function of {described(given['v'])} on a device")
         dtype = own
         if out:
             dtype = out
         elif written is of_cupy.of_integers:
             dtype = _SUM[numbers.kind_of(own)]
-        elif written is of_cupy.mean_of_integers:
+        elif written in (of_cupy.mean_of_integers, of_cupy.mean_of_long_integers):
             dtype = "float64"
         return Inlined(written, [], given | {"dtype": Known(np.dtype(dtype))})
 
