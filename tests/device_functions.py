@@ -274,7 +274,7 @@ def total(v):
 
 
 def mean(v):
-    return v.mean() + np.sqrt(v[v > 1]).sum() + (v > 0).mean()
+    return v.mean() + np.sqrt(v[v > 1] * 1.0).sum() + (v > 0).mean()
 
 
 def square_sum(v):
@@ -357,8 +357,8 @@ def runs_above_mean(v):
 
 
 WHOLE = [
-    standardised, total, mean, square_sum, square_of_one, spread, either_end, mean_of_some, middle, in_order, mad,
-    two_largest, rectified, by_where, places, counted, steps, spread_of_steps, deviations,
+    standardised, total, mean, square_sum, square_of_one, spread, either_end, mean_of_some,
+    middle, in_order, mad, two_largest, rectified, by_where, places, counted, steps, spread_of_steps, deviations,
     logsumexp, runs_above_mean,
 ]  # fmt: skip
 WHOLE_INTEGERS = [

@@ -3,6 +3,8 @@
 import itertools
 import shutil
 import subprocess
+import sys
+import types
 
 import device_functions
 import numpy as np
@@ -276,3 +278,17 @@ def test_sums_have_the_order_of_cupys_kernels(dtype, length):
         apart = np.repeat(v, 2)[::2]
         assert evaluate(function, [apart], [out]) == 0
         assert out == (halves(v) if length > 1 else v[0])
+
+
+def test_sums_are_made_as_the_user_of_cupy_has_chosen(monkeypatch):
+    out = np.empty(())
+    v = RNG.standard_normal(12)
+    for chosen in ([], [1], [2, 1]):
+        stand_in = types.SimpleNamespace(get_routine_accelerators=lambda chosen=chosen: chosen)
+        monkeypatch.setitem(sys.modules, "cupy._core._accelerator", stand_in)
+        if 2 in chosen:
+            with pytest.raises(TraceError, match="another library than CUB"):
+                made(device_functions.total, "float64", [out])
+            continue
+        assert evaluate(made(device_functions.total, "float64", [out]), [v], [out]) == 0
+        assert out == (pairs(v) if chosen else halves(v))

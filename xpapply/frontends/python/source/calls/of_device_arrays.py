@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -182,8 +183,24 @@ def _as_number(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     return Num(dtype.name, FRESH, numbers.cast(t, x.value, dtype.name))
 
 
+_CUB = 1
+"""CuPy's number of it."""
+
+
+def _accelerators() -> set[int]:
+    """What CuPy's sums may be made by, as its user has chosen."""
+    found = sys.modules.get("cupy._core._accelerator")
+    return {_CUB} if found is None else {*found.get_routine_accelerators()}
+
+
 def _is_packed(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    """Whether CuPy adds the elements of an array by CUB: where they lie side by side."""
     (x,) = args
+    chosen = _accelerators()
+    if chosen - {_CUB}:
+        raise t.refuse("a sum that another library than CUB may make for CuPy")
+    if not chosen:
+        return Num("bool", PYTHON, Literal(False, "bool"))
     size = Literal(np.dtype(x.type.dtype).itemsize, "int64")
     side_by_side = t.op("eq", "bool", t.op("stride", "int64", x.value, what=0), size)
     short = t.op("le", "bool", places.length(t, x), Literal(1, "int64"))
