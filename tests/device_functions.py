@@ -358,8 +358,8 @@ def runs_above_mean(v):
 
 WHOLE = [
     standardised, total, mean, square_sum, square_of_one, spread, either_end, mean_of_some,
-    middle, in_order, mad, two_largest, rectified, by_where, places, counted, steps, spread_of_steps, deviations,
-    logsumexp, runs_above_mean,
+    middle, in_order, mad, two_largest, rectified, by_where, places, counted, steps,
+    spread_of_steps, deviations, logsumexp, runs_above_mean,
 ]  # fmt: skip
 WHOLE_INTEGERS = [
     total,
