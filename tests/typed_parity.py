@@ -59,7 +59,7 @@ def marked(f, arr):
         if WARNED not in (mark, marks[k]):  # a warning that one of them may note without need
             assert mark == marks[k], (arr[k], mark, marks[k])
         if left:
-            assert marks[k], (arr[k], found)
+            assert 0 not in (mark, marks[k]), (arr[k], found)
         elif marks[k]:
             needless += 1
         else:

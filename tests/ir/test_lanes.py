@@ -1,5 +1,7 @@
 """Slices that go side by side through a typed function: as one after the other, bit for bit."""
 
+from collections import Counter
+
 import loop_functions
 import numpy as np
 import pytest
@@ -442,6 +444,14 @@ def test_blocks_are_ordered(f):
 
     for group in ways.groups():
         assert sorted(flat(ways.order(group))) == group
+
+
+@pytest.mark.parametrize("f", SIDE_BY_SIDE, ids=lambda f: f.__name__)
+def test_blocks_that_follow_each_other_are_one(f):
+    ways = Divergence(typed_function(f, np.abs(RNG.standard_normal(12)))[0])
+    before = Counter(t for b in ways.blocks for t in b.targets)
+    only = [b.targets[0] for b in ways.blocks if len(b.targets) == 1]
+    assert all(before[t] > 1 for t in only if t)
 
 
 @for_others

@@ -15,7 +15,7 @@ from xpapply.backends.cpu import typed as backend
 from xpapply.codegen.llvm.target import TARGETS
 from xpapply.codegen.llvm.typed import NAME, kernel
 from xpapply.errors import InputError
-from xpapply.ir.typed import Instruction, Literal, Register
+from xpapply.ir.typed import Array, Instruction, Literal, Register, Slot
 from xpapply.ir.typed.evaluate import evaluate
 from xpapply.ir.typed.verify import verify
 
@@ -74,10 +74,28 @@ def test_what_is_wrong_is_said():
         (Instruction("length", Register(999, "int64"), (one,), 0), "wants an array"),
         (Instruction("put", None, (Literal(0, "int64"), one), 0), "another type"),
         (Instruction("return", None, ()), "with no other"),
+        (Instruction("add", Register(999, "int64"), (one, one)), "result has another type"),
+        (Instruction("neg", Register(999, "float32"), (one,)), "result has another type"),
+        (Instruction("neg", Register(999, "float64"), (1.0,)), "no operand"),
+        (Instruction("complex", Register(999, "complex64"), (one, one)), "no complex number"),
+        (Instruction("catch", None, (Literal(True, "bool"),), 99), "no such block"),
+        (Instruction("not", Register(999, "bool"), (one,)), "truth value"),
+        (Instruction("store", None, (one,), Slot("n", "int64")), "slot has another type"),
+        (Instruction("load", Register(999, "float64"), (), Slot("n", "int64")), "slot has another"),
+        (Instruction("load", None, (), Slot("n", "int64")), "slot has another type"),
+    ]
+    array = next(r for x in made.blocks[0].instructions if isinstance((r := x.result).type, Array))
+    index, two = Literal(0, "int64"), (Literal(0, "int64"),) * 2
+    wrong += [
+        (Instruction("element", Register(999, "float64"), (array, *two)), "of 1 axes"),
+        (Instruction("element", Register(999, "float64"), (array, one)), "64 bits"),
+        (Instruction("set element", None, (array, *two, one)), "of 1 axes"),
+        (Instruction("set element", None, (array, one, one)), "64 bits"),
+        (Instruction("set element", None, (array, index, index)), "array has another type"),
     ]
     for x, why in wrong:
         broken = copy.deepcopy(made)
-        broken.blocks[0].instructions.insert(0, x)
+        broken.blocks[0].instructions.insert(-1, x)
         with pytest.raises(InputError, match=why):
             verify(broken)
     broken = copy.deepcopy(made)
