@@ -84,6 +84,11 @@ class Limits:
     typed_lanes_tried = 1024  # slices from which an eighth tells what one after the other takes
     typed_lanes_checked = 1024  # slices whose results are compared before lanes are used
     typed_lanes_gain = 0.9  # of what one after the other takes, under which lanes stay
+    # times how they are timed until it is known whether lanes stay: if that is plain, ...
+    typed_lanes_looks = 3
+    # ... and if they take about as long, by up to this factor
+    typed_lanes_most = 8
+    typed_lanes_near = 1.5
     typed_lanes_left = 0.2  # share of slices done again from which that is looked at again
 
     # --- Waiting: until a plan, a look or a compiler has paid ------------------
