@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ....ir.typed import Array, Block, Instruction, Literal, Register, Slot, TypedFunction
+from ....ir.typed import Array, Block, Instruction, Literal, Register, Slot, TypedFunction, strides
 from ....ir.typed.function import PARTS, Type, Value
 from ....limits import LIMITS
 from .forms import (
@@ -79,6 +79,7 @@ class FunctionWriter:
         self._values: dict[Register, Any] = {}
         self._slots: dict[Slot, Any] = {}
         self._names = itertools.count()
+        self.near = strides.side_by_side(made, side_by_side)
         self.checked: dict[tuple[Any, ...], str] = {}  # what an overflow was looked for in
         self.new: set[Register] = set()  # arrays that were made in the block of now
         self._marks: set[int] = set()
@@ -282,9 +283,16 @@ class FunctionWriter:
     # --- memory ---------------------------------------------------------------------------
 
     def place(self, x: InRegisters, indices: Sequence[str]) -> str:
-        """The address of an element, or of the first of those left."""
+        """The address of an element, or of the first of those left.
+
+        Where a stride is known, LLVM counts in elements: it sees then that an element is the one
+        that was written a round before.
+        """
         at = x.base
         for i, stride in zip(indices, x.strides, strict=False):
+            if stride.isdigit():
+                at = self.emit(f"getelementptr [{stride} x i8], ptr {at}, i64 {i}")
+                continue
             far = self.emit(f"mul i64 {i}, {stride}")
             at = self.emit(f"getelementptr i8, ptr {at}, i64 {far}")
         return at
@@ -421,7 +429,10 @@ class FunctionWriter:
         if isinstance(x.type, Array):
             n = x.type.ndim
             base = self.emit(f"load ptr, ptr {at[0]}")
-            words = [self.emit(f"load i64, ptr {w}") for w in at[1]]
+            read = at[1][:-1] if x in self.near else at[1]
+            words = [self.emit(f"load i64, ptr {w}") for w in read]
+            if x in self.near:
+                words.append(str(self.element_bytes(x.type.dtype)))
             return InRegisters(base, tuple(words[:n]), tuple(words[n:]))
         if x.type in PARTS:
             return Pair(*(self.emit(f"load {machine(PARTS[x.type])}, ptr {p}") for p in at))

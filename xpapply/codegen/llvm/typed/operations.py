@@ -249,7 +249,9 @@ def _view(w: FunctionWriter, x: Instruction) -> None:
     a, axis = w.array(array), x.what
     far = w.emit(f"mul i64 {w.value(start)}, {a.strides[axis]}")
     base = w.emit(f"getelementptr i8, ptr {a.base}, i64 {far}")
-    stride = w.emit(f"mul i64 {w.value(step)}, {a.strides[axis]}")
+    stride = a.strides[axis]
+    if w.value(step) != "1":
+        stride = w.emit(f"mul i64 {w.value(step)}, {stride}")
     dims = tuple(w.value(count) if k == axis else y for k, y in enumerate(a.dims))
     strides = tuple(stride if k == axis else y for k, y in enumerate(a.strides))
     w.set(x, InRegisters(base, dims, strides))

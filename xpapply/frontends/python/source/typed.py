@@ -17,6 +17,7 @@ from ....functions.guards import Guards
 from ....ir.typed import Array, Literal, TypedFunction
 from ....ir.typed.counters import unchecked
 from ....ir.typed.function import Type
+from ....ir.typed.ranges import decided
 from ....ir.typed.shrinking import asked_once
 from ....limits import LIMITS
 from . import (
@@ -141,6 +142,8 @@ class Typer(RecursiveCalls):
         self._merge()
         unchecked(self.made)
         asked_once(self.made)
+        if self.expected is not None:
+            decided(self.made)
         return self.made
 
     def _argument(self, x: Abstract) -> Abstract:
