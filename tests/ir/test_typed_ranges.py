@@ -149,7 +149,7 @@ def one_of_two(v):
 
 def turned(v):
     low, high = 0, len(v)
-    for i in range(3):
+    for _ in range(3):
         low, high = high, low
     return v[low]
 
@@ -207,7 +207,7 @@ def slices(f):
     yield RNG.integers(-3, 20, 12).astype(float)
 
 
-@pytest.mark.parametrize("f", FUNCTIONS + ALL_KNOWN + [in_parts], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", [*FUNCTIONS, *ALL_KNOWN, in_parts], ids=lambda f: f.__name__)
 def test_what_is_left_does_the_same(f, monkeypatch):
     """Results and marks, and no bound is wrong in any block that is come to."""
     first = np.abs(RNG.standard_normal(12)) + 1
@@ -356,7 +356,7 @@ def test_strides_that_are_known_are_those_that_are_there():
 
 
 @needs_cpu
-@pytest.mark.parametrize("f", ALL_KNOWN + [in_parts], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", [*ALL_KNOWN, in_parts], ids=lambda f: f.__name__)
 def test_compiled_they_have_the_results_of_the_loop(f):
     for length in (2, 9):
         arr = RNG.standard_normal((64, length))

@@ -395,8 +395,9 @@ class Compiled:
     def _beside(self, call: _Call, marks: np.ndarray, begin: int, end: int) -> int:
         """Some slices side by side; how many were done again, one by one."""
         self._go(LANES, call, begin, end)
-        left = np.count_nonzero(marks[begin:end])
-        left = left and int(np.count_nonzero(marks[begin:end] == WARNED))
+        left = int(np.count_nonzero(marks[begin:end]))
+        if left:
+            left = int(np.count_nonzero(marks[begin:end] == WARNED))
         if left:
             self._go(ONE, call, begin, end, again=True)
         return left

@@ -246,8 +246,7 @@ class _Ranges:
                 if known is not None and x.op in _UNUSED:
                     same[x.result] = Literal(known, "bool")
                     continue
-            now = _simpler(now, same)
-            if now is None:
+            if _is_other(now, same):
                 continue
             if x.op in ("add", "sub", "mul") and run.is_within(x) and now.what is None:
                 now = now._replace(what="within")
@@ -707,18 +706,20 @@ def _run_once(after: list[list[int]], order: list[int], place: dict[int, int]) -
     return found
 
 
-def _simpler(x: Instruction, same: dict[Value, Value]) -> Instruction | None:
-    """An instruction where some operands are known; None: its result is one of them."""
-    assert x.result is None or isinstance(x.result, Register)
+def _is_other(x: Instruction, same: dict[Value, Value]) -> bool:
+    """Whether an instruction, of operands some of which are known, gives one of them: `same`."""
+    result = x.result
+    if result is None:
+        return False
     if x.op == "select" and isinstance(x.args[0], Literal):
-        same[x.result] = x.args[1 if x.args[0].value else 2]  # type: ignore[index]
-        return None
-    if x.op in ("and", "or") and x.result is not None and x.result.type == "bool":
+        same[result] = x.args[1 if x.args[0].value else 2]
+        return True
+    if x.op in ("and", "or") and result.type == "bool":
         rest = [a for a in x.args if not isinstance(a, Literal)]
         if len(rest) == 1:  # the other one says nothing
-            same[x.result] = rest[0]
-            return None
-    return x
+            same[result] = rest[0]
+            return True
+    return False
 
 
 def _needed(instructions: list[Instruction]) -> list[Instruction]:
