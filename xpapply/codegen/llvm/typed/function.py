@@ -81,6 +81,7 @@ class FunctionWriter:
         self._names = itertools.count()
         self.near = strides.side_by_side(made, side_by_side)
         self.checked: dict[tuple[Any, ...], str] = {}  # what an overflow was looked for in
+        self.seldom: dict[Value, tuple[Value, ...]] = {}  # conditions whose second part seldom is
         self.new: set[Register] = set()  # arrays that were made in the block of now
         self._marks: set[int] = set()
         self._frame: dict[int, str] = {}
@@ -231,11 +232,20 @@ class FunctionWriter:
         assert isinstance(x, Register)
         return self._values[x]  # type: ignore[no-any-return]
 
-    def mark_if(self, condition: str, mark: int) -> None:
-        """Leave where a condition holds."""
+    def mark_if(self, condition: str, mark: int, also: str = "") -> None:
+        """Leave where a condition holds, which seldom is so, and perhaps another one."""
         self._marks.add(mark)
-        on = self.label()
-        self.line(f"br i1 {condition}, label %m{mark}, label %{on}, !prof !0")
+        on, leaves = self.label(), f"m{mark}"
+        if also:
+            leaves = self.label()
+        self.line(f"br i1 {condition}, label %{leaves}, label %{on}, !prof !0")
+        if also:
+            self.begin(leaves)
+            # LLVM must not know what it asks: it would write what follows once for each answer
+            one = self.emit(f"zext i1 {also} to i32")
+            hidden = self.emit(f'call i32 asm "", "=r,0"(i32 {one})')
+            asked = self.emit(f"icmp ne i32 {hidden}, 0")
+            self.line(f"br i1 {asked}, label %m{mark}, label %{on}, !prof !0")
         self.begin(on)
 
     def rounds(self) -> str:

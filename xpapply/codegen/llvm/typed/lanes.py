@@ -265,8 +265,10 @@ class LanesWriter(FunctionWriter):
         vector = f"<{self.lanes} x {kind}>"
         return self.emit(f"select {self.bools} {self.mask()}, {vector} {new}, {vector} {old}")
 
-    def mark_if(self, condition: str, mark: int) -> None:
+    def mark_if(self, condition: str, mark: int, also: str = "") -> None:
         """Leave the whole group where a condition holds that all share."""
+        if also:
+            condition = self.emit(f"and i1 {condition}, {also}")
         on = self.label()
         self.line(f"br i1 {condition}, label %giveup, label %{on}, !prof !0")
         self.begin(on)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ....ir.typed import Array, Instruction, Literal
 from ....ir.typed.function import PARTS, Value
+from ....ir.typed.sooner import SELDOM
 from . import lists
 from .forms import FUNCTIONS, InRegisters, Pair, machine, suffix
 from .function import FunctionWriter, converted, over
@@ -48,6 +49,8 @@ def _two(op: str) -> Callable[[FunctionWriter, Instruction], None]:
             name = "lshr" if kind == "u" else "ashr"
         else:
             name = INTEGERS.get(op, op) + (w.within if x.what == "within" else "")
+            if x.what == SELDOM and x.result is not None:
+                w.seldom[x.result] = x.args
         w.set(x, w.emit(f"{name} {w.typed(a)}, {second}"))
 
     return write
@@ -134,7 +137,11 @@ ON_NUMBERS: dict[str, Callable[[FunctionWriter, Instruction], None]] = {
 
 
 def _mark(w: FunctionWriter, x: Instruction) -> None:
-    w.mark_if(w.value(x.args[0]), x.what)
+    parts = w.seldom.get(x.args[0])
+    if parts is None:
+        w.mark_if(w.value(x.args[0]), x.what)
+    else:
+        w.mark_if(w.value(parts[1]), x.what, w.value(parts[0]))
 
 
 def _catch(w: FunctionWriter, x: Instruction) -> None:

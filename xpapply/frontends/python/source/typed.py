@@ -19,6 +19,7 @@ from ....ir.typed.counters import unchecked
 from ....ir.typed.function import Type
 from ....ir.typed.ranges import decided
 from ....ir.typed.shrinking import asked_once
+from ....ir.typed.sooner import asked_sooner
 from ....limits import LIMITS
 from . import (
     arrays,
@@ -143,6 +144,7 @@ class Typer(RecursiveCalls):
         unchecked(self.made)
         asked_once(self.made)
         if self.expected is not None:
+            asked_sooner(self.made)
             decided(self.made)
         return self.made
 
