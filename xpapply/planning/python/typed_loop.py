@@ -420,8 +420,8 @@ class TypedLoop:
         `copy`: of the slices, to which the function writes.
         """
         outs = self._outs(rows)
-        are_texts = [r.dtype.startswith("str") for r in self.results]
-        for k in np.flatnonzero(are_texts):
+        texts = [k for k, r in enumerate(self.results) if r.dtype.startswith("str")]
+        for k in texts:
             outs[k] = np.zeros(outs[k].shape, np.int64)
         views = rows.views if copy is None else (copy,)
         originals = () if copy is None else rows.views
@@ -429,7 +429,7 @@ class TypedLoop:
             marks = self.compiled.run(views, outs, len(rows.batch), self.seconds, originals)
         except CompilerError as error:
             raise UnsupportedError(str(error)) from None
-        for k in np.flatnonzero(are_texts):
+        for k in texts:
             outs[k] = self._texts(outs[k], self.results[k])
         return outs, marks
 
