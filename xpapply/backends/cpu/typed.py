@@ -131,9 +131,9 @@ class Lanes:
     is_good : bool or None
         Whether that is quicker; None: nobody knows yet.
     took : float
-        Seconds that one after the other has taken before lanes were compiled.
+        CPU seconds that one after the other has taken before lanes were compiled.
     one, beside : float
-        The least seconds of a slice, one after the other and side by side.
+        The least CPU seconds of a slice, one after the other and side by side.
     looks : int
         How often slices were timed side by side.
     is_turned : bool
@@ -380,15 +380,15 @@ class Compiled:
         self._timed(forms[1], call, marks, half, count)
 
     def _timed(self, form: str, call: _Call, marks: np.ndarray, begin: int, end: int) -> float:
-        """Some slices in a form; the seconds, of which a slice's share is kept."""
+        """Some slices in a form; its CPU seconds, of which a slice's share is kept."""
         if begin == end:
             return 0.0
-        began = time.perf_counter()
+        began = time.process_time()  # other processes may have the processor meanwhile
         if form == LANES:
             self._beside(call, marks, begin, end)
         else:
             self._go(form, call, begin, end)
-        took = time.perf_counter() - began
+        took = time.process_time() - began
         self._lanes.add(form, took / (end - begin))
         return took
 
