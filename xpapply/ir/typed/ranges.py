@@ -141,7 +141,7 @@ class _Ranges:
         """The blocks that may come after one, with what is known then."""
         block, state = self.made.blocks[k], self.entries[k]
         assert state is not None
-        run = _Run(self, k, state)
+        run = _Walk(self, k, state)
         for x in block.instructions[:-1]:
             if x.op == "catch":
                 known = run.known(x.args[0])
@@ -224,7 +224,7 @@ class _Ranges:
         """A block without what is known."""
         state = self.entries[k]
         assert state is not None
-        run = _Run(self, k, state)
+        run = _Walk(self, k, state)
         same: dict[Value, Value] = {}
         found: list[Instruction] = []
         for x in block.instructions:
@@ -254,7 +254,7 @@ class _Ranges:
         block.instructions = _needed(found)
 
 
-class _Run:
+class _Walk:
     """What is known within a block."""
 
     def __init__(self, ranges: _Ranges, k: int, state: _State) -> None:
