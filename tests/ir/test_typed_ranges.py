@@ -10,7 +10,7 @@ import xpapply
 from xpapply.backends.cpu import typed as backend
 from xpapply.frontends.python.source import typed as frontend
 from xpapply.functions.guards import Guards
-from xpapply.ir.typed import Array, strides
+from xpapply.ir.typed import Array, ranges, strides
 from xpapply.ir.typed.evaluate import _Run as Evaluator
 from xpapply.ir.typed.evaluate import evaluate
 from xpapply.ir.typed.ranges import _Ranges, decided
@@ -214,7 +214,7 @@ def test_what_is_left_does_the_same(f, monkeypatch):
     whole, short, parts = both(f, first, monkeypatch)
     assert short.size <= whole.size
     found = _Ranges(whole)
-    found.find()
+    assert found.find()
     for v in slices(f):
         outs = [[np.zeros(p.shape, p.dtype) for p in parts] for _ in range(2)]
         try:
@@ -315,6 +315,12 @@ def test_what_is_handled_stays():
     out = np.zeros((), np.int64)
     assert evaluate(made, [np.array([3.0, 2, 1, 5])], [out]) == 0
     assert out == caught(np.array([3.0, 2, 1, 5]))
+
+
+def test_what_takes_long_to_know_is_left_as_it_is(monkeypatch):
+    monkeypatch.setattr(ranges, "_VISITS", 1)
+    whole, short, _ = both(table, np.arange(5.0), monkeypatch)
+    assert str(short) == str(whole)
 
 
 # --- strides --------------------------------------------------------------------------------

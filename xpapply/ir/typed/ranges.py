@@ -27,6 +27,8 @@ _ROOTS = 24
 """Of so many values that stay it is known how far others are from them, at most."""
 _PATIENCE = 2
 """Visits of a block after which bounds that still grow are given up."""
+_VISITS = 24
+"""Visits of a block, on average, after which nothing more is looked for."""
 _COMPARED = frozenset("lt le gt ge eq ne".split())
 _ONCE = frozenset("input div rem shr mul select cast element".split()) | {"list length", "expected"}
 """Instructions whose results, where they run once, are values that stay."""
@@ -65,7 +67,8 @@ def decided(made: TypedFunction) -> None:
     if not any(x.op in ("mark", "catch") for b in made.blocks for x in b.instructions):
         return
     found = _Ranges(made)
-    found.find()
+    if not found.find():
+        return
     for k, block in enumerate(made.blocks):
         if found.entries[k] is not None:
             found.rewrite(k, block)
@@ -91,12 +94,18 @@ class _Ranges:
 
     # --- to and fro -----------------------------------------------------------------------
 
-    def find(self) -> None:
-        """Follow all ways until nothing is new, then twice more without what was given up."""
+    def find(self) -> bool:
+        """Follow all ways until nothing is new, then again without what was given up.
+
+        Whether that came to an end soon: else nothing is known.
+        """
         self.entries[0] = {}
         visits = [0] * len(self.entries)
-        waiting = [0]
+        waiting, left = [0], _VISITS * len(self.entries)
         while waiting:
+            left -= 1
+            if left < 0:
+                return False
             k = self._order[heapq.heappop(waiting)]
             visits[k] += 1
             news = self._news
@@ -112,6 +121,7 @@ class _Ranges:
             if news != self._news:
                 waiting = [n for n, j in enumerate(self._order) if self.entries[j] is not None]
         self._again()
+        return True
 
     def _again(self) -> None:
         """What is known at the begin of blocks, from what is known at the end of those before."""
