@@ -44,9 +44,9 @@ class Limits:
     typed_compiling = 0.02  # to compile a typed function: in any case ...
     typed_per_byte = 1.2e-4  # ... for each byte of its code, before it is read ...
     typed_per_instruction = 1.5e-4  # ... and for each of its instructions
-    # instructions of a typed function from which its loops are not unrolled: of 49 functions the
-    # larger ones lose 2 % by that, and take 102 ms to compile instead of 140
-    typed_unrolled = 150
+    # instructions of a typed function from which its loops are not unrolled: that makes loops over
+    # three states a third quicker, and takes a tenth more to compile
+    typed_unrolled = 300
     # seconds until one more thread has begun, in which another one waits for the interpreter's lock
     typed_thread = 1.2e-4
     typed_helper = 8e-6  # the same of a helper, which waits for nothing of the interpreter's
@@ -88,6 +88,11 @@ class Limits:
     typed_lanes_tried = 1024  # slices from which an eighth tells what one after the other takes
     typed_lanes_checked = 1024  # slices whose results are compared before lanes are used
     typed_lanes_gain = 0.9  # of what one after the other takes, under which lanes stay
+    # times how they are timed until it is known whether lanes stay: if that is plain, ...
+    typed_lanes_looks = 3
+    # ... and if they take about as long, by up to this factor
+    typed_lanes_most = 8
+    typed_lanes_near = 1.5
     typed_lanes_left = 0.2  # share of slices done again from which that is looked at again
 
     # --- Waiting: until a plan, a look or a compiler has paid ------------------

@@ -471,12 +471,59 @@ def test_lanes_stay_where_they_pay():
         for gain, width in ((0.0, 1), (1e9, LIMITS.typed_lanes)):
             with LIMITS.set(typed_lanes_gain=gain):
                 compiled = backend.Compiled(made)
-                outs = [np.zeros((4000, *p.shape), p.dtype) for p in parts]
-                marks = compiled.run([arr], outs, 1)
+                for _ in range(LIMITS.typed_lanes_most):
+                    outs = [np.zeros((4000, *p.shape), p.dtype) for p in parts]
+                    marks = compiled.run([arr], outs, 1)
+                    assert not marks.any()
+                    want = [loop_functions.bisection(v) for v in arr[::97]]
+                    np.testing.assert_array_equal(outs[0][::97], want)
                 assert compiled.width == width
-                assert not marks.any()
-                want = [loop_functions.bisection(v) for v in arr[::97]]
-                np.testing.assert_array_equal(outs[0][::97], want)
+
+
+@needs_cpu
+@pytest.mark.parametrize("count", [100, 4000])
+def test_both_ways_are_timed_before_one_stays(monkeypatch, count):
+    """Each form runs several times, on few slices by turns; all have their results each time."""
+    made, parts = typed_function(loop_functions.bisection, np.ones(4))
+    arr = RNG.standard_normal((count, 4))
+    want = [loop_functions.bisection(v) for v in arr[::9]]
+    compiled, ran = backend.Compiled(made), []
+    add = backend.Lanes.add
+
+    def noted(self, form, seconds):
+        ran.append(form)
+        add(self, form, seconds)
+
+    monkeypatch.setattr(backend.Lanes, "add", noted)
+    looks = dict.fromkeys(("typed_lanes_looks", "typed_lanes_most"), 3)
+    with xpapply.options(threads=1), LIMITS.set(typed_lanes_price=0.0, **looks):
+        for k in range(7):
+            outs = [np.full((count, *p.shape), 7, p.dtype) for p in parts]
+            assert not compiled.run([arr], outs, 1).any()
+            np.testing.assert_array_equal(outs[0][::9], want)
+            assert (compiled._lanes.is_good is None) == (ran.count(LANES) < 3), k
+    assert ran.count(LANES) == 3
+    assert ran.count(ONE) >= 3
+
+
+def test_one_slow_timing_does_not_choose():
+    looks, most = LIMITS.typed_lanes_looks, LIMITS.typed_lanes_most
+    for quick, slow, good in ((1.0, 2.0, True), (2.0, 1.0, False)):
+        lanes = backend.Lanes()
+        for k in range(looks):
+            assert lanes.is_good is None
+            lanes.add(ONE, slow * (3 if k == 1 else 1))
+            lanes.add(LANES, quick * (9 if k == 0 else 1))
+        assert lanes.is_good is good
+    lanes = backend.Lanes()
+    for _ in range(most):  # so close that all looks are needed
+        assert lanes.is_good is None
+        lanes.add(ONE, 1.0)
+        lanes.add(LANES, 0.95 * LIMITS.typed_lanes_gain)
+    assert lanes.is_good
+    lanes.again()
+    assert lanes.is_good is None
+    assert lanes.looks == 0
 
 
 @needs_cpu
@@ -501,9 +548,9 @@ def test_lanes_with_other_results_are_not_used(monkeypatch):
     out = np.zeros(4000)
     with LIMITS.set(typed_lanes_price=0.0, typed_lanes_gain=1e9), xpapply.options(threads=1):
         compiled = backend.Compiled(made)
-        for _ in range(2):
+        for _ in range(LIMITS.typed_lanes_most):
             assert not compiled.run([arr], [out], 1).any()
-            assert compiled.width == 1
+            assert compiled._lanes.is_good is False
             np.testing.assert_array_equal(out, np.apply_along_axis(f, 1, arr))
 
 

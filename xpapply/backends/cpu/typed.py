@@ -127,19 +127,48 @@ class _Call(NamedTuple):
 
 @dataclass(slots=True)
 class Lanes:
-    """Whether slices go side by side.
+    """Whether slices go side by side: both ways are timed by turns until it is plain.
 
     Attributes
     ----------
     is_good : bool or None
         Whether that is quicker; None: nobody knows yet.
-    took, each : float
-        Seconds that one after the other has taken, and a slice.
+    took : float
+        CPU seconds that one after the other has taken before lanes were compiled.
+    one, beside : float
+        The least CPU seconds of a slice, one after the other and side by side.
+    looks : int
+        How often slices were timed side by side.
+    is_turned : bool
+        Whether the next look begins side by side: what comes first finds colder memory.
     """
 
     is_good: bool | None = None
     took: float = 0.0
-    each: float = math.inf
+    one: float = math.inf
+    beside: float = math.inf
+    looks: int = 0
+    is_turned: bool = False
+
+    def add(self, form: str, seconds: float) -> None:
+        """A timing of a slice in a form, which may decide.
+
+        One timing may be three times too long, where something else has the processor.
+        """
+        if form != LANES:
+            self.one = min(self.one, seconds)
+            return
+        self.beside = min(self.beside, seconds)
+        self.looks += 1
+        gain, near = LIMITS.typed_lanes_gain, LIMITS.typed_lanes_near
+        share = self.beside / self.one
+        is_plain = not gain / near < share < gain * near
+        if self.looks >= (LIMITS.typed_lanes_looks if is_plain else LIMITS.typed_lanes_most):
+            self.is_good = share < gain
+
+    def again(self) -> None:
+        """Look again, from now on."""
+        self.is_good, self.beside, self.looks = None, math.inf, 0
 
 
 class Compiled:
@@ -311,38 +340,70 @@ class Compiled:
 
     def _in_forms(self, call: _Call, marks: np.ndarray) -> None:
         """All slices: one after the other, or side by side once that is seen to pay."""
-        lanes, done, count = self._lanes, 0, call.layout.count
+        lanes, count = self._lanes, call.layout.count
         fits = call.layout.tile <= LIMITS.typed_tile and count >= 4 * LIMITS.typed_lanes
         if not fits or lanes.is_good is False:
             self._go(ONE, call, 0, count)
+        elif lanes.is_good:
+            if self._beside(call, marks, 0, count) > LIMITS.typed_lanes_left * count:
+                lanes.again()
+        elif (LANES, True) in self._forms:
+            self._look(call, marks)
+        else:
+            self._begin_lanes(call, marks)
+
+    def _begin_lanes(self, call: _Call, marks: np.ndarray) -> None:
+        """All slices, and the lanes' first look once one after the other has taken long enough."""
+        lanes, count = self._lanes, call.layout.count
+        price = LIMITS.typed_lanes_price * self._own_seconds()
+        done = count if count < LIMITS.typed_lanes_tried else -(-count // 8)
+        lanes.took += self._timed(ONE, call, marks, 0, done)
+        if lanes.took + lanes.one * (count - done) < price:
+            lanes.took += self._timed(ONE, call, marks, done, count)
             return
-        if lanes.is_good is None:  # what one after the other takes is to be known
-            price = LIMITS.typed_lanes_price * self._own_seconds()
-            done = count if count < LIMITS.typed_lanes_tried else -(-count // 8)
-            took = self._timed(ONE, call, 0, done)
-            lanes.took += took
-            lanes.each = min(lanes.each, took / done)
-            if lanes.took + lanes.each * (count - done) < price:
-                lanes.took += self._timed(ONE, call, done, count)
-                return
         try:
             self.compile(LANES)
         except (UnsupportedError, CompilerError):
             lanes.is_good = False
             self._go(ONE, call, done, count)
             return
-        if lanes.is_good is None and not self._same(call, marks, done):
+        if self._same(call, marks, done):
+            self._timed(LANES, call, marks, done, count)
+        else:
             lanes.is_good = False
             self._go(ONE, call, 0, count)
-            return
-        done = 0 if done == count else done  # all were done, to compare them
-        took = self._timed(LANES, call, done, count)
-        left = np.count_nonzero(marks[done:])
-        left = left and np.count_nonzero(marks[done:] == WARNED)
+
+    def _look(self, call: _Call, marks: np.ndarray) -> None:
+        """Both ways on half of the slices each, or by turns on all, if they are few."""
+        lanes, count, width = self._lanes, call.layout.count, LIMITS.typed_lanes
+        forms = (LANES, ONE) if lanes.is_turned else (ONE, LANES)
+        lanes.is_turned = not lanes.is_turned
+        half = count if count < LIMITS.typed_lanes_tried else -(-count // (2 * width)) * width
+        self._timed(forms[0], call, marks, 0, half)
+        self._timed(forms[1], call, marks, half, count)
+
+    def _timed(self, form: str, call: _Call, marks: np.ndarray, begin: int, end: int) -> float:
+        """Some slices in a form; its CPU seconds, of which a slice's share is kept."""
+        if begin == end:
+            return 0.0
+        began = time.process_time()  # other processes may have the processor meanwhile
+        if form == LANES:
+            self._beside(call, marks, begin, end)
+        else:
+            self._go(form, call, begin, end)
+        took = time.process_time() - began
+        self._lanes.add(form, took / (end - begin))
+        return took
+
+    def _beside(self, call: _Call, marks: np.ndarray, begin: int, end: int) -> int:
+        """Some slices side by side; how many were done again, one by one."""
+        self._go(LANES, call, begin, end)
+        left = int(np.count_nonzero(marks[begin:end]))
         if left:
-            took += self._timed(ONE, call, done, count, again=True)
-        if lanes.is_good is None or left > LIMITS.typed_lanes_left * (count - done):
-            lanes.is_good = took < LIMITS.typed_lanes_gain * lanes.each * (count - done)
+            left = int(np.count_nonzero(marks[begin:end] == WARNED))
+        if left:
+            self._go(ONE, call, begin, end, again=True)
+        return left
 
     def _same(self, call: _Call, marks: np.ndarray, done: int) -> bool:
         """Whether the first slices have the same results side by side as they have now."""
@@ -353,11 +414,6 @@ class Compiled:
         if marks[:n][good].any():
             return False
         return all(_alike(a[good], b[good]) for a, b in zip(before, call.firsts(n), strict=True))
-
-    def _timed(self, *given: Any, **named: Any) -> float:
-        began = time.perf_counter()
-        self._go(*given, **named)
-        return time.perf_counter() - began
 
     @property
     def waits(self) -> bool:

@@ -160,11 +160,14 @@ class TypedLoop(AtOnce):
 
     def is_quicker(self, rows: Rows, seconds: float) -> bool:
         """Whether it takes less CPU time than that, and leaves no slice to the function."""
-        for _ in range(2):  # the first one compiles
+        if np.count_nonzero(self._compiled(rows)[1]):  # which compiles it
+            return False
+        for _ in range(LIMITS.typed_lanes_looks):  # one may be slow as something else runs
             began = time.process_time()
-            marks = self._compiled(rows)[1]
-            took = time.process_time() - began
-        return took < LIMITS.typed_lanes_gain * seconds and not np.count_nonzero(marks)
+            self._compiled(rows)
+            if time.process_time() - began < LIMITS.typed_lanes_gain * seconds:
+                return True
+        return False
 
     def _said(self) -> str:
         from ...backends.cpu import compiler

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ....ir.typed import Array, Block, Instruction, Literal, Register, Slot, TypedFunction
+from ....ir.typed import Array, Block, Instruction, Literal, Register, Slot, TypedFunction, strides
 from ....ir.typed.function import PARTS, Type, Value
 from ....limits import LIMITS
 from .forms import (
@@ -79,7 +79,9 @@ class FunctionWriter:
         self._values: dict[Register, Any] = {}
         self._slots: dict[Slot, Any] = {}
         self._names = itertools.count()
+        self.near = strides.side_by_side(made, side_by_side)
         self.checked: dict[tuple[Any, ...], str] = {}  # what an overflow was looked for in
+        self.seldom: dict[Value, tuple[Value, ...]] = {}  # conditions whose second part seldom is
         self._marks: set[int] = set()
         self._frame: dict[int, str] = {}
         self._arrays: dict[tuple[str, int], InRegisters] = {}
@@ -229,11 +231,20 @@ class FunctionWriter:
         assert isinstance(x, Register)
         return self._values[x]  # type: ignore[no-any-return]
 
-    def mark_if(self, condition: str, mark: int) -> None:
-        """Leave where a condition holds."""
+    def mark_if(self, condition: str, mark: int, also: str = "") -> None:
+        """Leave where a condition holds, which seldom is so, and perhaps another one."""
         self._marks.add(mark)
-        on = self.label()
-        self.line(f"br i1 {condition}, label %m{mark}, label %{on}, !prof !0")
+        on, leaves = self.label(), f"m{mark}"
+        if also:
+            leaves = self.label()
+        self.line(f"br i1 {condition}, label %{leaves}, label %{on}, !prof !0")
+        if also:
+            self.begin(leaves)
+            # LLVM must not know what it asks: it would write what follows once for each answer
+            one = self.emit(f"zext i1 {also} to i32")
+            hidden = self.emit(f'call i32 asm "", "=r,0"(i32 {one})')
+            asked = self.emit(f"icmp ne i32 {hidden}, 0")
+            self.line(f"br i1 {asked}, label %m{mark}, label %{on}, !prof !0")
         self.begin(on)
 
     def rounds(self) -> str:
@@ -281,9 +292,16 @@ class FunctionWriter:
     # --- memory ---------------------------------------------------------------------------
 
     def place(self, x: InRegisters, indices: Sequence[str]) -> str:
-        """The address of an element, or of the first of those left."""
+        """The address of an element, or of the first of those left.
+
+        Where a stride is known, LLVM counts in elements: it sees then that an element is the one
+        that was written a round before.
+        """
         at = x.base
         for i, stride in zip(indices, x.strides, strict=False):
+            if stride.isdigit():
+                at = self.emit(f"getelementptr [{stride} x i8], ptr {at}, i64 {i}")
+                continue
             far = self.emit(f"mul i64 {i}, {stride}")
             at = self.emit(f"getelementptr i8, ptr {at}, i64 {far}")
         return at
@@ -420,7 +438,10 @@ class FunctionWriter:
         if isinstance(x.type, Array):
             n = x.type.ndim
             base = self.emit(f"load ptr, ptr {at[0]}")
-            words = [self.emit(f"load i64, ptr {w}") for w in at[1]]
+            read = at[1][:-1] if x in self.near else at[1]
+            words = [self.emit(f"load i64, ptr {w}") for w in read]
+            if x in self.near:
+                words.append(str(self.element_bytes(x.type.dtype)))
             return InRegisters(base, tuple(words[:n]), tuple(words[n:]))
         if x.type in PARTS:
             return Pair(*(self.emit(f"load {machine(PARTS[x.type])}, ptr {p}") for p in at))

@@ -42,9 +42,10 @@ def kernel(
     Its arguments: the address of the frame; where the first slice stands that nobody has drawn,
     which calls in several threads share, the one until which this call draws, the one after the
     last, and how many are drawn at a time; which notes of the processor are marks, whether only
-    those slices are meant of which these were marked, memory (of `kernel_of_lanes`), where marks go
-    (16 bits each), how many batch axes there are and where their lengths lie; then for each input
-    and result its address and where its strides along the batch axes lie, in bytes.
+    those slices are meant of which these were marked (else those without a mark), memory (of
+    `kernel_of_lanes`), where marks go (16 bits each), how many batch axes there are and where their
+    lengths lie; then for each input and result its address and where its strides along the batch
+    axes lie, in bytes.
 
     `quiet`, `near_libm`, `side_by_side`: as of `FunctionWriter`. `warns`: whether what the
     processor notes counts. If not, LLVM may write the function into the loop over slices.
@@ -55,12 +56,12 @@ def kernel(
     one = writer.text()
     operands = _operands(made)
     slots = ["  %also = alloca i64, align 8", "  store i64 0, ptr %state, align 8"]
+    slots += ["  %is.first = icmp eq i64 %again, 0"]
+    slots += [f"  %wanted = select i1 %is.first, i16 0, i16 {WARNED - 65536}"]
     given = ", ".join(["ptr %p.frame", "ptr %also", *(f"ptr %{o}.p" for o in operands)])
     body = [
         "  %mark.was = load i16, ptr %p.mark, align 2",
-        f"  %is.meant = icmp eq i16 %mark.was, {WARNED - 65536}",
-        "  %is.first = icmp eq i64 %again, 0",
-        "  %is.wanted = or i1 %is.first, %is.meant",
+        "  %is.wanted = icmp eq i16 %mark.was, %wanted",
         "  br i1 %is.wanted, label %do, label %next",
         "do:",
         *(f"  %{o}.p = inttoptr i64 %{o}.now to ptr" for o in operands),

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ....errors import UnsupportedError
-from ....ir.typed import Array, Instruction, Literal, Register, Slot, TypedFunction
+from ....ir.typed import Array, Instruction, Literal, Register, Slot, TypedFunction, strides
 from ....ir.typed.divergence import Divergence, Loop
 from ....ir.typed.function import PARTS, Type, Value
 from . import lists
@@ -73,6 +73,7 @@ class LanesWriter(FunctionWriter):
     ) -> None:
         super().__init__(made, notes, OPERATIONS, warns, near_libm)
         self.lanes, self.warns, self._wide = lanes, warns, operations
+        self.near = strides.side_by_side(made, True, constants=False)  # which slices share
         if made.writes:
             raise UnsupportedError("it writes to its slices")
         for kind in made.inputs:
@@ -264,8 +265,10 @@ class LanesWriter(FunctionWriter):
         vector = f"<{self.lanes} x {kind}>"
         return self.emit(f"select {self.bools} {self.mask()}, {vector} {new}, {vector} {old}")
 
-    def mark_if(self, condition: str, mark: int) -> None:
+    def mark_if(self, condition: str, mark: int, also: str = "") -> None:
         """Leave the whole group where a condition holds that all share."""
+        if also:
+            condition = self.emit(f"and i1 {condition}, {also}")
         on = self.label()
         self.line(f"br i1 {condition}, label %giveup, label %{on}, !prof !0")
         self.begin(on)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ....ir.typed import Array, Instruction, Literal
 from ....ir.typed.function import PARTS, Value
+from ....ir.typed.sooner import SELDOM
 from . import lists
 from .forms import FUNCTIONS, InRegisters, Pair, machine, suffix
 from .function import FunctionWriter, converted, over
@@ -48,6 +49,8 @@ def _two(op: str) -> Callable[[FunctionWriter, Instruction], None]:
             name = "lshr" if kind == "u" else "ashr"
         else:
             name = INTEGERS.get(op, op) + (w.within if x.what == "within" else "")
+            if x.what == SELDOM and x.result is not None:
+                w.seldom[x.result] = x.args
         w.set(x, w.emit(f"{name} {w.typed(a)}, {second}"))
 
     return write
@@ -134,7 +137,11 @@ ON_NUMBERS: dict[str, Callable[[FunctionWriter, Instruction], None]] = {
 
 
 def _mark(w: FunctionWriter, x: Instruction) -> None:
-    w.mark_if(w.value(x.args[0]), x.what)
+    parts = w.seldom.get(x.args[0])
+    if parts is None:
+        w.mark_if(w.value(x.args[0]), x.what)
+    else:
+        w.mark_if(w.value(parts[1]), x.what, w.value(parts[0]))
 
 
 def _catch(w: FunctionWriter, x: Instruction) -> None:
@@ -249,7 +256,9 @@ def _view(w: FunctionWriter, x: Instruction) -> None:
     a, axis = w.array(array), x.what
     far = w.emit(f"mul i64 {w.value(start)}, {a.strides[axis]}")
     base = w.emit(f"getelementptr i8, ptr {a.base}, i64 {far}")
-    stride = w.emit(f"mul i64 {w.value(step)}, {a.strides[axis]}")
+    stride = a.strides[axis]
+    if w.value(step) != "1":
+        stride = w.emit(f"mul i64 {w.value(step)}, {stride}")
     dims = tuple(w.value(count) if k == axis else y for k, y in enumerate(a.dims))
     strides = tuple(stride if k == axis else y for k, y in enumerate(a.strides))
     w.set(x, InRegisters(base, dims, strides))

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from .doubles import Double, product, rounds_alike, sorted_sum
 from .function import FunctionWriter
 
-_OFF = 0.519
-"""Units in the last place that glibc's ``pow`` is off by at most, where the exponent of the number
-is small: 0.509 of its exponential, and of its logarithm 1.5 * 2**-68 relative to y * log(x), which
-is less than 178 (sysdeps/ieee754/dbl-64/e_pow.c, from 2.28 on)."""
+_EXPONENTIAL = 0.5108
+"""Units in the last place that glibc's exponential in ``pow`` is off by at most, and some more."""
+
+
+def _off(y: float) -> float:
+    """Units in the last place that glibc's ``pow`` is off by at most, for exponents of `_FIRST` on.
+
+    0.509 of its exponential, and of its logarithm 1.5 * 2**-68 relative to y * log(x), which is at
+    most 64 * log(2) * y (sysdeps/ieee754/dbl-64/e_pow.c, from 2.28 on).
+    """
+    return _EXPONENTIAL + 1.5 * 2**-15 * 64 * math.log(2) * y
+
+
 _FIRST, _COUNT = 1023 - 64, 128
 """Biased exponents of the numbers for which this holds, and nothing overflows meanwhile."""
 
@@ -27,7 +37,7 @@ def _root(w: FunctionWriter, x: Double) -> tuple[Double, Double]:
     v, is_near = _near(x, False)
     high = v.root()
     low = (-high).fused(high, v) * 0.5 / high
-    return high, is_near & rounds_alike(high, low, _OFF)
+    return high, is_near & rounds_alike(high, low, _off(0.5))
 
 
 def _whole(n: int) -> Callable[[FunctionWriter, Double], tuple[Double, Double]]:
@@ -38,7 +48,7 @@ def _whole(n: int) -> Callable[[FunctionWriter, Double], tuple[Double, Double]]:
             high, low = product(square, v if n == 3 else square)
             low = rest.fused(v if n == 3 else square + square, low)
             high, low = sorted_sum(high, low)
-        return high, is_near & rounds_alike(high, low, _OFF)
+        return high, is_near & rounds_alike(high, low, _off(n))
 
     return write
 

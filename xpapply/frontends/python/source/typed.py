@@ -17,7 +17,9 @@ from ....functions.guards import Guards
 from ....ir.typed import Array, Literal, TypedFunction
 from ....ir.typed.counters import unchecked
 from ....ir.typed.function import Type
+from ....ir.typed.ranges import decided
 from ....ir.typed.shrinking import asked_once
+from ....ir.typed.sooner import asked_sooner
 from ....limits import LIMITS
 from . import (
     arrays,
@@ -141,6 +143,9 @@ class Typer(RecursiveCalls):
         self._merge()
         unchecked(self.made)
         asked_once(self.made)
+        if self.expected is not None:
+            asked_sooner(self.made)
+            decided(self.made)
         return self.made
 
     def _argument(self, x: Abstract) -> Abstract:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -23,10 +24,16 @@ def _libm(name: str, count: int = 1) -> Call:
         exactly(t, args, kwargs, count)
         given = [as_float(t, [x], {}).value for x in args]
         why = f"math.{name} has no value"
-        outside = _OUTSIDE.get(name) if t.handles else None
-        if outside is not None:  # the processor would note it
+        outside = _OUTSIDE.get(name)
+        if outside is not None:  # asked before, one comparison tells, and nothing is noted
             t.mark(outside(t, *given), why, ValueError)
         found = numbers.quiet_call(t, name, "float64", *given, loud=outside is not None)
+        if outside is not None or name in _EVERYWHERE:
+            return Num("float64", PYTHON, found)
+        if name in _GROWS and count == 1:
+            large = both(t, is_inf(t, found), numbers.is_finite(t, given[0]))
+            t.mark(large, why, OverflowError)
+            return Num("float64", PYTHON, found)
         ends: Value = Literal(True, "bool")
         whole: Value = Literal(True, "bool")
         for x in given:
@@ -45,12 +52,17 @@ def _libm(name: str, count: int = 1) -> Call:
 
 _GROWS = frozenset("exp exp2 expm1 sinh cosh pow".split())
 """Those that may be too large for a float; others have no value there."""
+_EVERYWHERE = frozenset("atan tanh asinh erf erfc cbrt".split())
+"""Those that have a value for every float."""
 
 
 def _beyond(op: str, limit: float, *, size: bool = False) -> Callable[..., Value]:
     """Whether a float, or its size, is where a function has no value."""
 
     def asked(t: Writes, x: Value) -> Value:
+        if isinstance(x, Literal):
+            value = abs(x.value) if size else x.value
+            return Literal(getattr(operator, op)(value, limit), "bool")
         if size:
             x = t.op("abs", "float64", x)
         return t.op(op, "bool", x, Literal(limit, "float64"))

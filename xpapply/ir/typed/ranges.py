@@ -1,0 +1,751 @@
+"""Integers between bounds: which comparisons are always so, and which checks never find anything.
+
+An integer is between two numbers, and at most so much more, or at least so much less, than values
+that stay what they are while a function runs: lengths of arrays, numbers it is called with. So a
+loop of ``range(1, n + 1)`` is seen to stay inside arrays of n + 1 elements, and one that falls from
+a place inside stays below it. What is found is true of all rounds of loops: bounds that grow from
+round to round are given up, and looked at again once all others are known.
+"""
+
+from __future__ import annotations
+
+import functools
+import heapq
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from .function import Array, Block, Instruction, Literal, Register, Slot, TypedFunction, Value
+
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+_LONG = 1 << 47
+"""No array is longer."""
+_FAR = 1 << 49
+"""Bounds this far from a value that stays say nothing."""
+_ROOTS = 24
+"""Of so many values that stay it is known how far others are from them, at most."""
+_PATIENCE = 2
+"""Visits of a block after which bounds that still grow are given up."""
+_VISITS = 24
+"""Visits of a block, on average, after which nothing more is looked for."""
+_COMPARED = frozenset("lt le gt ge eq ne".split())
+_ONCE = frozenset("input div rem shr mul select cast element".split()) | {"list length", "expected"}
+"""Instructions whose results, where they run once, are values that stay."""
+_UNUSED = frozenset(
+    "add sub mul and or xor shr select lt le gt ge eq ne not length load cast overflows".split()
+)
+"""Instructions on integers that are left out where nobody needs their results."""
+
+
+class Bounds(NamedTuple):
+    """Of an integer.
+
+    Attributes
+    ----------
+    low, high : int
+        Numbers that it is between.
+    above, below : dict
+        By the number of a value that stays: how much more it is at least, and at most.
+    """
+
+    low: int
+    high: int
+    above: dict[int, int]
+    below: dict[int, int]
+
+
+_NONE: dict[int, int] = {}
+_ANY = Bounds(_LEAST, _MOST, _NONE, _NONE)
+_LENGTH = Bounds(0, _LONG, _NONE, _NONE)
+_State = dict[Slot, Bounds]
+_Shape = tuple[Bounds, ...]
+
+
+def decided(made: TypedFunction) -> None:
+    """Leave out the checks and branches whose outcome is known, in place."""
+    if not any(x.op in ("mark", "catch") for b in made.blocks for x in b.instructions):
+        return
+    found = _Ranges(made)
+    if not found.find():
+        return
+    for k, block in enumerate(made.blocks):
+        if found.entries[k] is not None:
+            found.rewrite(k, block)
+    made.keep_reachable()
+
+
+class _Ranges:
+    """What is known of a function's integers where its blocks begin."""
+
+    def __init__(self, made: TypedFunction) -> None:
+        self.made = made
+        self.entries: list[_State | None] = [None] * len(made.blocks)
+        self._after = [made.targets(b) for b in made.blocks]
+        self._order = _order(self._after)
+        self._place = {k: n for n, k in enumerate(self._order)}
+        self.live = _read_later(made.blocks, self._after, self._order)
+        self._once = _run_once(self._after, self._order, self._place)
+        self._limits: list[tuple[int, int]] = []  # of values that stay
+        self._roots: dict[object, int] = {}
+        self._shapes: dict[Slot, _Shape] = {}
+        self._changes: dict[Slot, int] = {}
+        self._news = 0  # of shapes, and of limits
+
+    # --- to and fro -----------------------------------------------------------------------
+
+    def find(self) -> bool:
+        """Follow all ways until nothing is new, then again without what was given up.
+
+        Whether that came to an end soon: else nothing is known.
+        """
+        self.entries[0] = {}
+        visits = [0] * len(self.entries)
+        waiting, left = [0], _VISITS * len(self.entries)
+        while waiting:
+            left -= 1
+            if left < 0:
+                return False
+            k = self._order[heapq.heappop(waiting)]
+            visits[k] += 1
+            news = self._news
+            for target, state in self._ways(k):
+                old = self.entries[target]
+                new = state if old is None else self._joined(old, state)
+                if old is not None and visits[target] >= _PATIENCE:
+                    new = _all_widened(old, new)
+                if new != old:
+                    self.entries[target] = new
+                    if self._place[target] not in waiting:
+                        heapq.heappush(waiting, self._place[target])
+            if news != self._news:
+                waiting = [n for n, j in enumerate(self._order) if self.entries[j] is not None]
+        self._again()
+        return True
+
+    def _again(self) -> None:
+        """What is known at the begin of blocks, from what is known at the end of those before."""
+        known = [k for k in self._order if self.entries[k] is not None]
+        ways = {k: dict(self._all_ways(k)) for k in known}
+        before: dict[int, list[int]] = {}
+        for k, targets in ways.items():
+            for t in targets:
+                before.setdefault(t, []).append(k)
+        for k in 2 * known[1:]:
+            states = [ways[j][k] for j in before.get(k, ()) if k in ways[j]]
+            if not states:
+                continue
+            new = functools.reduce(self._joined, states)
+            if new != self.entries[k]:
+                self.entries[k] = new
+                ways[k] = dict(self._all_ways(k))
+
+    def _all_ways(self, k: int) -> Iterator[tuple[int, _State]]:
+        """As `_ways`, each block once."""
+        found: dict[int, _State] = {}
+        for target, state in self._ways(k):
+            found[target] = self._joined(found[target], state) if target in found else state
+        yield from found.items()
+
+    def _ways(self, k: int) -> Iterator[tuple[int, _State]]:
+        """The blocks that may come after one, with what is known then."""
+        block, state = self.made.blocks[k], self.entries[k]
+        assert state is not None
+        run = _Walk(self, k, state)
+        for x in block.instructions[:-1]:
+            if x.op == "catch":
+                known = run.known(x.args[0])
+                if known is not False:
+                    yield x.what, run.left(x.what, x.args[0], True)
+                run.assume(x.args[0], False)
+            else:
+                run.take(x)
+        last = block.instructions[-1]
+        if last.op == "branch":
+            known = run.known(last.args[0])
+            for target, truth in zip(block.targets, (True, False), strict=True):
+                if known is None or known is truth:
+                    yield target, run.left(target, last.args[0], truth)
+        else:
+            for target in block.targets:
+                yield target, run.left(target)
+
+    def _joined(self, a: _State, b: _State) -> _State:
+        found = dict(a)
+        for slot, r in b.items():
+            own = a.get(slot)
+            if own is not r:
+                found[slot] = r if own is None else self.either(own, r)
+        return found
+
+    def either(self, a: Bounds, b: Bounds) -> Bounds:
+        """Of a number that is one or the other."""
+        if a is b or a == b:
+            return a
+        above = {r: min(c, b.above[r]) for r, c in a.above.items() if r in b.above}
+        below = {}
+        for r in {**a.below, **b.below}:
+            far = max(x.below.get(r, x.high - self._limits[r][0]) for x in (a, b))
+            if far < _FAR:
+                below[r] = far
+        return Bounds(min(a.low, b.low), max(a.high, b.high), above, below)
+
+    # --- values that stay -----------------------------------------------------------------
+
+    def root(self, key: object, r: Bounds) -> Bounds:
+        """A number with what is known of it, as one that stays."""
+        n = self._roots.get(key)
+        if n is None:
+            if len(self._limits) >= _ROOTS:
+                return r
+            n = self._roots[key] = len(self._limits)
+            self._limits.append((r.low, r.high))
+        else:  # it may be found to be less limited in a later look
+            low, high = self._limits[n]
+            if r.low < low or r.high > high:
+                self._limits[n] = min(low, r.low), max(high, r.high)
+                self._news += 1
+        return Bounds(r.low, r.high, {**r.above, n: 0}, {**r.below, n: 0})
+
+    def runs_once(self, k: int) -> bool:
+        """Whether a block is in no loop."""
+        return self._once[k]
+
+    def shape_of(self, slot: Slot) -> _Shape:
+        """The lengths of the arrays that a slot may hold."""
+        return self._shapes.get(slot) or (_LENGTH,) * _ndim(slot)
+
+    def note_shape(self, slot: Slot, shape: _Shape) -> None:
+        """Say that a slot may hold arrays of such lengths."""
+        old = self._shapes.get(slot)
+        new = shape
+        if old is not None:
+            new = tuple(self.either(a, b) for a, b in zip(old, shape, strict=True))
+            if new != old and self._changes[slot] > _PATIENCE:
+                new = (_LENGTH,) * len(shape)
+        if new != old:
+            self._shapes[slot] = new
+            self._changes[slot] = self._changes.get(slot, 0) + 1
+            self._news += 1
+
+    # --- what follows ---------------------------------------------------------------------
+
+    def rewrite(self, k: int, block: Block) -> None:
+        """A block without what is known."""
+        state = self.entries[k]
+        assert state is not None
+        run = _Walk(self, k, state)
+        same: dict[Value, Value] = {}
+        found: list[Instruction] = []
+        for x in block.instructions:
+            now = x
+            if same and not same.keys().isdisjoint(x.args):
+                now = x._replace(args=tuple(same.get(a, a) for a in x.args))
+            if now.op in ("mark", "catch", "branch"):
+                known = run.known(x.args[0])
+                if known is False and now.op != "branch":
+                    continue
+                if known is not None and now.op == "branch":
+                    now = Instruction("jump", None, (), None, x.line)
+                    block.targets = (block.targets[not known],)
+                if now.op == "catch":
+                    run.assume(x.args[0], False)
+            run.take(x)
+            if x.result is not None and x.result.type == "bool":
+                known = run.known(x.result)
+                if known is not None and x.op in _UNUSED:
+                    same[x.result] = Literal(known, "bool")
+                    continue
+            if _is_other(now, same):
+                continue
+            if x.op in ("add", "sub", "mul") and run.is_within(x) and now.what is None:
+                now = now._replace(what="within")
+            found.append(now)
+        block.instructions = _needed(found)
+
+
+class _Walk:
+    """What is known within a block."""
+
+    def __init__(self, ranges: _Ranges, k: int, state: _State) -> None:
+        self._of, self._k = ranges, k
+        self._state = dict(state)
+        self._held: dict[Slot, Value] = {}  # what slots hold
+        # by the number of a register
+        self._bounds: dict[int, Bounds] = {}
+        self._writes: dict[int, Instruction] = {}
+        self._truths: dict[int, bool] = {}
+        self._shapes: dict[int, _Shape] = {}
+        self._checked: set[tuple[str, tuple[Value, ...]]] = set()
+        self._tries = False  # whether what is assumed holds for a while only
+
+    def bounds(self, x: Value) -> Bounds:
+        """Of an operand."""
+        if isinstance(x, Literal):
+            n = int(x.value)
+            return Bounds(n, n, _NONE, _NONE)
+        return self._bounds.get(x.number, _ANY)
+
+    def known(self, x: Value) -> bool | None:
+        """Whether a truth value is always true, or always false; None: nobody knows."""
+        return bool(x.value) if isinstance(x, Literal) else self._truths.get(x.number)
+
+    def left(self, target: int, asked: Value | None = None, truth: bool = True) -> _State:
+        """What slots hold that are read after this block, where something is so or not."""
+        kept, self._tries = self._bounds, True
+        if asked is not None:
+            self._bounds = dict(kept)
+            self.assume(asked, truth)
+        live = self._of.live[target]
+        found = {slot: r for slot, r in self._state.items() if slot in live}
+        for slot, x in self._held.items():
+            if slot in live:
+                found[slot] = self.bounds(x)
+        self._bounds, self._tries = kept, False
+        return found
+
+    def take(self, x: Instruction) -> None:
+        """One instruction."""
+        op, result = x.op, x.result
+        if op == "store":
+            if x.what.type == "int64":
+                self._held[x.what] = x.args[0]
+            elif isinstance(x.what.type, Array):
+                shape = self._shape_of(x.args[0])
+                self._of.note_shape(x.what, shape or (_LENGTH,) * _ndim(x.what))
+        elif op == "mark":
+            self.assume(x.args[0], False)
+        elif result is None:
+            return
+        elif result.type == "int64":
+            r = self._of_integer(x)
+            if op in _ONCE and self._of.runs_once(self._k):
+                r = self._of.root(result.number, r)
+            self._bounds[result.number] = r
+            if op == "load":
+                self._held.setdefault(x.what, result)
+        elif result.type == "bool":
+            self._writes[result.number] = x
+            truth = self._is_so(x)
+            if truth is not None:
+                self._truths[result.number] = truth
+        elif isinstance(result.type, Array):
+            shape = self._shape(x, result.type.ndim)
+            if shape is not None:
+                self._shapes[result.number] = shape
+
+    # --- integers -------------------------------------------------------------------------
+
+    def _of_integer(self, x: Instruction) -> Bounds:
+        op = x.op
+        if op == "load":
+            held = self._held.get(x.what)
+            return self._state.get(x.what, _ANY) if held is None else self.bounds(held)
+        if op == "length":
+            shape = self._shape_of(x.args[0])
+            return _LENGTH if shape is None else shape[x.what]
+        if op in ("list length", "expected"):
+            return _LENGTH
+        if op == "cast":
+            return _of_type(str(x.args[0].type))
+        if op in ("element", "input"):
+            return _ANY
+        if any(a.type != "int64" for a in x.args[-2:]):
+            return _ANY
+        if op == "select":
+            return self._chosen(x)
+        if op not in _TWO or len(x.args) != 2:
+            return _ANY
+        a, b = map(self.bounds, x.args)
+        found = _square(a) if op == "mul" and x.args[0] == x.args[1] else _TWO[op](a, b)
+        if found.low >= _LEAST and found.high <= _MOST:
+            return found
+        if x.what == "within" or (op, x.args) in self._checked:
+            low, high = max(found.low, _LEAST), min(found.high, _MOST)
+            return Bounds(low, high, found.above, found.below)
+        return _ANY
+
+    def _chosen(self, x: Instruction) -> Bounds:
+        """Of one of two, of which each is known to be chosen where a condition holds."""
+        asked, a, b = x.args
+        known = self.known(asked)
+        if known is not None:
+            return self.bounds(a if known else b)
+        kept, found, tried = self._bounds, [], self._tries
+        self._tries = True
+        for value, truth in ((a, True), (b, False)):
+            self._bounds = dict(kept)
+            self.assume(asked, truth)
+            found.append(self.bounds(value))
+        self._bounds, self._tries = kept, tried
+        return self._of.either(*found)
+
+    def is_within(self, x: Instruction) -> bool:
+        """Whether a sum, difference or product is known to stay in 64 bits."""
+        if x.result is None or x.result.type != "int64":
+            return False
+        a, b = map(self.bounds, x.args)
+        found = _TWO[x.op](a, b)
+        return found.low >= _LEAST and found.high <= _MOST
+
+    # --- truth ----------------------------------------------------------------------------
+
+    def _is_so(self, x: Instruction) -> bool | None:
+        op, args = x.op, x.args
+        if op in ("and", "or"):
+            a, b = map(self.known, args)
+            short = op == "or"
+            if a is short or b is short:
+                return short
+            return None if a is None or b is None else not short
+        if op == "not":
+            a = self.known(args[0])
+            return None if a is None else not a
+        if op == "select":
+            known = self.known(args[0])
+            a, b = self.known(args[1]), self.known(args[2])
+            if known is not None:
+                return a if known else b
+            return a if a is b else None
+        if not args or args[0].type != "int64":
+            return None
+        if op == "overflows":
+            a_, b_ = map(self.bounds, args)
+            found = _TWO[x.what](a_, b_)
+            return False if found.low >= _LEAST and found.high <= _MOST else None
+        return _compared(op, *map(self.bounds, args)) if op in _COMPARED else None
+
+    def assume(self, x: Value, truth: bool) -> None:
+        """From now on something is so, or not."""
+        how = None if isinstance(x, Literal) else self._writes.get(x.number)
+        if how is None:
+            return
+        op, args = how.op, how.args
+        if op == "not":
+            self.assume(args[0], not truth)
+        elif op in ("and", "or"):
+            if truth is (op == "and"):
+                for a in args:
+                    self.assume(a, truth)
+        elif op == "select":
+            known = self.known(args[0])
+            if known is not None:
+                self.assume(args[1 if known else 2], truth)
+        elif op == "overflows":
+            if not (truth or self._tries):
+                self._checked.add((how.what, args))
+        elif op in _COMPARED and args[0].type == "int64":
+            self._assume_compared(op if truth else _TURNED[op], *args)
+
+    def _assume_compared(self, op: str, a: Value, b: Value) -> None:
+        x, y = self.bounds(a), self.bounds(b)
+        if op in ("gt", "ge"):
+            op, a, b, x, y = _MIRRORED[op], b, a, y, x
+        if op == "eq":
+            x = y = _both(x, y)
+        elif op == "ne":
+            x, y = _but(x, y), _but(y, x)
+        else:
+            less = 1 if op == "lt" else 0
+            x, y = _at_most(x, y, less), _at_least(y, x, less)
+        for value, r in ((a, x), (b, y)):
+            if isinstance(value, Register):
+                self._bounds[value.number] = r
+
+    # --- arrays ---------------------------------------------------------------------------
+
+    def _shape_of(self, x: Value) -> _Shape | None:
+        return None if isinstance(x, Literal) else self._shapes.get(x.number)
+
+    def _shape(self, x: Instruction, ndim: int) -> _Shape | None:
+        """The lengths of an array."""
+        op, args = x.op, x.args
+        if op == "load":
+            return self._of.shape_of(x.what)
+        if op == "input":
+            return tuple(self._of.root(("in", x.what, n), _LENGTH) for n in range(ndim))
+        if op == "constant":
+            dims = self._of.made.constants[x.what].shape
+            return tuple(Bounds(n, n, _NONE, _NONE) for n in dims)
+        if op == "new":
+            return tuple(_both(self.bounds(n), _LENGTH) for n in args)
+        shape = self._shape_of(args[0]) if args else None
+        if shape is None:
+            return None
+        if op == "row":
+            return (*shape[: x.what], *shape[x.what + 1 :])
+        if op == "view":
+            count = _both(self.bounds(args[3]), _LENGTH)
+            return (*shape[: x.what], count, *shape[x.what + 1 :])
+        return shape if op in ("part", "as type") else None
+
+
+# --- bounds ---------------------------------------------------------------------------------
+
+
+def _ndim(slot: Slot) -> int:
+    return slot.type.ndim if isinstance(slot.type, Array) else 0
+
+
+def _of_type(dtype: str) -> Bounds:
+    """Of any number of a type."""
+    if dtype == "bool":
+        return Bounds(0, 1, _NONE, _NONE)
+    if np.dtype(dtype).kind in "iu" and np.dtype(dtype).itemsize < 8:
+        info = np.iinfo(dtype)
+        return Bounds(int(info.min), int(info.max), _NONE, _NONE)
+    return _ANY
+
+
+def _sum(a: Bounds, b: Bounds) -> Bounds:
+    above, below = _NONE, _NONE
+    if a.above or b.above:
+        above = _most(_moved(a.above, b.low), _moved(b.above, a.low))
+    if a.below or b.below:
+        below = _least(_moved(a.below, b.high), _moved(b.below, a.high))
+    return Bounds(a.low + b.low, a.high + b.high, above, below)
+
+
+def _difference(a: Bounds, b: Bounds) -> Bounds:
+    low, high = a.low - b.high, a.high - b.low
+    for r in a.above.keys() & b.below.keys():
+        low = max(low, a.above[r] - b.below[r])
+    for r in a.below.keys() & b.above.keys():
+        high = min(high, a.below[r] - b.above[r])
+    return Bounds(low, high, _moved(a.above, -b.high), _moved(a.below, -b.low))
+
+
+def _product(a: Bounds, b: Bounds) -> Bounds:
+    ends = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
+    return Bounds(min(ends), max(ends), _NONE, _NONE)
+
+
+def _square(a: Bounds) -> Bounds:
+    """A product of a number with itself."""
+    found = _product(a, a)
+    return found._replace(low=max(0, found.low))
+
+
+def _masked(a: Bounds, b: Bounds) -> Bounds:
+    tops = [x.high for x in (a, b) if x.low >= 0]
+    return Bounds(0, min(tops), _NONE, _NONE) if tops else _ANY
+
+
+def _merged(a: Bounds, b: Bounds) -> Bounds:
+    """Bits of both, or of one alone."""
+    if a.low < 0 or b.low < 0:
+        return _ANY
+    return Bounds(0, (1 << max(a.high, b.high).bit_length()) - 1, _NONE, _NONE)
+
+
+def _shifted(a: Bounds, b: Bounds) -> Bounds:
+    if not 0 <= b.low == b.high < 64:
+        return _ANY
+    return Bounds(a.low >> b.low, a.high >> b.low, _NONE, a.below if a.low >= 0 else _NONE)
+
+
+def _quotient(a: Bounds, b: Bounds) -> Bounds:
+    """Without its fraction: towards zero."""
+    if b.low <= 0:
+        return _ANY
+    if a.low >= 0:
+        return Bounds(a.low // b.high, a.high // b.low, _NONE, a.below)
+    return Bounds(-(-a.low // b.low), max(0, a.high // b.low), _NONE, _NONE)
+
+
+def _rest(a: Bounds, b: Bounds) -> Bounds:
+    """What a division leaves, with the sign of what is divided."""
+    most = max(abs(b.low), abs(b.high)) - 1
+    high = min(most, max(0, a.high))
+    if a.low < 0:
+        return Bounds(max(-most, a.low), high, _NONE, _NONE)
+    below = a.below
+    if b.low > 0:
+        below = _least(below, _moved(b.below, -1))
+    return Bounds(0, high, _NONE, below)
+
+
+_TWO = {
+    "add": _sum, "sub": _difference, "mul": _product, "and": _masked, "or": _merged,
+    "xor": _merged, "shr": _shifted, "div": _quotient, "rem": _rest,
+}  # fmt: skip
+_TURNED = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "eq"}
+_MIRRORED = {"gt": "lt", "ge": "le"}
+
+
+def _moved(of: dict[int, int], by: int) -> dict[int, int]:
+    if by == 0 or not of:
+        return of
+    return {r: c + by for r, c in of.items() if -_FAR < c + by < _FAR}
+
+
+def _most(a: dict[int, int], b: dict[int, int]) -> dict[int, int]:
+    if not (a and b):
+        return a or b
+    return {r: max(x[r] for x in (a, b) if r in x) for r in {**a, **b}}
+
+
+def _least(a: dict[int, int], b: dict[int, int]) -> dict[int, int]:
+    if not (a and b):
+        return a or b
+    return {r: min(x[r] for x in (a, b) if r in x) for r in {**a, **b}}
+
+
+def _at_most(a: Bounds, b: Bounds, less: int) -> Bounds:
+    """A number that is at most another one, or so much less."""
+    return Bounds(
+        a.low, min(a.high, b.high - less), a.above, _least(a.below, _moved(b.below, -less))
+    )
+
+
+def _at_least(a: Bounds, b: Bounds, more: int) -> Bounds:
+    return Bounds(max(a.low, b.low + more), a.high, _most(a.above, _moved(b.above, more)), a.below)
+
+
+def _both(a: Bounds, b: Bounds) -> Bounds:
+    return _at_least(_at_most(a, b, 0), b, 0)
+
+
+def _but(a: Bounds, b: Bounds) -> Bounds:
+    """A number that is not another one."""
+    if b.low != b.high:
+        return a
+    return a._replace(low=a.low + (a.low == b.low), high=a.high - (a.high == b.low))
+
+
+def _widened(old: Bounds, new: Bounds) -> Bounds:
+    """Without the bounds that have moved."""
+    low = new.low if new.low >= old.low else 0 if new.low >= 0 else _LEAST
+    high = new.high if new.high <= old.high else _MOST
+    above = {r: c for r, c in new.above.items() if c >= old.above.get(r, _MOST)}
+    below = {r: c for r, c in new.below.items() if c <= old.below.get(r, _LEAST)}
+    return Bounds(low, high, above, below)
+
+
+def _all_widened(old: _State, new: _State) -> _State:
+    found = dict(new)
+    for slot, r in new.items():
+        was = old.get(slot, r)
+        if was is not r:
+            found[slot] = _widened(was, r)
+    return found
+
+
+def _is_less(a: Bounds, b: Bounds, less: int) -> bool:
+    """Whether a number is at least so much less than another, always."""
+    if a.high + less <= b.low:
+        return True
+    return any(c + less <= b.above[r] for r, c in a.below.items() if r in b.above)
+
+
+def _compared(op: str, a: Bounds, b: Bounds) -> bool | None:
+    if op in ("gt", "ge"):
+        op, a, b = _MIRRORED[op], b, a
+    if op in ("lt", "le"):
+        if _is_less(a, b, op == "lt"):
+            return True
+        return False if _is_less(b, a, op == "le") else None
+    if _is_less(a, b, 1) or _is_less(b, a, 1):
+        return op == "ne"
+    if _is_less(a, b, 0) and _is_less(b, a, 0):
+        return op == "eq"
+    return None
+
+
+# --- blocks ---------------------------------------------------------------------------------
+
+
+def _order(after: list[list[int]]) -> list[int]:
+    """The blocks that are come to, each after those that lead to it, but for loops."""
+    found: list[int] = []
+    seen = {0}
+    stack = [(0, iter(after[0]))]
+    while stack:
+        k, targets = stack[-1]
+        t = next(targets, None)
+        if t is None:
+            stack.pop()
+            found.append(k)
+        elif t not in seen:
+            seen.add(t)
+            stack.append((t, iter(after[t])))
+    return found[::-1]
+
+
+def _read_later(
+    blocks: list[Block], after: list[list[int]], order: list[int]
+) -> list[frozenset[Slot]]:
+    """For each block the slots of integers that are read from there on, before they are written."""
+    reads, writes = [], []
+    for block in blocks:
+        read: set[Slot] = set()
+        written: set[Slot] = set()
+        for x in block.instructions:
+            if x.op == "load" and x.what not in written:
+                if x.what.type == "int64":
+                    read.add(x.what)
+            elif x.op == "store":
+                written.add(x.what)
+        reads.append(frozenset(read))
+        # who goes on where an exception is handled may do so before anything is written
+        catches = any(x.op == "catch" for x in block.instructions)
+        writes.append(frozenset() if catches else frozenset(written))
+    live, changed = list(reads), True
+    while changed:
+        changed = False
+        for k in reversed(order):
+            later = frozenset().union(*(live[t] for t in after[k]))
+            found = reads[k] | (later - writes[k])
+            if found != live[k]:
+                live[k], changed = found, True
+    return live
+
+
+def _run_once(after: list[list[int]], order: list[int], place: dict[int, int]) -> list[bool]:
+    """Whether each block is in no loop."""
+    depth = [0] * (len(order) + 1)  # of places that lie between a jump back and where it leads
+    for k in order:
+        for t in after[k]:
+            if place[t] <= place[k]:
+                depth[place[t]] += 1
+                depth[place[k] + 1] -= 1
+    found, inside = [False] * len(after), 0
+    for n, k in enumerate(order):
+        inside += depth[n]
+        found[k] = inside == 0
+    return found
+
+
+def _is_other(x: Instruction, same: dict[Value, Value]) -> bool:
+    """Whether an instruction, of operands some of which are known, gives one of them: `same`."""
+    result = x.result
+    if result is None:
+        return False
+    if x.op == "select" and isinstance(x.args[0], Literal):
+        same[result] = x.args[1 if x.args[0].value else 2]
+        return True
+    if x.op in ("and", "or") and result.type == "bool":
+        rest = [a for a in x.args if not isinstance(a, Literal)]
+        if len(rest) == 1:  # the other one says nothing
+            same[result] = rest[0]
+            return True
+    return False
+
+
+def _needed(instructions: list[Instruction]) -> list[Instruction]:
+    """Those without results that nobody reads."""
+    read: set[Value] = set()
+    found = []
+    for x in reversed(instructions):
+        is_plain = x.op in _UNUSED and x.what != "noted"
+        if is_plain and x.result not in read and _of_integers(x):
+            continue
+        read.update(x.args)
+        found.append(x)
+    return found[::-1]
+
+
+def _of_integers(x: Instruction) -> bool:
+    """Whether an instruction gives an integer or a truth value, and notes nothing."""
+    assert x.result is not None
+    return x.result.type in ("int64", "bool") and all(a.type != "float16" for a in x.args)
