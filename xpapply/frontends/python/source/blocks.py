@@ -192,6 +192,10 @@ class Blocks:
         if self.element != NUMPY:  # else the first slice is asked before all run
             self.do("differs")
 
+    def reads_part(self, k: int) -> bool:
+        """Whether a part of what is computed here may be read afterwards."""
+        return self.place.code.flow.reads_part(self.place.part, self._step, k)
+
     def refuse(self, why: str) -> TraceError:
         """An error for something that is not compiled, with the line."""
         return TraceError(f"{why} (line {self.line})")

@@ -73,6 +73,21 @@ class Flow:
         p = self.parts[part]
         return self.shared | _live_before(self.parts, p, p.steps[step:])
 
+    def reads_part(self, part: int, step: int, k: int) -> bool:
+        """Whether a part of what a step gives may be read: not if its name is never looked at."""
+        steps = self.parts[part].steps
+        made, after = steps[step].result, steps[step + 1 :]
+        if not after or after[0].kind != "unpack" or after[0].args[0] != made:
+            return True
+        one = (after[0].result, Const(k))
+        at = next((n for n, s in enumerate(after) if s.kind == "part" and s.args == one), None)
+        if at is None or at + 1 == len(after) or after[at + 1].kind != "copy":
+            return True
+        named = after[at + 1]
+        if named.args != (after[at].result,):
+            return True
+        return named.result in self.live_after(part, step + at + 3)
+
 
 def _reads(step: Step) -> list[str]:
     """The names that a step reads."""

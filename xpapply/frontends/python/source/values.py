@@ -466,6 +466,9 @@ class Writes(Protocol):
     def differs(self) -> None:
         """Say that a result may be of another dtype than that of the first slice."""
 
+    def reads_part(self, k: int) -> bool:
+        """Whether a part of what is computed here may be read afterwards."""
+
     def refuse(self, why: str) -> TraceError:
         """An error for something that is not compiled, with the line."""
 

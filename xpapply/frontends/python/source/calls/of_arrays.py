@@ -9,7 +9,7 @@ import numpy as np
 
 from .....ir.typed import Array, Literal
 from .....ir.typed.function import PARTS
-from .....library import of_making, of_numpy, of_order, of_series, of_tables
+from .....library import of_making, of_middle, of_numpy, of_order, of_series, of_tables
 from .. import arrays, numbers, places, whole
 from ..kinds import halves
 from ..values import (
@@ -256,8 +256,10 @@ def _quantile(one: Any, many: Any) -> Call:
 def _unique(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     given = bound(t, "ar:array return_counts:flag", args[:1], kwargs)
     exactly(t, args[1:], {}, 0)
-    counts = given.pop("return_counts", FALSE) == TRUE
-    return Inlined(of_order.unlike_counted if counts else of_order.unlike, [], given)
+    if given.pop("return_counts", FALSE) == TRUE:
+        read = TRUE if t.reads_part(0) else FALSE
+        return Inlined(of_order.unlike_counted, [], given | {"are_read": read})
+    return Inlined(of_order.unlike, [], given)
 
 
 def _bincount(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -534,7 +536,7 @@ ROWS: dict[Any, Call] = {
     of_numpy.added: _added, of_series.product: _product(quiet=False),
     of_series.quiet_product: _product(quiet=True),
     np.arange: _arange, np.diff: written(of_numpy.differences, "a>v:array"),
-    np.sort: _SORTED, np.median: written(of_numpy.median, "a>v:numbers axis:axis"),
+    np.sort: _SORTED, np.median: written(of_middle.median, "a>v:numbers axis:axis"),
     np.flatnonzero: written(of_numpy.places, "a>v:array"),
     np.count_nonzero: written(of_numpy.count, "a>v:array"), np.interp: _interp,
     np.add.reduce: _reduction(np.add), np.multiply.reduce: _reduction(np.multiply),
