@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from .of_numpy import added, has_both_zeros, merged
 
 _FEW = 100

@@ -35,7 +35,7 @@ from ...runtime.warning_filters import silent
 from ..application import announce
 from ..ways import Run, Said, Way
 from . import running
-from .typed_results import dtype_of, results_of
+from .typed_results import dtype_of, read_out, results_of, spelled
 
 
 def price(f: Any) -> float:
@@ -120,7 +120,7 @@ class TypedLoop:
         self.plans: weakref.WeakSet[Any] = weakref.WeakSet()
         self.agreed, self.ready = BoundedDict(), BoundedDict()
         self.has_run = False
-        differs = made.differs or len({*map(len, made.texts)}) > 1
+        differs = made.differs or made.spells or len({*map(len, made.texts)}) > 1
         self.differs = differs and arguments.dtypes is None
         self._others = BoundedDict()
         self.looped = 0
@@ -164,6 +164,8 @@ class TypedLoop:
 
     @staticmethod
     def _is_best(made: TypedFunction, slices: Sequence[Any]) -> bool:
+        if made.spells:  # which no trace can
+            return True
         whole = any(x.op in ("map", "reduce") for b in made.blocks for x in b.instructions)
         long = sum(np.size(x) for x in slices) > LIMITS.typed_straight or made.nests
         return made.walks if whole else made.decides or (made.walks and long)
@@ -418,8 +420,13 @@ class TypedLoop:
         """
         outs = self._outs(rows)
         are_texts = [r.dtype.startswith("str") for r in self.results]
+        spells = self.compiled.made.spells
         for k in np.flatnonzero(are_texts):
-            outs[k] = np.zeros(outs[k].shape, np.int64)
+            outs[k] = (
+                spelled(rows.batch, self.results[k])
+                if spells
+                else np.zeros(outs[k].shape, np.int64)
+            )
         views = rows.views if copy is None else (copy,)
         originals = () if copy is None else rows.views
         try:
@@ -427,7 +434,8 @@ class TypedLoop:
         except CompilerError as error:
             raise UnsupportedError(str(error)) from None
         for k in np.flatnonzero(are_texts):
-            outs[k] = self._texts(outs[k], self.results[k])
+            said = read_out if spells else self._texts
+            outs[k] = said(outs[k], self.results[k])
         return outs, marks
 
     def why_given_up(self, rows: Rows, f: Any) -> str:
@@ -527,8 +535,12 @@ def _typed(
     named = {n: _given(x, arguments.numbers) for n, x in arguments.kwargs.items()}
     expected = None
     if results is not None:
-        dtypes = ["text" if r.dtype.startswith("str") else r.dtype for r in results]
-        expected = [source.Expected(d, r.shape) for d, r in zip(dtypes, results, strict=True)]
+        expected = [
+            source.Expected("text", r.shape, r.itemsize // 4)
+            if r.dtype.startswith("str")
+            else source.Expected(r.dtype, r.shape)
+            for r in results
+        ]
     try:
         return source.typed(f, given, named, inputs, expected, watch, element)
     except source.Leaves as leaves:

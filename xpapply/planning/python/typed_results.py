@@ -22,6 +22,17 @@ def dtype_of(x: ShapeDtype) -> np.dtype:
     return np.dtype(f"U{x.itemsize // 4}" if x.dtype.startswith("str") else x.dtype)
 
 
+def spelled(batch: tuple[int, ...], result: ShapeDtype) -> np.ndarray:
+    """Room for the letters of texts, the numbers of all that a slice gives in a row."""
+    return np.zeros((*batch, result.nbytes // 4), np.int64)
+
+
+def read_out(letters: np.ndarray, result: ShapeDtype) -> np.ndarray:
+    """The texts of such numbers."""
+    found = letters.astype(np.uint32).view(dtype_of(result))
+    return found.reshape(*letters.shape[:-1], *result.shape)
+
+
 def results_of(
     arguments: Arguments, first: Any, array: Callable[[Any], Any]
 ) -> tuple[ShapeDtype, ...]:

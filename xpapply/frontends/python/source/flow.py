@@ -48,9 +48,11 @@ class _Reader(Statements):
         self._renamed: list[dict[str, str]] = []
         self._locals = _assigned(tree)
         self._growing = _growing(tree)
+        self._texts = _growing_texts(tree)
         self._walrus = any(isinstance(n, (ast.NamedExpr, ast.Nonlocal)) for n in ast.walk(tree))
         if isinstance(tree, ast.Lambda):
-            self._end("return", tree.body.lineno, self.expression(tree.body))
+            value = self.expression(tree.body)
+            self._end("return", tree.body.lineno, self.result(value, tree.body.lineno))
         else:
             self.body(tree.body)
             if self._open:
@@ -268,6 +270,8 @@ class _Reader(Statements):
         if len(e.args) == 1 and isinstance(e.args[0], ast.GeneratorExp) and not names:
             if isinstance(e.func, ast.Name) and e.func.id in ("any", "all"):
                 return self._until(e.func.id == "any", called, e.args[0])
+            if _joins_at_once(e.func):
+                return self._joined(e.args[0])
         args = [a.value if isinstance(a, ast.Starred) else a for a in e.args]
         values = (*args, *(k.value for k in e.keywords))
         given = [self._argument(e.func, a, "key" in names) for a in values]
@@ -305,9 +309,34 @@ class _Reader(Statements):
         self._here = done
         return held
 
+    def _joined(self, e: ast.GeneratorExp) -> Operand:
+        """``"".join(...)`` of a generator: a text that grows."""
+        held = self._new_name()
+        self._step("text", e.lineno, Const(""), to=held)
+
+        def each() -> None:
+            more = self._step("a text", e.lineno, self.expression(e.elt))
+            self._step("inplace", e.lineno, "+", held, more, to=held)
+
+        self._through(e, each)
+        return held
+
+    def _JoinedStr(self, e: ast.JoinedStr) -> Operand:
+        held: Operand = Const("")
+        for x in e.values:
+            held = self._step("binary", e.lineno, "+", held, self.expression(x))
+        return held
+
+    def _FormattedValue(self, e: ast.FormattedValue) -> Operand:
+        if e.format_spec is not None or e.conversion not in (-1, ord("s")):
+            raise self._refuse("a formatted text of more than a value", e)
+        return self._step("said", e.lineno, self.expression(e.value))
+
     def _argument(self, called: ast.expr, e: ast.expr, keyed: bool) -> Operand:
         """An argument of a call; a generator is gone through at once."""
         if isinstance(e, ast.GeneratorExp):
+            if isinstance(called, ast.Attribute) and called.attr == "join":
+                return self._comprehension(e)
             if isinstance(called, ast.Name) and called.id in _AT_ONCE:
                 if keyed and called.id != "sorted" and not _is_calm(e):  # it goes with the keys
                     raise self._refuse("a generator beside a key", e)
@@ -367,6 +396,13 @@ class _Reader(Statements):
 _AT_ONCE = frozenset("sum any all min max sorted list tuple set Counter deque".split())
 
 
+def _joins_at_once(called: ast.expr) -> bool:
+    """Whether it is ``"".join``."""
+    if not isinstance(called, ast.Attribute) or called.attr != "join":
+        return False
+    return isinstance(called.value, ast.Constant) and called.value.value == ""
+
+
 def _is_calm(e: ast.GeneratorExp) -> bool:
     """Whether a generator of numbers cannot raise, and does nothing else."""
     kinds = (
@@ -377,7 +413,7 @@ def _is_calm(e: ast.GeneratorExp) -> bool:
 
 
 _EXPRESSIONS = {
-    "Yield": "a generator", "JoinedStr": "a formatted text", "Await": "await",
+    "Yield": "a generator", "Await": "await",
     "YieldFrom": "a generator", "Starred": "a starred value",
 }  # fmt: skip
 
@@ -423,6 +459,18 @@ def _growing(tree: ast.AST) -> frozenset[str]:
                 found |= {a.id for a in n.args[:1] if isinstance(a, ast.Name)}
         elif isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name):
             found.add(n.target.id)
+    return frozenset(found)
+
+
+def _growing_texts(tree: ast.AST) -> frozenset[str]:
+    """Names of texts that something is put to."""
+    found = set()
+    for n in ast.walk(tree):
+        if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name):
+            found.add(n.target.id)
+        elif isinstance(n, ast.Assign) and isinstance(n.value, ast.BinOp):
+            read = {x.id for x in ast.walk(n.value) if isinstance(x, ast.Name)}
+            found |= read & {x.id for x in n.targets if isinstance(x, ast.Name)}
     return frozenset(found)
 
 

@@ -6,6 +6,7 @@ from ....ir.typed import Array, Literal
 from ....ir.typed.function import Value
 from . import held, lists
 from .arrays import element, item
+from .kinds import letters
 from .places import ONE, ZERO, described, length
 from .values import (
     ITERATORS,
@@ -16,6 +17,7 @@ from .values import (
     Counted,
     Held,
     Leaves,
+    Letters,
     Lst,
     Num,
     Once,
@@ -36,7 +38,7 @@ def unpacked(t: Writes, x: Abstract, count: int) -> Tup:
         if len(x.items) != count:
             raise Leaves("a tuple of another length is unpacked", ValueError)
         return x
-    if isinstance(x, (Arr, Lst, Rows)):
+    if isinstance(x, (Arr, Lst, Rows)) or letters.is_any(x):
         n = length(t, x)
         unlike = t.op("ne", "bool", n, Literal(count, "int64"))
         t.mark(unlike, "it unpacks another number of values", ValueError)
@@ -61,6 +63,8 @@ def iterator(t: Writes, x: Abstract) -> Abstract:
         return Along(x, integer(0))
     if isinstance(x, Tup):
         return Through(x, 0)
+    if letters.is_any(x):
+        return Along(letters.of(t, x), integer(0))
     if isinstance(x, (Range, Counted, Zipped, Along, Through, Watched)):
         return x
     if isinstance(x, Once):
@@ -132,6 +136,8 @@ def _next(t: Writes, it: Abstract) -> tuple[Abstract, Abstract]:
         over = it.over
         if isinstance(over, (Lst, Rows)):
             return lists.element(t, over, at), further
+        if isinstance(over, Letters):
+            return letters.one(t, over, at), further
         if over.type.ndim == 1:
             return element(t, over, [at]), further
         kind = Array(over.type.dtype, over.type.ndim - 1)

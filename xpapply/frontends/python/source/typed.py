@@ -36,10 +36,12 @@ from .calls import mixed, of_device
 from .find import tree_of
 from .flow import Const, Flow, Step, flow_of
 from .frames import HUB, RESULT, Caller, Code, Place, Version, calls_itself
+from .kinds import letters
 from .recursion import RecursiveCalls
 from .values import (
     DEVICE,
     FRESH,
+    LETTERS,
     NUMPY,
     OF_SLICE,
     PYTHON,
@@ -97,7 +99,16 @@ def typed(
     TraceError
         If it does something that is not compiled, with the line.
     """
-    return Typer(f, inputs, expected, watch, element).run(arguments, named)
+    try:
+        return Typer(f, inputs, expected, watch, element).run(arguments, named)
+    except results.PutTogether:
+        assert expected is not None
+        if not all(e.width for e in expected):
+            raise
+    expected = [Expected(LETTERS, (*e.shape, e.width)) for e in expected]
+    made = Typer(f, inputs, expected, watch, element).run(arguments, named)
+    made.spells = True
+    return made
 
 
 class Typer(RecursiveCalls):
@@ -239,7 +250,7 @@ class Typer(RecursiveCalls):
                 self._leaves(leaves.why, leaves.raises)
                 return
             except TraceError as error:
-                if "(line " in str(error):
+                if "(line " in str(error) or isinstance(error, results.PutTogether):
                     raise
                 raise self.refuse(str(error)) from None
 
@@ -473,6 +484,10 @@ def _unary(t: Typer, op: str, a: Any) -> Abstract:
 
 _NO = Const(False)
 _STEPS: dict[str, Callable[..., Abstract]] = {
+    "said": lambda t, x: letters.said(t, t.value(x)),
+    "text": lambda t, x: letters.as_lists(t, t.value(x)),
+    "a text": lambda t, x: letters.checked(t, t.value(x)),
+    "result": lambda t, x: results.prepared(t, t.value(x)) if not t.place.callers else t.value(x),
     "copy": lambda t, x: iterators.kept(t, t.value(x)),
     "read": lambda t, x: t.value(x),
     "global": lambda t, name: objects.global_value(t, t.place.code.function, name),
@@ -490,7 +505,7 @@ _STEPS: dict[str, Callable[..., Abstract]] = {
     "dict": lambda t: held.new(t, "dict"),
     "set": lambda t: held.new(t, "set"),
     "delete": lambda t, x, index: held.delete(t, t.value(x), t.value(index)),
-    "append": lambda t, made, x: lists.append(t, t.value(made), t.value(x)),
+    "append": lambda t, made, x: lists.put_last(t, t.value(made), t.value(x)),
     "slice": lambda t, *bounds: Span(*map(t.value, bounds)),
     "item": lambda t, x, index: arrays.item(t, t.value(x), t.value(index)),
     "set item": lambda t, x, i, v: arrays.set_item(t, t.value(x), t.value(i), t.value(v)),

@@ -102,7 +102,8 @@ class Rows(NamedTuple):
     of_lists : bool
         Whether it is one of lists.
     number : str
-        Of complex numbers, whose parts have a list each, whose numbers they are; else nothing.
+        Of complex numbers, whose parts have a list each, whose numbers they are; "text": of texts,
+        whose letters, first one and length have a list each; else nothing.
     """
 
     columns: tuple[Lst, ...]
@@ -113,6 +114,8 @@ class Rows(NamedTuple):
         """An element of its parts; `made` makes a complex number of them."""
         if not self.number:
             return Tup(parts, self.of_lists)
+        if self.number == "text":
+            return Letters(*parts)
         value = made(*(p.value for p in parts))
         return Num(str(value.type), self.number, value)
 
@@ -178,6 +181,22 @@ class Text(NamedTuple):
 
     texts: tuple[str, ...]
     value: Value
+
+
+class Letters(NamedTuple):
+    """A text that is put together: a part of a list.
+
+    Attributes
+    ----------
+    codes : Lst or Arr
+        Numbers of letters, in a list, or in a constant of which texts are known.
+    first, count : Num
+        Where in it the text begins, and how many letters it has.
+    """
+
+    codes: Any
+    first: Num
+    count: Num
 
 
 class Method(NamedTuple):
@@ -312,8 +331,8 @@ def taken_apart(x: Abstract, registers: list[Value]) -> Any:
 
 
 _COMPOUND = (
-    Mixed, Rows, Held, Watched, Tup, Method, Function, Span, Range, Along, Through, Counted,
-    Zipped, Once,
+    Mixed, Rows, Held, Watched, Tup, Letters, Method, Function, Span, Range, Along, Through,
+    Counted, Zipped, Once,
 )  # fmt: skip
 
 
@@ -389,11 +408,26 @@ class Inlined(NamedTuple):
     kwargs: dict[str, Abstract]
 
 
+LETTERS = "letters"
+"""In the place of a dtype: the result is the letters of texts that are put together."""
+
+
 class Expected(NamedTuple):
-    """A result: what the first slice gave."""
+    """A result: what the first slice gave.
+
+    Attributes
+    ----------
+    dtype : str
+        Of its numbers, or "text", or `LETTERS`.
+    shape : tuple of int
+        Of `LETTERS` with a last axis for those of a text.
+    width : int
+        How many letters each text gets; 0: as many as it has.
+    """
 
     dtype: str
     shape: tuple[int, ...]
+    width: int = 0
 
 
 class Writes(Protocol):

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from .....ir.typed import Literal
-from .....library import of_keys, of_lists, of_math, of_python, of_series
+from .....library import of_keys, of_lists, of_math, of_python, of_series, of_texts
 from .. import arrays, held, iterators, lists, numbers, places, whole
-from ..kinds import halves
+from ..kinds import halves, letters
 from ..values import (
     EITHER,
     NO_AXES,
@@ -107,7 +107,11 @@ def _reversed(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
     raise t.refuse(f"reversed of {places.described(x)}")
 
 
-def _int(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+def _int(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if args and letters.is_any(args[0]):
+        exactly(t, args, kwargs, 1, 2)
+        base = python_int(t, args[1]) if len(args) == 2 else integer(10)
+        return Inlined(of_texts.to_int, [letters.of(t, args[0]), base], {})
     exactly(t, args, kwargs, 1)
     x = number(t, args[0])
     return Num("int64", PYTHON, as_int(t, x))
@@ -246,6 +250,16 @@ def _flat(x: Abstract) -> list[Abstract]:
     return [y for z in x.items for y in _flat(z)] if is_tuple else [x]
 
 
+def _str(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    exactly(t, args, kwargs, 0, 1)
+    return letters.said(t, args[0]) if args else Known("")
+
+
+def _chr(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    exactly(t, args, kwargs, 1)
+    return letters.letter(t, python_int(t, args[0]).value)
+
+
 def _class(cls: Any) -> Call:
     return lambda t, args, kwargs: held.of_class(t, cls, args, kwargs)
 
@@ -257,7 +271,8 @@ def _first(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
 ROWS: dict[Any, Call] = {
     len: _len, abs: _abs, range: _range, enumerate: _enumerate, zip: _zip, reversed: _reversed,
     int: _int, float: as_float, bool: _bool, round: _round, divmod: _divmod, pow: _pow,
-    list: _list, tuple: _tuple, max: _extreme(">", of_python.largest),
+    list: _list, tuple: _tuple, str: _str, chr: _chr, **letters.ROWS,
+    max: _extreme(">", of_python.largest),
     min: _extreme("<", of_python.smallest),
     builtins.sum: of_python.compensated_total if of_python.COMPENSATES else of_python.total,
     of_python.is_float: _is_python("f"), of_python.is_int: _is_python("ib"),
