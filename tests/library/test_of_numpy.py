@@ -61,7 +61,7 @@ def test_values_in_the_middle(n):
     assert same(of_middle.median(v), np.median(v))  # zeros of both signs, but not in the middle
     v[7 % n :: 2] = np.nan
     assert np.isnan(of_middle.median(v))
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError):  # noqa: PT011
         of_middle.median(np.array([-0.0, 0.0] * n + [0.0]))
 
 

@@ -311,15 +311,9 @@ class _Reader(Statements):
 
     def _joined(self, e: ast.GeneratorExp) -> Operand:
         """``"".join(...)`` of a generator: a text that grows."""
-        held = self._new_name()
-        self._step("text", e.lineno, Const(""), to=held)
-
-        def each() -> None:
-            more = self._step("a text", e.lineno, self.expression(e.elt))
-            self._step("inplace", e.lineno, "+", held, more, to=held)
-
-        self._through(e, each)
-        return held
+        made = self._step("list", e.lineno, ())
+        self._through(e, lambda: self._do("spell", e.lineno, made, self.expression(e.elt)))
+        return self._step("text of", e.lineno, made)
 
     def _JoinedStr(self, e: ast.JoinedStr) -> Operand:
         held: Operand = Const("")

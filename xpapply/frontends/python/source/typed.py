@@ -486,7 +486,8 @@ _NO = Const(False)
 _STEPS: dict[str, Callable[..., Abstract]] = {
     "said": lambda t, x: letters.said(t, t.value(x)),
     "text": lambda t, x: letters.as_lists(t, t.value(x)),
-    "a text": lambda t, x: letters.checked(t, t.value(x)),
+    "spell": lambda t, made, x: letters.spell(t, t.value(made), t.value(x)),
+    "text of": lambda t, made: letters.whole(t, t.value(made)),
     "result": lambda t, x: results.prepared(t, t.value(x)) if not t.place.callers else t.value(x),
     "copy": lambda t, x: iterators.kept(t, t.value(x)),
     "read": lambda t, x: t.value(x),

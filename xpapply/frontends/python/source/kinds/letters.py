@@ -227,11 +227,16 @@ TEXTS = "text"
 """Of `Rows`: they are texts."""
 
 
-def checked(t: Writes, x: Abstract) -> Abstract:
-    """What is joined, which has to be text."""
+def spell(t: Writes, codes: Lst, x: Abstract) -> Inlined:
+    """Put the letters of what is joined at the end of a list."""
     if not is_any(x):
         raise t.refuse("join of something else than texts")
-    return x
+    return Inlined(of_texts.put, [codes, of(t, x)], {})
+
+
+def whole(t: Writes, codes: Lst) -> Letters:
+    """The text of all letters in a list."""
+    return made(codes, integer(0), Num("int64", PYTHON, t.op("list length", "int64", codes.value)))
 
 
 def parts(t: Writes, x: Abstract) -> tuple[Abstract, ...]:
