@@ -11,6 +11,7 @@ import ast
 from collections.abc import Callable
 
 from ....errors import TraceError
+from .calm import is_calm
 from .statements import BINARY, Statements
 from .steps import Const, Flow, Operand, Step, drop_reads, find_live
 
@@ -270,8 +271,13 @@ class _Reader(Statements):
         if len(e.args) == 1 and isinstance(e.args[0], ast.GeneratorExp) and not names:
             if isinstance(e.func, ast.Name) and e.func.id in ("any", "all"):
                 return self._until(e.func.id == "any", called, e.args[0])
+            if isinstance(e.func, ast.Name) and e.func.id == "next":
+                return self._first(called, e.args[0], None)
             if _joins_at_once(e.func):
                 return self._joined(e.args[0])
+        if len(e.args) == 2 and isinstance(e.args[0], ast.GeneratorExp) and not (names or spread):
+            if isinstance(e.func, ast.Name) and e.func.id == "next":
+                return self._first(called, e.args[0], e.args[1])
         args = [a.value if isinstance(a, ast.Starred) else a for a in e.args]
         values = (*args, *(k.value for k in e.keywords))
         given = [self._argument(e.func, a, "key" in names) for a in values]
@@ -288,7 +294,7 @@ class _Reader(Statements):
 
     def _GeneratorExp(self, e: ast.GeneratorExp) -> Operand:
         # what happens until it is gone through would change what it gives
-        raise self._refuse("a generator that is kept", e)
+        raise self._refuse("a generator that is kept: a list instead", e)
 
     def _until(self, is_any: bool, called: Operand, e: ast.GeneratorExp) -> Operand:
         """``any`` or ``all`` of a generator, which goes no further than it is asked to."""
@@ -306,6 +312,26 @@ class _Reader(Statements):
 
         self._through(e, each)
         self._jump(done)
+        self._here = done
+        return held
+
+    def _first(self, called: Operand, e: ast.GeneratorExp, default: ast.expr | None) -> Operand:
+        """``next(...)`` of a generator, which goes no further."""
+        self._do("is", e.lineno, called, Const(next))
+        held, done = self._new_name(), self._part()
+        other = None if default is None else self.expression(default)
+
+        def each() -> None:
+            self._step("copy", e.lineno, self.expression(e.elt), to=held)
+            self._jump(done)
+            self._here = self._part()
+
+        self._through(e, each)
+        if other is None:
+            self._end("raise", e.lineno, Const(StopIteration))
+        else:
+            self._step("copy", e.lineno, other, to=held)
+            self._jump(done)
         self._here = done
         return held
 
@@ -363,7 +389,8 @@ class _Reader(Statements):
         for g in e.generators:
             if g.is_async:
                 raise self._refuse("an asynchronous comprehension", e)
-            iterator = self._step("iterator", e.lineno, self.expression(g.iter))
+            calm = Const(is_calm(g.iter, [e], self._tree))
+            iterator = self._step("iterator", e.lineno, self.expression(g.iter), calm)
             if not afters:  # all that follows knows the comprehension's own names
                 own = {n.id: f"{n.id}.{next(self._counter)}" for n in targets}
                 for name in own.values() if e.generators[1:] else ():

@@ -191,7 +191,9 @@ def contains(t: Writes, op: str, key: Abstract, x: Held) -> Abstract:
 def iterator(t: Writes, x: Held, what: str = "keys") -> Abstract:
     """``iter(x)``."""
     if x.what == "set":
-        raise t.refuse("it goes through a set, whose order Python does not say")
+        raise t.refuse(
+            "it goes through a set, whose order Python does not say: sorted(...) says one"
+        )
     keys = Along(x.items, integer(0))
     inner: Abstract = keys
     if what == "values":
@@ -214,6 +216,12 @@ def method(
     """``x.name(...)``."""
     if kwargs:
         raise t.refuse(f"the method {name} of {described(x)}")
+    if x.what == "set":
+        from .kinds import sets
+
+        other = sets.method(t, x, name, args)
+        if other is not None:
+            return other
     of = {"deque": _of_deque, "dict": _of_dict, "counter": _of_dict, "set": _of_set}[x.what]
     found = of(t, x, name, args)
     if found is None:
@@ -380,6 +388,8 @@ def of_class(t: Writes, cls: Any, args: list[Abstract], kwargs: dict[str, Abstra
     made = new(t, what, most)
     if not args:
         return made
+    if what == "set" and len(args) == 1 and isinstance(args[0], Held) and args[0].what == "set":
+        return Inlined(of_keys.filled, [made, args[0].items], {})
     if len(args) > 1 or what == "dict" or isinstance(args[0], Held):
         raise t.refuse(f"a {cls.__name__} of {described(args[0])}")
     fill = {"deque": of_keys.pushed, "counter": of_keys.counted, "set": of_keys.filled}[what]

@@ -16,7 +16,7 @@ from ....ir.typed.function import PARTS
 from ....library import of_lists, of_math, of_python
 from . import arrays, calls, held, lists, numbers, places, whole
 from .calls import mixed, of_device
-from .kinds import letters, texts
+from .kinds import letters, sets, texts
 from .values import (
     DEVICE,
     EITHER,
@@ -201,6 +201,10 @@ def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     if whole.is_array(a, b):
         _refuse_whole(t)
         return whole.binary(t, op, a, b)
+    if sets.is_set(a) and sets.is_set(b):
+        made = sets.binary(t, op, a, b)
+        if made is not None:
+            return made
     if op == "+" and letters.is_any(a) and letters.is_any(b):
         return letters.added(t, a, b)
     if op == "*" and isinstance(a, Num) and letters.is_any(b):
@@ -231,6 +235,8 @@ def inplace(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     """An operation that writes into its first operand, where that is an array."""
     if isinstance(a, (Lst, Rows)) and op == "+" and not isinstance(b, Num):
         return Inlined(of_lists.extended, [a, b], {})
+    if sets.is_set(a) and sets.is_set(b):
+        return sets.inplace(t, op, a, b)
     if isinstance(a, (Lst, Rows, Held)) or (isinstance(a, Tup) and a.is_list):
         raise t.refuse(f"{op}= of {places.described(a)}")
     if isinstance(a, Num) and a.kind == NO_AXES:
@@ -290,6 +296,8 @@ def compare(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
         return lists.contains(t, op, a, b)
     if isinstance(a, Tup) and isinstance(b, Tup):
         return lists.compared(t, op, a, b)
+    if sets.is_set(a) and sets.is_set(b):
+        return sets.compared(t, op, a, b)
     if isinstance(a, (Lst, Rows)) and isinstance(b, (Lst, Rows)) and op in ("==", "!="):
         return Inlined(of_lists.alike if op == "==" else of_lists.unlike, [a, b], {})
     if of_device.is_any(a, b):

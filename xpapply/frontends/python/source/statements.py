@@ -7,6 +7,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from .calm import is_calm
 from .steps import RAISED, Const, Operand, Writer
 
 BINARY = {
@@ -204,7 +205,8 @@ class Statements(Writer):
         self._looped(s, inside, head, done, after)
 
     def _For(self, s: ast.For) -> None:
-        iterator = self._step("iterator", s.lineno, self.expression(s.iter))
+        calm = Const(is_calm(s.iter, s.body, self._tree))
+        iterator = self._step("iterator", s.lineno, self.expression(s.iter), calm)
         head, inside, done, after = (self._part() for _ in range(4))
         self._jump(head)
         self._here = head

@@ -206,6 +206,11 @@ class Typer(RecursiveCalls):
             found = self.state[self._outer(level), name] = found._replace(kind=DEVICE)
         return found
 
+    def iterator(self, x: Any, calm: bool) -> Abstract:
+        """What a loop goes through, which is calm if it changes nothing of that."""
+        is_ours = (self.place.code.function.__module__ or "").startswith(calls.LIBRARY)
+        return iterators.gone_through(self, self.value(x), calm or is_ours)
+
     def set_outer(self, level: int, name: str, value: Abstract) -> None:
         """Give a name of a function around this one a value."""
         depth = self._outer(level)
@@ -419,7 +424,9 @@ class Typer(RecursiveCalls):
     def _bind(self, code: Code, depth: int, call: Inlined) -> None:
         """Give the parameters of a function their values."""
         if not (code.function.__module__ or "").startswith(calls.LIBRARY):
-            iterators.kept(self, (*call.args, *call.kwargs.values()))
+            kept = [iterators.kept(self, x) for x in call.args]
+            named = {name: iterators.kept(self, x) for name, x in call.kwargs.items()}
+            call = call._replace(args=kept, kwargs=named)
         parameters = _parameters(code, self)
         rest = code.flow.parameters.vararg
         count = len(code.flow.parameters.posonlyargs + code.flow.parameters.args)
@@ -482,7 +489,7 @@ def _unary(t: Typer, op: str, a: Any) -> Abstract:
     return objects.unary(t, op, t.value(a))
 
 
-_NO = Const(False)
+_NO, _YES = Const(False), Const(True)
 _STEPS: dict[str, Callable[..., Abstract]] = {
     "said": lambda t, x: letters.said(t, t.value(x)),
     "text": lambda t, x: letters.as_lists(t, t.value(x)),
@@ -512,7 +519,7 @@ _STEPS: dict[str, Callable[..., Abstract]] = {
     "set item": lambda t, x, i, v: arrays.set_item(t, t.value(x), t.value(i), t.value(v)),
     "unpack": lambda t, x, n: iterators.unpacked(t, t.value(x), n.value),
     "part": lambda t, x, k: t.value(x).items[k.value],
-    "iterator": lambda t, x: iterators.iterator(t, t.value(x)),
+    "iterator": lambda t, x, calm=_YES: t.iterator(x, calm.value),
     "next": lambda t, it: iterators.advanced(t, it),
     "is": lambda t, x, of: exceptions.is_own(t, t.value(x), of.value),
     "function": lambda t, inner, defaults, named: t.function(inner, defaults, named),

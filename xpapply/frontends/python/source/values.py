@@ -275,6 +275,50 @@ class Once(NamedTuple):
     inner: Any
 
 
+class Eager(NamedTuple):
+    """An iterator over what was computed before Python would do so."""
+
+    inner: Any
+
+
+class Cursor(NamedTuple):
+    """An iterator that is kept, over a list, an array or a text.
+
+    Attributes
+    ----------
+    over : Lst, Rows, Arr or Letters
+        What it goes through.
+    place : Lst
+        One number: where it is.
+    stop : Num or None
+        Where it ends before that does.
+    """
+
+    over: Any
+    place: Lst
+    stop: Any
+
+
+class Groups(NamedTuple):
+    """``itertools.groupby``: a group is what is left of its part of a list.
+
+    Attributes
+    ----------
+    values, keys, bounds : Lst or Rows
+        All values, the keys of groups, and where groups begin and the last one ends.
+    place : Lst
+        Where the last group that was given is.
+    at : Num
+        The next group.
+    """
+
+    values: Any
+    keys: Any
+    bounds: Any
+    place: Lst
+    at: Num
+
+
 class Raised(NamedTuple):
     """An exception."""
 
@@ -304,7 +348,7 @@ class Errors(NamedTuple):
 ERRORS = ("divide", "over", "under", "invalid")
 """What NumPy warns of."""
 NOTHING_SAID = Errors(("",) * len(ERRORS))
-ITERATORS = (Watched, Along, Through, Counted, Zipped, Once)
+ITERATORS = (Watched, Along, Through, Counted, Zipped, Once, Eager, Groups)
 """What is used up: with a name it would be another one each time."""
 Abstract = Any
 """One of the above."""
@@ -332,7 +376,7 @@ def taken_apart(x: Abstract, registers: list[Value]) -> Any:
 
 _COMPOUND = (
     Mixed, Rows, Held, Watched, Tup, Letters, Method, Function, Span, Range, Along, Through,
-    Counted, Zipped, Once,
+    Counted, Zipped, Once, Eager, Cursor, Groups,
 )  # fmt: skip
 
 
@@ -367,8 +411,16 @@ def joined(a: Any, b: Any) -> Any:
         return (Lst, dtype, kind, a[3]) if dtype is not None and a[3] == b[3] else None
     if a[0] in (Arr, Known, Text, None):
         return None
-    parts = [joined(x, y) for x, y in zip(a[1:], b[1:], strict=True)]
+    of = _joined_empty if a[0] is Held else joined
+    parts = [of(x, y) for x, y in zip(a[1:], b[1:], strict=True)]
     return None if None in parts else (a[0], *parts)
+
+
+def _joined_empty(a: Any, b: Any) -> Any:
+    """The same of what is in a dict or a set: where nothing was put in yet is like any other."""
+    if a[0] is b[0] is Lst and a[3:] == b[3:] and "" in (a[1], b[1]):
+        return b if a[1] == "" else a
+    return joined(a, b)
 
 
 def _joined_inner(a: Any, b: Any) -> Any:
