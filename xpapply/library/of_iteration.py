@@ -51,9 +51,9 @@ def accumulated(values: Any, func: Any = plus, *, initial: Any = None) -> Any:
 
 def grouped(iterable: Any, key: Any = None) -> Any:
     """``itertools.groupby``; NaN as a key raises."""
-    found = []
-    keys = []
-    bounds = []
+    found: list[Any] = []
+    keys: list[Any] = []
+    bounds: list[int] = []
     for x in iterable:
         k = x if key is None else key(x)
         if k != k:
@@ -152,7 +152,7 @@ def sliced(values: Any, start: int, stop: int, step: int) -> Any:
     """``itertools.islice``; a negative number raises."""
     if start < 0 or stop < 0 or step < 1:
         raise ValueError
-    found = []
+    found: list[Any] = []
     if stop == 0:
         return once(found)
     for k, x in enumerate(values):

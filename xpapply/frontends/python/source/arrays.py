@@ -10,7 +10,7 @@ import numpy as np
 from ....ir.typed import Array, Literal
 from ....ir.typed.function import ARRAYS, PARTS, Value
 from . import held, lists, numbers
-from .kinds import complexes, letters, texts
+from .kinds import complexes, letters, sets, texts
 from .places import ZERO, bounds, described, is_none, length, within
 from .values import (
     DEVICE,
@@ -68,10 +68,10 @@ def item(t: Writes, x: Abstract, index: Abstract) -> Abstract:
             raise Leaves("a letter of an empty text", IndexError)
         return texts.item(t, x.value, index, within)
     if letters.is_any(x):
-        found = letters.of(t, x)
+        text = letters.of(t, x)
         if isinstance(index, Span):
-            return letters.part(t, found, *bounds(t, index, found.count.value))
-        return letters.one(t, found, within(t, index, found.count.value))
+            return letters.part(t, text, *bounds(t, index, text.size.value))
+        return letters.one(t, text, within(t, index, text.size.value))
     if not isinstance(x, Arr):
         raise t.refuse(f"an element of {described(x)}")
     if t.element == DEVICE and isinstance(index, Arr):
@@ -325,6 +325,10 @@ def method(
     """``x.name(...)``."""
     if isinstance(x, Known) and name == "get" and len(args) == 2 and not kwargs:
         return held.known_item(t, x.value, *args)
+    if sets.is_set(x) and not kwargs:
+        other = sets.method(t, x, name, args)
+        if other is not None:
+            return other
     if isinstance(x, Held):
         return held.method(t, x, name, args, kwargs)
     if isinstance(x, (Lst, Rows)):

@@ -11,9 +11,8 @@ import ast
 from collections.abc import Callable
 
 from ....errors import TraceError
-from .calm import is_calm
 from .statements import BINARY, Statements
-from .steps import Const, Flow, Operand, Step, drop_reads, find_live
+from .steps import Const, Flow, Operand, Step, drop_reads, find_live, is_calm
 
 
 def flow_of(tree: ast.FunctionDef | ast.Lambda, outer: _Reader | None = None) -> Flow:

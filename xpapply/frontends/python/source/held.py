@@ -216,12 +216,6 @@ def method(
     """``x.name(...)``."""
     if kwargs:
         raise t.refuse(f"the method {name} of {described(x)}")
-    if x.what == "set":
-        from .kinds import sets
-
-        other = sets.method(t, x, name, args)
-        if other is not None:
-            return other
     of = {"deque": _of_deque, "dict": _of_dict, "counter": _of_dict, "set": _of_set}[x.what]
     found = of(t, x, name, args)
     if found is None:

@@ -173,17 +173,17 @@ def following(t: Writes, it: Abstract) -> tuple[Abstract, Abstract]:
         value, inner = following(t, it.inner)
         return value, Eager(inner)
     if isinstance(it, Cursor):
-        at = t.op("list item", "int64", it.place.value, ZERO)
-        value, further = following(t, Along(it.over, Num("int64", PYTHON, at)))
+        here = t.op("list item", "int64", it.place.value, ZERO)
+        value, further = following(t, Along(it.over, Num("int64", PYTHON, here)))
         t.do("set list item", it.place.value, ZERO, further.at.value)
         return value, it
     if isinstance(it, Groups):
-        at = it.at.value
-        after = t.op("add", "int64", at, ONE)
-        first, stop = (t.op("list item", "int64", it.bounds.value, k) for k in (at, after))
+        nth = it.at.value
+        after = t.op("add", "int64", nth, ONE)
+        first, stop = (t.op("list item", "int64", it.bounds.value, k) for k in (nth, after))
         t.do("set list item", it.place.value, ZERO, first)
         group = Cursor(it.values, it.place, Num("int64", PYTHON, stop))
-        key = lists.element(t, it.keys, at)
+        key = lists.element(t, it.keys, nth)
         return Tup((key, group)), it._replace(at=Num("int64", PYTHON, after))
     if isinstance(it, Watched):
         value, inner = following(t, it.inner)

@@ -98,7 +98,7 @@ def length(t: Writes, x: Abstract, axis: int = 0) -> Value:
     if isinstance(x, Tup):
         return Literal(len(x.items), "int64")
     if isinstance(x, Letters):
-        return x.count.value
+        return x.size.value
     if texts.is_text(x):
         return texts.by_text(t, x, [*map(len, texts.texts_of(x))], "int64")
     if isinstance(x, Range):

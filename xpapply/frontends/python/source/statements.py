@@ -7,8 +7,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from .calm import is_calm
-from .steps import RAISED, Const, Operand, Writer
+from .steps import RAISED, Const, Operand, Writer, is_calm
 
 BINARY = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",

@@ -190,13 +190,13 @@ class Letters(NamedTuple):
     ----------
     codes : Lst or Arr
         Numbers of letters, in a list, or in a constant of which texts are known.
-    first, count : Num
+    first, size : Num
         Where in it the text begins, and how many letters it has.
     """
 
     codes: Any
     first: Num
-    count: Num
+    size: Num
 
 
 class Method(NamedTuple):

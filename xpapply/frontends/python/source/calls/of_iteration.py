@@ -125,7 +125,8 @@ def _once(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
 
 def _groups(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
     place = lists.new_list(t, (integer(0),), part=21)
-    return Eager(Groups(*args, place, integer(0)))
+    values, keys, bounds = args
+    return Eager(Groups(values, keys, bounds, place, integer(0)))
 
 
 ROWS: dict[Any, Call] = {

@@ -88,7 +88,7 @@ def made(codes: Abstract, first: Num, count: Num) -> Letters:
 def one(t: Writes, x: Letters, at: Value) -> Letters:
     """A letter at a place that is there."""
     first = t.op("add", "int64", x.first.value, at)
-    return x._replace(first=Num("int64", PYTHON, first), count=integer(1))
+    return x._replace(first=Num("int64", PYTHON, first), size=integer(1))
 
 
 def code(t: Writes, x: Letters, k: Num) -> Num:
@@ -156,9 +156,7 @@ def ordinal(t: Writes, x: Abstract) -> Num:
     if not is_any(x):
         raise Leaves("ord of something else than a text", TypeError)
     found = of(t, x)
-    t.mark(
-        t.op("ne", "bool", found.count.value, Literal(1, "int64")), "ord of no letter", TypeError
-    )
+    t.mark(t.op("ne", "bool", found.size.value, Literal(1, "int64")), "ord of no letter", TypeError)
     return code(t, found, integer(0))
 
 
