@@ -8,6 +8,7 @@ raise is the Python function's own to raise and to catch: so of ``try`` only its
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable
 
 from ....errors import TraceError
@@ -34,6 +35,8 @@ _COMPARE = {
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
     ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
 }  # fmt: skip
+_OF_THEIR_OWN = sys.version_info < (3, 12)
+"""Whether comprehensions are functions, to which the names around them are free ones."""
 _Comprehension = ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.SetComp
 _UNARY = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~"}
 
@@ -154,7 +157,8 @@ class _Reader(Statements):
         if self._walrus:  # the name may have another one then
             return self._step("copy", line, found)
         if not found.startswith("."):  # a variable, which may have none
-            self._do("read", line, found)
+            is_free = _OF_THEIR_OWN and self._renamed and found in self._locals
+            self._do("free" if is_free else "read", line, found)
         return found
 
     def _NamedExpr(self, e: ast.NamedExpr) -> Operand:

@@ -282,6 +282,12 @@ class Typer(RecursiveCalls):
             raise Leaves(f"the name {x} has no value", UnboundLocalError)
         return found
 
+    def free(self, name: str) -> Abstract:
+        """The value of a name, which a function reads that it does not belong to."""
+        if (len(self.place.callers), name) not in self.state:
+            raise Leaves(f"the name {name} has no value", NameError)
+        return self.value(name)
+
     def put(self, name: str | None, value: Abstract) -> None:
         """Give a name a value."""
         if name is not None:
@@ -498,6 +504,7 @@ _STEPS: dict[str, Callable[..., Abstract]] = {
     "result": lambda t, x: results.prepared(t, t.value(x)) if not t.place.callers else t.value(x),
     "copy": lambda t, x: iterators.kept(t, t.value(x)),
     "read": lambda t, x: t.value(x),
+    "free": lambda t, x: t.free(x),
     "global": lambda t, name: objects.global_value(t, t.place.code.function, name),
     "module": lambda t, name: objects.module(t, name.value),
     "attribute": lambda t, name, x: objects.attribute(t, t.value(x), name),
