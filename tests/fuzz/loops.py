@@ -156,7 +156,7 @@ def expected(result: Any) -> Expected | None:
     if a.dtype.kind == "U" and a.size and type(result) in (str, tuple, list):
         several = (result,) if a.ndim == 0 else result
         are_texts = a.ndim < 2 and all(type(y) is str for y in several)
-        return Expected("text", a.shape) if are_texts else None
+        return Expected("text", a.shape, a.dtype.itemsize // 4) if are_texts else None
     if a.dtype.name not in DTYPES or a.ndim > 2 or not a.size:
         return None
     return Expected(a.dtype.name, a.shape)
@@ -236,7 +236,7 @@ def compared(source: str, given: Given, *, counted: bool = False) -> str | None:
                 counts["ms typed"] += round(1e3 * (time.perf_counter() - begun))
         verify(program)
         compiled = Compiled(program)
-        outs = _places(loop)
+        outs = _places(loop, program)
         mine = x.copy()
         mark = compiled.run([mine], outs, 1, originals=[x])
         codes, outs = outs, _texts(program, outs, loop)
@@ -249,13 +249,20 @@ def compared(source: str, given: Given, *, counted: bool = False) -> str | None:
     return said or _evaluated(program, x, codes, mark)
 
 
-def _places(loop: list[np.ndarray]) -> list[np.ndarray]:
-    """Room for results: numbers stand for texts."""
+def _places(loop: list[np.ndarray], program: Any) -> list[np.ndarray]:
+    """Room for results: numbers stand for texts, or for their letters."""
+    if program.spells:
+        return [np.zeros((len(y), y.nbytes // len(y) // 4), np.int64) for y in loop]
     return [np.zeros(y.shape, np.int64 if y.dtype.kind == "U" else y.dtype) for y in loop]
 
 
 def _texts(program: Any, outs: list[np.ndarray], loop: list[np.ndarray]) -> list[np.ndarray]:
     """Results with the texts that numbers stand for."""
+    if program.spells:
+        return [
+            x.astype(np.uint32).view(y.dtype).reshape(y.shape)
+            for x, y in zip(outs, loop, strict=True)
+        ]
     return [
         np.array(program.texts or [""], y.dtype)[x] if y.dtype.kind == "U" else x
         for x, y in zip(outs, loop, strict=True)
@@ -271,7 +278,7 @@ def _side_by_side(
     counted: bool,
 ) -> str | None:
     """What differs where slices go side by side, if they can."""
-    outs = _places(loop)
+    outs = _places(loop, compiled.made)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

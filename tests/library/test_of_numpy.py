@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from xpapply.library import of_making, of_numpy, of_order, of_python, of_series
+from xpapply.library import of_making, of_middle, of_numpy, of_order, of_python, of_series
 
 RNG = np.random.default_rng(0)
 
@@ -21,7 +21,7 @@ def test_of_numpy(n, dtype):
     v = RNG.standard_normal(n).astype(dtype)
     for mine, theirs in (
         (of_numpy.mean, np.mean), (of_numpy.variance, np.var), (of_numpy.deviation, np.std),
-        (of_numpy.median, np.median), (of_numpy.in_order, np.sort),
+        (of_middle.median, np.median), (of_numpy.in_order, np.sort),
         (lambda v: of_numpy.cumulated(v, v.dtype), np.cumsum),
         (of_numpy.differences, np.diff), (of_numpy.argmax, np.argmax), (of_numpy.argmin, np.argmin),
         (of_numpy.any_true, np.any), (of_numpy.all_true, np.all),
@@ -39,9 +39,30 @@ def test_of_numpy_with_nan():
         v[at] = np.nan
         for mine, theirs in (
             (of_numpy.argmax, np.argmax), (of_numpy.argmin, np.argmin),
-            (of_numpy.median, np.median), (of_numpy.in_order, np.sort),
+            (of_middle.median, np.median), (of_numpy.in_order, np.sort),
         ):  # fmt: skip
             assert same(mine(v), theirs(v))
+
+
+@pytest.mark.parametrize("n", [3, 4, 101, 102, 257, 500])
+def test_values_in_the_middle(n):
+    some = np.arange(n, dtype=float)
+    alike = np.where(some % 3 > 0, 1.0, some % 7)
+    for v in (
+        some,
+        some[::-1],
+        np.minimum(some, some[::-1]),
+        alike,
+        np.ones(n),
+        RNG.permutation(n),
+    ):
+        assert same(of_middle.median(v), np.median(v))
+    v = RNG.permutation(np.concatenate([some + 1, -0.0 * np.array([1, -1])]))
+    assert same(of_middle.median(v), np.median(v))  # zeros of both signs, but not in the middle
+    v[7 % n :: 2] = np.nan
+    assert np.isnan(of_middle.median(v))
+    with pytest.raises(ValueError):  # noqa: PT011
+        of_middle.median(np.array([-0.0, 0.0] * n + [0.0]))
 
 
 def test_places_and_tables():

@@ -228,3 +228,20 @@ def test_numbers_that_go_several_ways_are_compiled_if_that_is_quicker(monkeypatc
             np.testing.assert_array_equal(call(a, b), want)
     kinds = {type(x) for x in cache.cache_of(year_of)[0].traced.values()}
     assert (TypedLoop in kinds) is is_quicker
+
+
+def test_a_function_without_a_loop_is_compiled_where_its_trace_is_refused(monkeypatch):
+    def centred(v):
+        v -= v.mean()
+        return np.median(v)
+
+    monkeypatch.setattr(LIMITS, "typed_worth", 0.0)
+    arr = RNG.standard_normal((5_000, 9))
+    left = arr.copy()
+    want = np.apply_along_axis(centred, 1, left)
+    with xpapply.options(fallback="silent"):
+        for _ in range(4):
+            mine = arr.copy()
+            np.testing.assert_array_equal(xpapply.apply_along_axis(centred, 1, mine), want)
+            np.testing.assert_array_equal(mine, left)
+    assert TypedLoop in {type(x) for x in cache.cache_of(centred)[0].traced.values()}

@@ -27,9 +27,63 @@ np.nanmax({x}) | np.nanmin({x}) | np.nanmedian({x}) | np.trapezoid({x}) | np.tra
 np.clip({e}, 0, 1) | np.round({e}, 1) | np.isclose({e}, {x}[0]) | np.allclose({x}, {y})
 np.digitize({e}, TAB[::-1]) | np.polyval(TAB, {e}) | len(np.unique({x})) | np.mean({x})
 np.std({x}) | np.var({x}, ddof=1) | np.mean({x} > {e}) | np.sum({x} > 0) | np.argmax({x})
+max(0, {e}) | min({n}, {e}, 1.5) | max({e}, {n}, {x}[0]) | max(accumulate({x})) | sum(map(abs, {x}))
+max(accumulate({x}, max)) | len(list(groupby({x} > 0))) | next((z for z in {x} if z > {e}), {n})
+sum(islice({x}, {n})) | next(iter({x})) | sorted(set({x}))[0] | sum({{int(z) for z in {x}}})
+len(list(takewhile(lambda z: z > {e}, {x}))) | len(set({x}) & set({y})) | sum(chain({x}, {y}))
+np.reshape({x}, (1, -1))[0, 0] | next(z for z in {x} if z > {e})
 np.prod({x}) | np.any({x} > {e}) | np.count_nonzero({x}) | np.max({x})
 """)
 IDIOMS = [
+    """
+{n} = int({x}[0]) & 255 if abs({x}[0]) < 1e9 else 7
+while {n}:
+    {n} &= {n} - 1
+    {a} += 1
+{b} = {n}
+""",
+    """
+for {i}, {w} in groupby({x} > {t}):
+    {n} = len(list({w}))
+    if {i}:
+        {a} = max({a}, {n})
+{b} = sum(1 for {y} in pairwise({x}) if {y}[1] > {y}[0])
+""",
+    """
+{w} = []
+for {n} in accumulate({x}, lambda p, q: 0.5 * p + q):
+    {w}.append({n})
+{a} = {w}[-1]
+{b} = len({w})
+""",
+    """
+{w} = iter({x})
+{a} = next({w})
+for {y} in {w}:
+    {b} += 1
+    if {y} > {t}:
+        break
+{b} += 10 * sum(1 for _ in {w})
+{b} += next({w}, 100)
+""",
+    """
+{a} = 0.0
+for {y}, {n} in combinations({x}[:5], 2):
+    {a} += abs({y} - {n})
+for {i}, {n} in product(range(len({x})), (0, 1)):
+    {b} += {i} * {n}
+""",
+    """
+{w} = set()
+{l} = {{1, 2}}
+for {y} in {x}:
+    if {y} == {y}:
+        {w}.add(int(max(-99, min({y}, 99))))
+        {l} |= {{int(max(-9, min({y}, 9)))}}
+for {n} in sorted({w} | {l}, reverse=True):
+    {a} = 3 * {a} + {n}
+{b} = sum({w}) + len({w} & {l}) - len({w} - {l}) + ({w} <= {l}) + max({l})
+""",
     """
 d = {{}}
 for {y} in {x}:

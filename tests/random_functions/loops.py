@@ -15,7 +15,8 @@ from .library_calls import IDIOMS, NUMBERS, OF_ARRAYS
 
 HEAD = (
     "import bisect\nimport heapq\nimport math\n"
-    "from collections import Counter, defaultdict, deque\n\n"
+    "from collections import Counter, defaultdict, deque\n"
+    "from itertools import *\n\n"
     "import numpy as np\n\n"
 )
 CONSTANTS = {

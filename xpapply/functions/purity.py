@@ -173,7 +173,14 @@ def has_loop(f: Any, depth: int = 3) -> bool:
     )
 
 
+_GOES = frozenset(
+    "map filter accumulate groupby pairwise combinations permutations product takewhile dropwhile "
+    "filterfalse starmap islice chain".split()
+)
+"""Functions that go through something for another one."""
+
+
 def _goes_back(code: types.CodeType) -> bool:
-    if not _BACK.isdisjoint(code.co_code[::2]):
+    if not _BACK.isdisjoint(code.co_code[::2]) or not _GOES.isdisjoint(code.co_names):
         return True
     return any(_goes_back(c) for c in code.co_consts if isinstance(c, types.CodeType))

@@ -194,6 +194,12 @@ def filled(made: Any, some: Any) -> Any:
     return made
 
 
+def updated(made: Any, some: Any) -> None:
+    """``s.update(some)``."""
+    for x in some:
+        made.add(x)
+
+
 def counted(made: Any, some: Any) -> Any:
     """``Counter(some)``."""
     for x in some:

@@ -140,8 +140,8 @@ def set_places(v: Any, places: Any, value: Any) -> None:
         v[places[k]] = value
 
 
-def in_order(v: Any) -> Any:
-    """``np.sort(v)``, NaN last. Zeros of both signs, whose order NumPy does not say, raise.
+def merged(v: Any) -> Any:
+    """``np.sort(v)``, NaN last, but that zeros of both signs come as they do.
 
     Batcher's merge exchange, which compares the same places whatever the values are: slices go
     side by side through it, and no processor guesses wrong. (Knuth, The Art of Computer
@@ -176,31 +176,28 @@ def in_order(v: Any) -> Any:
         half //= 2
     for i in range(n - unknown, n):
         out[i] = np.nan
+    return out
+
+
+def has_both_zeros(v: Any) -> bool:
+    """Whether there are zeros of both signs, whose order NumPy does not say."""
     minus = False
     plus = False
-    for x in out:
+    for x in v:
         if x == 0:
             if np.copysign(1.0, x) < 0:
                 minus = True
             else:
                 plus = True
-    if minus and plus:
+    return minus and plus
+
+
+def in_order(v: Any) -> Any:
+    """``np.sort(v)``, NaN last. Zeros of both signs raise."""
+    out = merged(v)
+    if has_both_zeros(v):
         raise ValueError
     return out
-
-
-def median(v: Any) -> Any:
-    """``np.median(v)``."""
-    x = in_order(v)
-    n = len(x)
-    if n == 0:
-        raise ValueError
-    last = x[n - 1]
-    if last != last:
-        return last
-    if n % 2 == 1:
-        return added(x[n // 2 : n // 2 + 1]) / 1
-    return added(x[n // 2 - 1 : n // 2 + 1]) / 2
 
 
 def any_true(v: Any) -> Any:

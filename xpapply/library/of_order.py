@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .of_numpy import in_order, searched
+from .of_numpy import has_both_zeros, in_order, merged, searched
 
 
 def places_in_order(a: Any, stable: bool = False) -> Any:
@@ -116,9 +116,11 @@ def unlike(ar: Any) -> Any:
     return x[:n]
 
 
-def unlike_counted(ar: Any) -> Any:
-    """``np.unique(ar, return_counts=True)``."""
-    x = in_order(ar)
+def unlike_counted(ar: Any, are_read: bool = True) -> Any:
+    """``np.unique(ar, return_counts=True)``; `are_read`: whether the values are."""
+    x = merged(ar)
+    if are_read and has_both_zeros(ar):
+        raise ValueError
     counts = np.zeros(len(x), np.int64)
     n = 0
     before = 0

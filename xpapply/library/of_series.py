@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .of_numpy import median
+from .of_middle import median
 
 _FEW = 11
 """Up to so many coefficients NumPy adds products one after the other, where they all fit."""

@@ -112,7 +112,8 @@ class Divergence:
                         of = slots.get(x.what, set()) == {True}
                     else:
                         of = x.op == "constant" or (
-                            x.op in ("row", "view", "new axis", "part") and x.args[0] in shared
+                            x.op in ("row", "view", "new axis", "reshape", "part")
+                            and x.args[0] in shared
                         )
                     (shared.add if of else shared.discard)(x.result)
             if before == (len(shared), sum(map(len, slots.values()))):

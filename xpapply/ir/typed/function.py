@@ -163,6 +163,8 @@ class TypedFunction:
         Functions of libraries that it calls: of "libm", a "ufunc" of NumPy's, or one of "cupy".
     texts : list of str
         Those that numbers stand for in results that are texts.
+    spells : bool
+        Whether its result is text whose letters it gives, as numbers.
     differs : bool
         Whether it may return another dtype than that of `results`, which it is put into then.
     flushes : bool
@@ -183,6 +185,7 @@ class TypedFunction:
     constants: list[np.ndarray] = field(default_factory=list)
     externals: list[tuple[str, ...]] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
+    spells: bool = False
     differs: bool = False
     flushes: bool = False
     writes: bool = False

@@ -81,6 +81,9 @@ class Applied(Protocol):
     def note(self, error: Exception, index: tuple[int, ...]) -> None:
         """Say at which slice an exception was raised."""
 
+    def why_other(self, found: Any, first: Any) -> str | None:
+        """Why results, the first of which is known, are none that were promised; None: they are."""
+
     def announce(self, why: str) -> None:
         """Tell whoever has to know that the loop runs."""
 
@@ -180,6 +183,10 @@ class Along(Application):
     def note(self, error: Exception, index: tuple[int, ...]) -> None:
         """Say at which slice an exception was raised."""
         reference.note(error, index, self.axis)
+
+    def why_other(self, found: Any, first: Any) -> str | None:
+        """Nothing is promised."""
+        return None
 
     def announce(self, why: str) -> None:
         """Tell the user that the loop runs."""

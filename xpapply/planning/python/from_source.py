@@ -91,7 +91,10 @@ def compiled(
                 if not tried.is_over:
                     known.traced[SOURCE, key] = tried
                     return None
+        begun = begun or typed_loop.tried(loop, what.f, what.arguments, slice0)
         found = typed_loop.made(loop, what.f, what.arguments, slice0, begun)
+        if why := what.why_other(found, begun.results[0]):
+            raise TraceError(why)
         shared = any(map(_has_array, (*what.arguments.args, *what.arguments.kwargs.values())))
         if found.writes and (shared or type(what) is not Along):
             raise TraceError("it writes to its slices")

@@ -188,22 +188,29 @@ def _is_short(what: Applied) -> bool:
 
 
 def _compiled(what: Applied, *given: Any) -> TypedLoop | None:
-    """`f` compiled from its source, if that pays now.
+    """`f` compiled from its source, if that may do better than a trace, and pays now.
 
-    That is where it has loops, or goes several ways, or where slices are short on a GPU.
+    That is so of loops, of functions of numbers that go several ways, where a trace is refused
+    or does badly, as that of a `try` which catches often, and where slices are short on a GPU.
     """
-    known, key, _, _, *traced = given
-    several = len(traced) == 1 and isinstance(traced[0], TracedFunction)
-    of_threads = has_loop(what.f) or _is_short(what)
-    if not of_threads and not (several and traced[0].tree.count > 1):
-        return None
+    known, key, _, _, *more = given
+    traced = more[0] if more else None
+    fails = has_loop(what.f) or _is_short(what)
+    if not fails:
+        fails = isinstance(traced, Refused)
+        if isinstance(traced, TracedFunction) and what.arguments.numbers:
+            fails = not traced.record.does_well
+        several = isinstance(traced, TracedFunction) and traced.tree.count > 1
+        if not fails and not several:
+            return None
     from . import from_source
 
-    if not of_threads and (
-        traced[0].record.expected(what.slices) is None
-        or not from_source.may_gain(what, known, key, traced[0])
-    ):
-        return None
+    if not fails:
+        assert isinstance(traced, TracedFunction)
+        if traced.record.expected(what.slices) is None:
+            return None
+        if not from_source.may_gain(what, known, key, traced):
+            return None
     return from_source.compiled(what, *given)
 
 

@@ -147,6 +147,21 @@ class Several:
         took = time.perf_counter() - started
         return Begun([result], took, took)
 
+    def why_other(self, found: Any, first: Any) -> str | None:
+        """Why the results are none that the signature promises: the loop says it as NumPy does."""
+        outputs = self.dims.signature.outputs
+        if not outputs:  # which promises nothing
+            return None
+        if type(first) is tuple and not self.call.arguments.results:
+            return f"{len(first)} results instead of one"
+        sizes = dict(self.dims.sizes.known)
+        for core, x in zip(outputs, found.results, strict=True):
+            if len(core) != len(x.shape):
+                return f"a result has shape {x.shape}"
+            if any(sizes.setdefault(d.name, n) != n for d, n in zip(core, x.shape, strict=True)):
+                return f"a result has shape {x.shape}"
+        return None
+
     def traced(
         self, slice0: Any, sample: Any, begun: Begun | None = None, limit: float = math.inf
     ) -> TracedFunction:
@@ -157,7 +172,7 @@ class Several:
             step = LIMITS.step_of_numbers if self.call.arguments.numbers else LIMITS.step_of_arrays
             more["per_step"] = LIMITS.planning_share * LIMITS.first_call_share * self.slices * step
         found = TracedFunction(self.f, self.call.arguments, slice0, sample, begun, **more)
-        why = _why_other_results(found, self)
+        why = self.why_other(found, begun.results[0] if begun else None)
         if why:
             raise TraceError(why)
         if found.library == "numpy" and found.seconds < LIMITS.begun_first * LIMITS.begun_calls:
@@ -323,20 +338,6 @@ def _why_not(what: Several) -> str | None:
 
 _KINDS = {"U": "text", "S": "text", "M": "dates", "m": "times", "O": "objects"}
 """What elements of a dtype are that are no numbers, by its kind."""
-
-
-def _why_other_results(found: TracedFunction, what: Several) -> str | None:
-    """Why the results are none that the signature promises: the loop says it as NumPy does."""
-    signature = what.dims.signature
-    if not signature.outputs:  # which promises nothing
-        return None
-    sizes = dict(what.dims.sizes.known)
-    for core, x in zip(signature.outputs, found.results, strict=True):
-        if len(core) != len(x.shape):
-            return f"a result has shape {x.shape}"
-        if any(sizes.setdefault(d.name, n) != n for d, n in zip(core, x.shape, strict=True)):
-            return f"a result has shape {x.shape}"
-    return None
 
 
 # --- plans --------------------------------------------------------------------------------------

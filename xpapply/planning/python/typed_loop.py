@@ -110,7 +110,7 @@ class TypedLoop(AtOnce):
         self.compiled: Any = self._backend(made)
         self.keeps = bool(made.constants)
         self.is_best = self._is_best(made, slices)
-        differs = made.differs or len({*map(len, made.texts)}) > 1
+        differs = made.differs or made.spells or len({*map(len, made.texts)}) > 1
         self.differs = differs and arguments.dtypes is None
         self._others = BoundedDict()
         self.looped = 0
@@ -154,6 +154,8 @@ class TypedLoop(AtOnce):
 
     @staticmethod
     def _is_best(made: TypedFunction, slices: Sequence[Any]) -> bool:
+        if made.spells:  # which no trace can
+            return True
         whole = any(x.op in ("map", "reduce") for b in made.blocks for x in b.instructions)
         long = sum(np.size(x) for x in slices) > LIMITS.typed_straight or made.nests
         return made.walks if whole else made.decides or (made.walks and long)
@@ -391,10 +393,11 @@ class TypedLoop(AtOnce):
         return Begun([first], seconds, 0.0)
 
     def _outs(self, rows: Rows) -> list[Any]:
-        return empty(self.results, rows.batch)
+        return empty(self.results, rows.batch, self.compiled.made.spells)
 
     def _with_texts(self, outs: list[Any]) -> list[Any]:
-        return with_texts(outs, self.results, self.compiled.made.texts)
+        made = self.compiled.made
+        return with_texts(outs, self.results, made.texts, made.spells)
 
     def _compiled(
         self, rows: Rows, copy: np.ndarray | None = None
@@ -509,8 +512,12 @@ def _typed(
     named = {n: _given(x, arguments.numbers) for n, x in arguments.kwargs.items()}
     expected = None
     if results is not None:
-        dtypes = ["text" if r.dtype.startswith("str") else r.dtype for r in results]
-        expected = [source.Expected(d, r.shape) for d, r in zip(dtypes, results, strict=True)]
+        expected = [
+            source.Expected("text", r.shape, r.itemsize // 4)
+            if r.dtype.startswith("str")
+            else source.Expected(r.dtype, r.shape)
+            for r in results
+        ]
     try:
         return source.typed(f, given, named, inputs, expected, watch, element)
     except source.Leaves as leaves:

@@ -26,20 +26,35 @@ def _is_text(x: ShapeDtype) -> bool:
     return x.dtype.startswith("str")
 
 
-def empty(results: Sequence[ShapeDtype], batch: tuple[int, ...]) -> list[Any]:
-    """Arrays for the results of all slices; texts are numbers in them."""
-    kinds = [(np.zeros, np.int64) if _is_text(r) else (np.empty, r.dtype) for r in results]
-    both = zip(kinds, results, strict=True)
-    return [make((*batch, *r.shape), dtype) for (make, dtype), r in both]
+def empty(results: Sequence[ShapeDtype], batch: tuple[int, ...], spells: bool) -> list[Any]:
+    """Arrays for the results of all slices; texts are numbers in them.
+
+    `spells`: whether those are the numbers of letters, of all that a slice gives in a row.
+    """
+    found: list[Any] = []
+    for r in results:
+        if _is_text(r):
+            shape = (*batch, r.nbytes // 4) if spells else (*batch, *r.shape)
+            found.append(np.zeros(shape, np.int64))
+        else:
+            found.append(np.empty((*batch, *r.shape), r.dtype))
+    return found
 
 
 def with_texts(
-    outs: Sequence[Any], results: Sequence[ShapeDtype], texts: Sequence[str]
+    outs: Sequence[Any], results: Sequence[ShapeDtype], texts: Sequence[str], spells: bool
 ) -> list[Any]:
     """The same with the texts that the numbers stand for."""
-    both = zip(outs, results, strict=True)
-    table = texts or [""]
-    return [np.array(table, dtype_of(r))[x] if _is_text(r) else x for x, r in both]
+    found: list[Any] = []
+    for x, r in zip(outs, results, strict=True):
+        if not _is_text(r):
+            found.append(x)
+        elif spells:
+            letters = x.astype(np.uint32).view(dtype_of(r))
+            found.append(letters.reshape(*x.shape[:-1], *r.shape))
+        else:
+            found.append(np.array(texts or [""], dtype_of(r))[x])
+    return found
 
 
 def as_long_as_wanted(outs: Sequence[Any]) -> list[Any]:

@@ -288,6 +288,12 @@ for x in v:
     d[int(x)] += 1
 return len(d), d[77], len(d)
 """,
+    "an array of nothing": """
+l = [3]
+if v[0] > 0:
+    l.pop()
+return isinstance(np.array(l).sum(), np.integer), len(np.array(l))
+""",
     "a set": """
 s = set()
 n = 0

@@ -306,6 +306,15 @@ def f(v):
             n += 1
     return n + sum([y for x in v for y in y if y > 0] if v[1] > 1 else y)
 """,
+    "a name without a value is no variable of a comprehension's": """
+def f(v):
+    if v[0] > 0:
+        k = 2.0
+    try:
+        return sum([x * k for x in v])
+    except UnboundLocalError:
+        return -1.0
+""",
     "integers of NumPy's whose signs differ are compared as they are": """
 def f(v):
     w = np.full(3, len(v) - 1, np.uint64)

@@ -14,7 +14,18 @@ from . import lists
 from .forms import FUNCTIONS, InRegisters, Pair, machine, suffix
 from .function import FunctionWriter, converted, over
 from .quick import quick
-from .whole_arrays import NUMBER, as_type, call_loop, dot, map_, new_axis, one_number, part, reduce_
+from .whole_arrays import (
+    NUMBER,
+    as_type,
+    call_loop,
+    dot,
+    map_,
+    new_axis,
+    one_number,
+    part,
+    reduce_,
+    reshape,
+)
 
 INTEGERS = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor": "xor"}
 FLOATS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -351,6 +362,7 @@ OPERATIONS: dict[str, Callable[[FunctionWriter, Instruction], None]] = {
     "element": _element, "set element": _set_element, "row": _row,
     "view": _view, "new": _new, "fill": _fill, "copy": _copy, "expected": _expected, "put": _put,
     "put array": _put_array,
-    "map": map_, "as type": as_type, "reduce": reduce_, "new axis": new_axis, "part": part,
+    "map": map_, "as type": as_type, "reduce": reduce_, "new axis": new_axis, "reshape": reshape,
+    "part": part,
     **lists.OPERATIONS,
 }  # fmt: skip

@@ -234,6 +234,14 @@ def part(w: FunctionWriter, x: Instruction) -> None:
     w.set(x, a._replace(base=w.halves(a.base, kind.dtype)[x.what == "imag"]))
 
 
+def reshape(w: FunctionWriter, x: Instruction) -> None:
+    """A view of an array of one axis as one of two, which has as many elements."""
+    a = w.array(x.args[0])
+    dims = tuple(w.value(n) for n in x.args[1:])
+    far = w.emit(f"mul i64 {dims[1]}, {a.strides[0]}")
+    w.set(x, InRegisters(a.base, dims, (far, a.strides[0])))
+
+
 def new_axis(w: FunctionWriter, x: Instruction) -> None:
     """A view with a further axis of length 1."""
     a, axis = w.array(x.args[0]), x.what

@@ -10,7 +10,7 @@ import numpy as np
 from ....ir.typed import Array, Literal
 from ....ir.typed.function import ARRAYS, PARTS, Value
 from . import held, lists, numbers
-from .kinds import complexes, texts
+from .kinds import complexes, letters, sets, texts
 from .places import ZERO, bounds, described, is_none, length, within
 from .values import (
     DEVICE,
@@ -64,7 +64,14 @@ def item(t: Writes, x: Abstract, index: Abstract) -> Abstract:
     if isinstance(x, Known) and type(x.value) is dict:
         return held.known_item(t, x.value, index, None)
     if isinstance(x, Known) and type(x.value) is str and isinstance(index, Num):
+        if not x.value:
+            raise Leaves("a letter of an empty text", IndexError)
         return texts.item(t, x.value, index, within)
+    if letters.is_any(x):
+        text = letters.of(t, x)
+        if isinstance(index, Span):
+            return letters.part(t, text, *bounds(t, index, text.size.value))
+        return letters.one(t, text, within(t, index, text.size.value))
     if not isinstance(x, Arr):
         raise t.refuse(f"an element of {described(x)}")
     if t.element == DEVICE and isinstance(index, Arr):
@@ -271,6 +278,8 @@ def classes(x: Abstract) -> tuple[type, ...]:
         return (held.CLASSES[x.what],)
     if isinstance(x, Tup):
         return (list if x.is_list else tuple,)
+    if letters.is_any(x):
+        return (str,)
     found = _CLASSES[x.kind](x.dtype) if isinstance(x, Num) else _HOLDERS[type(x)]
     return found  # type: ignore[no-any-return]
 
@@ -318,10 +327,16 @@ def method(
     """``x.name(...)``."""
     if isinstance(x, Known) and name == "get" and len(args) == 2 and not kwargs:
         return held.known_item(t, x.value, *args)
+    if sets.is_set(x) and not kwargs:
+        other = sets.method(t, x, name, args)
+        if other is not None:
+            return other
     if isinstance(x, Held):
         return held.method(t, x, name, args, kwargs)
     if isinstance(x, (Lst, Rows)):
         return lists.method(t, x, name, args, kwargs)
+    if letters.is_any(x):
+        return letters.method(t, x, name, args, kwargs)
     x = loaded(t, x)
     if isinstance(x, Num) and not args and not kwargs:
         if name == "item":

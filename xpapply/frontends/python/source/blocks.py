@@ -20,6 +20,7 @@ from .frames import ERRORS, HUB, RESULT, Place, State, Version, calls_itself
 from .kinds.texts import TEXT
 from .steps import RAISED
 from .values import (
+    LETTERS,
     NOTHING_SAID,
     NUMPY,
     OF_SLICE,
@@ -51,7 +52,8 @@ class Blocks:
     ) -> None:
         self.element = element
         dtypes = [results_dtype(e.dtype) for e in expected or ()]
-        results = tuple(Array(d, len(e.shape)) for d, e in zip(dtypes, expected or (), strict=True))
+        ndims = [1 if e.dtype == LETTERS else len(e.shape) for e in expected or ()]
+        results = tuple(map(Array, dtypes, ndims))
         self.made = TypedFunction(name, tuple(inputs), results, flushes=element != NUMPY)
         self.expected, self.watch = expected, watch
         self.line = 0
@@ -192,6 +194,10 @@ class Blocks:
         if self.element != NUMPY:  # else the first slice is asked before all run
             self.do("differs")
 
+    def reads_part(self, k: int) -> bool:
+        """Whether a part of what is computed here may be read afterwards."""
+        return self.place.code.flow.reads_part(self.place.part, self._step, k)
+
     def refuse(self, why: str) -> TraceError:
         """An error for something that is not compiled, with the line."""
         return TraceError(f"{why} (line {self.line})")
@@ -309,7 +315,7 @@ class Blocks:
 
 def results_dtype(dtype: str) -> str:
     """What results are while they are computed: for texts numbers stand."""
-    return "int64" if dtype == TEXT else dtype
+    return "int64" if dtype in (TEXT, LETTERS) else dtype
 
 
 def _covers(wide: dict[Any, Any], narrow: dict[Any, Any]) -> bool:

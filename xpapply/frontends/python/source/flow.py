@@ -8,11 +8,12 @@ raise is the Python function's own to raise and to catch: so of ``try`` only its
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable
 
 from ....errors import TraceError
 from .statements import BINARY, Statements
-from .steps import Const, Flow, Operand, Step, drop_reads, find_live
+from .steps import Const, Flow, Operand, Step, drop_reads, find_live, is_calm
 
 
 def flow_of(tree: ast.FunctionDef | ast.Lambda, outer: _Reader | None = None) -> Flow:
@@ -34,6 +35,8 @@ _COMPARE = {
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
     ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
 }  # fmt: skip
+_OF_THEIR_OWN = sys.version_info < (3, 12)
+"""Whether comprehensions are functions, to which the names around them are free ones."""
 _Comprehension = ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.SetComp
 _UNARY = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~"}
 
@@ -48,9 +51,11 @@ class _Reader(Statements):
         self._renamed: list[dict[str, str]] = []
         self._locals = _assigned(tree)
         self._growing = _growing(tree)
+        self._texts = _growing_texts(tree)
         self._walrus = any(isinstance(n, (ast.NamedExpr, ast.Nonlocal)) for n in ast.walk(tree))
         if isinstance(tree, ast.Lambda):
-            self._end("return", tree.body.lineno, self.expression(tree.body))
+            value = self.expression(tree.body)
+            self._end("return", tree.body.lineno, self.result(value, tree.body.lineno))
         else:
             self.body(tree.body)
             if self._open:
@@ -152,7 +157,8 @@ class _Reader(Statements):
         if self._walrus:  # the name may have another one then
             return self._step("copy", line, found)
         if not found.startswith("."):  # a variable, which may have none
-            self._do("read", line, found)
+            is_free = _OF_THEIR_OWN and self._renamed and found in self._locals
+            self._do("free" if is_free else "read", line, found)
         return found
 
     def _NamedExpr(self, e: ast.NamedExpr) -> Operand:
@@ -268,6 +274,13 @@ class _Reader(Statements):
         if len(e.args) == 1 and isinstance(e.args[0], ast.GeneratorExp) and not names:
             if isinstance(e.func, ast.Name) and e.func.id in ("any", "all"):
                 return self._until(e.func.id == "any", called, e.args[0])
+            if isinstance(e.func, ast.Name) and e.func.id == "next":
+                return self._first(called, e.args[0], None)
+            if _joins_at_once(e.func):
+                return self._joined(e.args[0])
+        if len(e.args) == 2 and isinstance(e.args[0], ast.GeneratorExp) and not (names or spread):
+            if isinstance(e.func, ast.Name) and e.func.id == "next":
+                return self._first(called, e.args[0], e.args[1])
         args = [a.value if isinstance(a, ast.Starred) else a for a in e.args]
         values = (*args, *(k.value for k in e.keywords))
         given = [self._argument(e.func, a, "key" in names) for a in values]
@@ -284,7 +297,7 @@ class _Reader(Statements):
 
     def _GeneratorExp(self, e: ast.GeneratorExp) -> Operand:
         # what happens until it is gone through would change what it gives
-        raise self._refuse("a generator that is kept", e)
+        raise self._refuse("a generator that is kept: a list instead", e)
 
     def _until(self, is_any: bool, called: Operand, e: ast.GeneratorExp) -> Operand:
         """``any`` or ``all`` of a generator, which goes no further than it is asked to."""
@@ -305,9 +318,48 @@ class _Reader(Statements):
         self._here = done
         return held
 
+    def _first(self, called: Operand, e: ast.GeneratorExp, default: ast.expr | None) -> Operand:
+        """``next(...)`` of a generator, which goes no further."""
+        self._do("is", e.lineno, called, Const(next))
+        held, done = self._new_name(), self._part()
+        other = None if default is None else self.expression(default)
+
+        def each() -> None:
+            self._step("copy", e.lineno, self.expression(e.elt), to=held)
+            self._jump(done)
+            self._here = self._part()
+
+        self._through(e, each)
+        if other is None:
+            self._end("raise", e.lineno, Const(StopIteration))
+        else:
+            self._step("copy", e.lineno, other, to=held)
+            self._jump(done)
+        self._here = done
+        return held
+
+    def _joined(self, e: ast.GeneratorExp) -> Operand:
+        """``"".join(...)`` of a generator: a text that grows."""
+        made = self._step("list", e.lineno, ())
+        self._through(e, lambda: self._do("spell", e.lineno, made, self.expression(e.elt)))
+        return self._step("text of", e.lineno, made)
+
+    def _JoinedStr(self, e: ast.JoinedStr) -> Operand:
+        held: Operand = Const("")
+        for x in e.values:
+            held = self._step("binary", e.lineno, "+", held, self.expression(x))
+        return held
+
+    def _FormattedValue(self, e: ast.FormattedValue) -> Operand:
+        if e.format_spec is not None or e.conversion not in (-1, ord("s")):
+            raise self._refuse("a formatted text of more than a value", e)
+        return self._step("said", e.lineno, self.expression(e.value))
+
     def _argument(self, called: ast.expr, e: ast.expr, keyed: bool) -> Operand:
         """An argument of a call; a generator is gone through at once."""
         if isinstance(e, ast.GeneratorExp):
+            if isinstance(called, ast.Attribute) and called.attr == "join":
+                return self._comprehension(e)
             if isinstance(called, ast.Name) and called.id in _AT_ONCE:
                 if keyed and called.id != "sorted" and not _is_calm(e):  # it goes with the keys
                     raise self._refuse("a generator beside a key", e)
@@ -340,7 +392,8 @@ class _Reader(Statements):
         for g in e.generators:
             if g.is_async:
                 raise self._refuse("an asynchronous comprehension", e)
-            iterator = self._step("iterator", e.lineno, self.expression(g.iter))
+            calm = Const(is_calm(g.iter, [e], self._tree))
+            iterator = self._step("iterator", e.lineno, self.expression(g.iter), calm)
             if not afters:  # all that follows knows the comprehension's own names
                 own = {n.id: f"{n.id}.{next(self._counter)}" for n in targets}
                 for name in own.values() if e.generators[1:] else ():
@@ -367,6 +420,13 @@ class _Reader(Statements):
 _AT_ONCE = frozenset("sum any all min max sorted list tuple set Counter deque".split())
 
 
+def _joins_at_once(called: ast.expr) -> bool:
+    """Whether it is ``"".join``."""
+    if not isinstance(called, ast.Attribute) or called.attr != "join":
+        return False
+    return isinstance(called.value, ast.Constant) and called.value.value == ""
+
+
 def _is_calm(e: ast.GeneratorExp) -> bool:
     """Whether a generator of numbers cannot raise, and does nothing else."""
     kinds = (
@@ -377,7 +437,7 @@ def _is_calm(e: ast.GeneratorExp) -> bool:
 
 
 _EXPRESSIONS = {
-    "Yield": "a generator", "JoinedStr": "a formatted text", "Await": "await",
+    "Yield": "a generator", "Await": "await",
     "YieldFrom": "a generator", "Starred": "a starred value",
 }  # fmt: skip
 
@@ -423,6 +483,18 @@ def _growing(tree: ast.AST) -> frozenset[str]:
                 found |= {a.id for a in n.args[:1] if isinstance(a, ast.Name)}
         elif isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name):
             found.add(n.target.id)
+    return frozenset(found)
+
+
+def _growing_texts(tree: ast.AST) -> frozenset[str]:
+    """Names of texts that something is put to."""
+    found = set()
+    for n in ast.walk(tree):
+        if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name):
+            found.add(n.target.id)
+        elif isinstance(n, ast.Assign) and isinstance(n.value, ast.BinOp):
+            read = {x.id for x in ast.walk(n.value) if isinstance(x, ast.Name)}
+            found |= read & {x.id for x in n.targets if isinstance(x, ast.Name)}
     return frozenset(found)
 
 

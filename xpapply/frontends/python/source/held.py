@@ -11,9 +11,9 @@ from typing import Any
 
 from ....ir.typed import Literal
 from ....ir.typed.function import Value
-from ....library import of_keys, of_lists
+from ....library import of_keys, of_lists, of_texts
 from . import lists, numbers
-from .kinds import texts
+from .kinds import letters, texts
 from .places import ZERO, as_index, described
 from .values import (
     PYTHON,
@@ -23,6 +23,7 @@ from .values import (
     Inlined,
     Known,
     Leaves,
+    Letters,
     Lst,
     Num,
     Rows,
@@ -56,13 +57,15 @@ def new(t: Writes, what: str, most: Abstract = NOTHING) -> Held:
     return Held(what, items, values, places, state, most)
 
 
-def hashed(t: Writes, x: Abstract) -> Num:
+def hashed(t: Writes, x: Abstract) -> Any:
     """A number that keys which are equal have in common."""
+    if letters.is_any(x):
+        return Inlined(of_texts.hashed, [letters.of(t, x)], {})
     if isinstance(x, Tup):
         found: Value = Literal(len(x.items), "int64")
         for y in x.items:
-            if isinstance(y, Tup):
-                raise t.refuse("a key of tuples of tuples")
+            if not isinstance(y, Num):
+                raise t.refuse("a key of tuples of tuples or texts")
             one = t.op("and", "int64", hashed(t, y).value, Literal((1 << 40) - 1, "int64"))
             found = t.op("and", "int64", found, Literal((1 << 40) - 1, "int64"))
             found = t.op("mul", "int64", found, Literal(1000003, "int64"))
@@ -98,6 +101,10 @@ def _key(t: Writes, x: Held, key: Abstract) -> Abstract:
     _no_list(key)
     if not lists.is_typed(x.items):
         return key
+    if isinstance(x.items, Rows) and x.items.number == letters.TEXTS:
+        if not letters.is_any(key):
+            raise t.refuse(f"{described(key)} as a key beside texts")
+        return key
     if isinstance(x.items, Rows):
         if not isinstance(key, Tup) or len(key.items) != len(x.items.columns):
             raise t.refuse(f"{described(key)} as a key beside tuples")
@@ -117,10 +124,17 @@ def _no_list(key: Abstract) -> None:
         raise Leaves("a list as a key", TypeError)
 
 
-def _find(t: Writes, x: Held, key: Abstract) -> list[Abstract]:
-    """What functions of keys get: the keys, where they are, one key and its hash."""
+_PUT = (of_keys.put, of_keys.got_or_put, of_keys.add)
+
+
+def _on_key(t: Writes, x: Held, function: Any, key: Abstract, *others: Abstract) -> Inlined:
+    """Call a function of keys: with the keys, where they are, one key and its hash."""
     key = _key(t, x, key)
-    return [x.items, x.places, key, hashed(t, key)]
+    if not letters.is_any(key):
+        return Inlined(function, [x.items, x.places, key, hashed(t, key), *others], {})
+    given = [Known(function), x.items, x.places, letters.of(t, key), *others]
+    kept = function in _PUT
+    return Inlined(of_texts.with_hash_kept if kept else of_texts.with_hash, given, {})
 
 
 def item(t: Writes, x: Held, index: Abstract) -> Abstract:
@@ -132,16 +146,16 @@ def item(t: Writes, x: Held, index: Abstract) -> Abstract:
     if x.what != "dict":
         raise t.refuse(f"an element of a {x.what}")
     if isinstance(x.most, Num):
-        return Inlined(of_keys.got_or_put, [*_find(t, x, index), x.values, x.state, x.most], {})
+        return _on_key(t, x, of_keys.got_or_put, index, x.values, x.state, x.most)
     if not lists.is_typed(x.items):
         raise Leaves("a key that is not there", KeyError)
-    return Inlined(of_keys.got, [*_find(t, x, index), x.values], {})
+    return _on_key(t, x, of_keys.got, index, x.values)
 
 
 def _got(t: Writes, x: Held, key: Abstract, default: Abstract) -> Abstract:
     if not lists.is_typed(x.items):
         return default
-    return Inlined(of_keys.got_or, [*_find(t, x, key), x.values, default], {})
+    return _on_key(t, x, of_keys.got_or, key, x.values, default)
 
 
 def set_item(t: Writes, x: Held, index: Abstract, value: Abstract) -> Inlined | None:
@@ -151,7 +165,7 @@ def set_item(t: Writes, x: Held, index: Abstract, value: Abstract) -> Inlined | 
         return None
     if x.what not in DICTS:
         raise t.refuse(f"it writes into a {x.what}")
-    return Inlined(of_keys.put, [*_find(t, x, index), x.values, x.state, value], {})
+    return _on_key(t, x, of_keys.put, index, x.values, x.state, value)
 
 
 def delete(t: Writes, x: Abstract, index: Abstract) -> Abstract:
@@ -161,7 +175,7 @@ def delete(t: Writes, x: Abstract, index: Abstract) -> Abstract:
     if isinstance(x, Held) and x.what in DICTS:
         if not lists.is_typed(x.items):
             raise Leaves("a key that is not there", KeyError)
-        return Inlined(of_keys.delete, [*_find(t, x, index), x.values, x.state], {})
+        return _on_key(t, x, of_keys.delete, index, x.values, x.state)
     raise t.refuse(f"it deletes an element of {described(x)}")
 
 
@@ -171,13 +185,15 @@ def contains(t: Writes, op: str, key: Abstract, x: Held) -> Abstract:
         return Num("bool", PYTHON, Literal(op != "in", "bool"))
     if x.what == "deque":
         return lists.contains(t, op, key, x.items)
-    return Inlined(of_keys.has if op == "in" else of_keys.has_not, _find(t, x, key), {})
+    return _on_key(t, x, of_keys.has if op == "in" else of_keys.has_not, key)
 
 
 def iterator(t: Writes, x: Held, what: str = "keys") -> Abstract:
     """``iter(x)``."""
     if x.what == "set":
-        raise t.refuse("it goes through a set, whose order Python does not say")
+        raise t.refuse(
+            "it goes through a set, whose order Python does not say: sorted(...) says one"
+        )
     keys = Along(x.items, integer(0))
     inner: Abstract = keys
     if what == "values":
@@ -241,16 +257,16 @@ def _of_dict(t: Writes, x: Held, name: str, args: list[Abstract]) -> Abstract:
     if name in ("keys", "values", "items") and not args:
         return iterator(t, x, name)
     if name == "setdefault" and len(args) == 2:
-        return Inlined(of_keys.got_or_put, [*_find(t, x, args[0]), x.values, x.state, args[1]], {})
+        return _on_key(t, x, of_keys.got_or_put, args[0], x.values, x.state, args[1])
     if name == "pop" and args:
         if not lists.is_typed(x.items):
             if len(args) == 2:
                 return args[1]
             raise Leaves("a key that is not there", KeyError)
-        given = [*_find(t, x, args[0]), x.values, x.state]
+        given = [args[0], x.values, x.state]
         if len(args) == 2:
-            return Inlined(of_keys.popped_or, [*given, args[1]], {})
-        return Inlined(of_keys.popped, given, {})
+            return _on_key(t, x, of_keys.popped_or, *given, args[1])
+        return _on_key(t, x, of_keys.popped, *given)
     if name == "clear" and not args:
         return Inlined(of_keys.clear, [x.items, x.places, x.values, x.state], {})
     if name == "most_common" and len(args) == 1 and x.what == "counter" and args[0] == integer(1):
@@ -262,14 +278,14 @@ def _of_dict(t: Writes, x: Held, name: str, args: list[Abstract]) -> Abstract:
 
 def _of_set(t: Writes, x: Held, name: str, args: list[Abstract]) -> Abstract:
     if name == "add" and len(args) == 1:
-        return Inlined(of_keys.add, [*_find(t, x, args[0]), x.state], {})
+        return _on_key(t, x, of_keys.add, args[0], x.state)
     if name in ("discard", "remove") and len(args) == 1:
         if not lists.is_typed(x.items):
             if name == "discard":
                 return NOTHING
             raise Leaves("a key that is not there", KeyError)
         out = of_keys.discard if name == "discard" else of_keys.remove
-        return Inlined(out, [*_find(t, x, args[0]), x.state], {})
+        return _on_key(t, x, out, args[0], x.state)
     if name == "clear" and not args:
         return Inlined(of_keys.clear_set, [x.items, x.places, x.state], {})
     return None
@@ -282,6 +298,8 @@ def known_item(t: Writes, x: dict[Any, Any], key: Abstract, default: Abstract | 
     """``x[key]``, or ``x.get(key, default)``, of a dict that is not written to."""
     if texts.is_text(key):
         return texts.looked_up(t, x, key, default, _value)
+    if isinstance(key, Letters):
+        return letters.looked_up(t, x, key, default, _value)
     names = [*x.values()] if x and all(type(y) is str for y in x.values()) else []
     if names and (default is None or isinstance(default, Known)):
         if default is not None and type(default.value) is not str:
@@ -304,11 +322,13 @@ def known_item(t: Writes, x: dict[Any, Any], key: Abstract, default: Abstract | 
     return found._replace(value=value)
 
 
-def known_has(t: Writes, op: str, x: dict[Any, Any], key: Abstract) -> Num:
+def known_has(t: Writes, op: str, x: dict[Any, Any], key: Abstract) -> Abstract:
     """``key in x``."""
     if texts.is_text(key):
         found = [(s in x) is (op == "in") for s in texts.texts_of(key)]
         return Num("bool", PYTHON, texts.by_text(t, key, found, "bool"))
+    if isinstance(key, Letters):
+        return letters.among(t, op, key, Tup(tuple(Known(k) for k in x if type(k) is str)))
     there, _ = _compared(t, x, key, values=False)
     return Num("bool", PYTHON, there if op == "in" else t.op("not", "bool", there))
 
@@ -362,6 +382,8 @@ def of_class(t: Writes, cls: Any, args: list[Abstract], kwargs: dict[str, Abstra
     made = new(t, what, most)
     if not args:
         return made
+    if what == "set" and len(args) == 1 and isinstance(args[0], Held) and args[0].what == "set":
+        return Inlined(of_keys.filled, [made, args[0].items], {})
     if len(args) > 1 or what == "dict" or isinstance(args[0], Held):
         raise t.refuse(f"a {cls.__name__} of {described(args[0])}")
     fill = {"deque": of_keys.pushed, "counter": of_keys.counted, "set": of_keys.filled}[what]

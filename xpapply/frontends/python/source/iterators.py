@@ -6,6 +6,7 @@ from ....ir.typed import Array, Literal
 from ....ir.typed.function import Value
 from . import held, lists
 from .arrays import element, item
+from .kinds import letters
 from .places import ONE, ZERO, described, length
 from .values import (
     ITERATORS,
@@ -14,8 +15,12 @@ from .values import (
     Along,
     Arr,
     Counted,
+    Cursor,
+    Eager,
+    Groups,
     Held,
     Leaves,
+    Letters,
     Lst,
     Num,
     Once,
@@ -36,7 +41,7 @@ def unpacked(t: Writes, x: Abstract, count: int) -> Tup:
         if len(x.items) != count:
             raise Leaves("a tuple of another length is unpacked", ValueError)
         return x
-    if isinstance(x, (Arr, Lst, Rows)):
+    if isinstance(x, (Arr, Lst, Rows)) or letters.is_any(x):
         n = length(t, x)
         unlike = t.op("ne", "bool", n, Literal(count, "int64"))
         t.mark(unlike, "it unpacks another number of values", ValueError)
@@ -61,11 +66,39 @@ def iterator(t: Writes, x: Abstract) -> Abstract:
         return Along(x, integer(0))
     if isinstance(x, Tup):
         return Through(x, 0)
-    if isinstance(x, (Range, Counted, Zipped, Along, Through, Watched)):
+    if letters.is_any(x):
+        return Along(letters.of(t, x), integer(0))
+    if isinstance(x, (Range, Counted, Zipped, Along, Through, Watched, Eager, Cursor, Groups)):
         return x
     if isinstance(x, Once):
         return x.inner
     raise t.refuse(f"it goes through {described(x)}")
+
+
+def gone_through(t: Writes, x: Abstract, calm: bool) -> Abstract:
+    """``iter(x)`` of a loop; `calm`: whether it writes to nothing that `x` may be made of."""
+    found = iterator(t, x)
+    if not calm and _is_eager(found):
+        raise t.refuse("itertools in a loop that may change what it goes through: list(...) first")
+    return found
+
+
+def _is_eager(x: Abstract) -> bool:
+    if isinstance(x, Eager):
+        return True
+    inner = x.inner if isinstance(x, (Counted, Zipped, Once)) else ()
+    return any(map(_is_eager, inner if type(inner) is tuple else (inner,)))
+
+
+def cursor(t: Writes, it: Abstract) -> Abstract:
+    """An iterator as one that is kept."""
+    if isinstance(it, Cursor):
+        return it
+    it = it.inner if isinstance(it, Once) else it
+    if isinstance(it, Along) and not it.down:
+        place = lists.new_list(t, (it.at,), part=22)
+        return Cursor(it.over, place, None)
+    raise t.refuse("an iterator that is kept: list(...) makes a list of it")
 
 
 def is_fixed(it: Abstract) -> bool:
@@ -83,8 +116,21 @@ def has_more(t: Writes, it: Abstract) -> Value:
         now = t.op("list item", "int64", it.state.value, ZERO)
         t.mark(t.op("ne", "bool", now, it.seen.value), "it changes while it is gone through")
         return has_more(t, it.inner)
-    if isinstance(it, Along) and isinstance(it.over, (Lst, Rows)) and not lists.is_typed(it.over):
+    if isinstance(it, Eager):
+        return has_more(t, it.inner)
+    if (
+        isinstance(it, (Cursor, Along))
+        and isinstance(it.over, (Lst, Rows))
+        and not lists.is_typed(it.over)
+    ):
         return Literal(False, "bool")
+    if isinstance(it, Cursor):
+        at = t.op("list item", "int64", it.place.value, ZERO)
+        return t.op("lt", "bool", at, length(t, it.over) if it.stop is None else it.stop.value)
+    if isinstance(it, Groups) and not lists.is_typed(it.keys):
+        return Literal(False, "bool")
+    if isinstance(it, Groups):
+        return t.op("lt", "bool", it.at.value, length(t, it.keys))
     if isinstance(it, Along) and it.down:
         inside = t.op("lt", "bool", it.at.value, length(t, it.over))
         return t.op("and", "bool", t.op("ge", "bool", it.at.value, ZERO), inside)
@@ -116,14 +162,31 @@ def has_more(t: Writes, it: Abstract) -> Value:
 
 def advanced(t: Writes, name: str) -> Abstract:
     """The next element of the iterator in a variable, which goes on."""
-    value, further = _next(t, t.value(name))
+    value, further = following(t, t.value(name))
     t.put(name, further)
     return value
 
 
-def _next(t: Writes, it: Abstract) -> tuple[Abstract, Abstract]:
+def following(t: Writes, it: Abstract) -> tuple[Abstract, Abstract]:
+    """The next element, which is there, and the iterator that has gone on."""
+    if isinstance(it, Eager):
+        value, inner = following(t, it.inner)
+        return value, Eager(inner)
+    if isinstance(it, Cursor):
+        here = t.op("list item", "int64", it.place.value, ZERO)
+        value, further = following(t, Along(it.over, Num("int64", PYTHON, here)))
+        t.do("set list item", it.place.value, ZERO, further.at.value)
+        return value, it
+    if isinstance(it, Groups):
+        nth = it.at.value
+        after = t.op("add", "int64", nth, ONE)
+        first, stop = (t.op("list item", "int64", it.bounds.value, k) for k in (nth, after))
+        t.do("set list item", it.place.value, ZERO, first)
+        group = Cursor(it.values, it.place, Num("int64", PYTHON, stop))
+        key = lists.element(t, it.keys, nth)
+        return Tup((key, group)), it._replace(at=Num("int64", PYTHON, after))
     if isinstance(it, Watched):
-        value, inner = _next(t, it.inner)
+        value, inner = following(t, it.inner)
         return value, it._replace(inner=inner)
     if isinstance(it, Along):
         at = it.at.value
@@ -132,6 +195,8 @@ def _next(t: Writes, it: Abstract) -> tuple[Abstract, Abstract]:
         over = it.over
         if isinstance(over, (Lst, Rows)):
             return lists.element(t, over, at), further
+        if isinstance(over, Letters):
+            return letters.one(t, over, at), further
         if over.type.ndim == 1:
             return element(t, over, [at]), further
         kind = Array(over.type.dtype, over.type.ndim - 1)
@@ -146,16 +211,18 @@ def _next(t: Writes, it: Abstract) -> tuple[Abstract, Abstract]:
         start = t.op("add", "int64", it.start.value, step)
         return it.start, it._replace(start=Num("int64", PYTHON, start))
     if isinstance(it, Counted):
-        value, inner = _next(t, it.inner)
+        value, inner = following(t, it.inner)
         at = t.op("add", "int64", it.at.value, ONE)
         return Tup((it.at, value)), Counted(inner, Num("int64", PYTHON, at))
-    found = [_next(t, x) for x in it.inner]
+    found = [following(t, x) for x in it.inner]
     return Tup(tuple(v for v, _ in found)), Zipped(tuple(x for _, x in found))
 
 
 def kept(t: Writes, x: Abstract) -> Abstract:
     """A value that gets a name, by which it may be gone through again."""
+    if isinstance(x, (Along, Once)):
+        return cursor(t, x)
     some = x.items if isinstance(x, Tup) else x if type(x) is tuple else (x,)
     if any(isinstance(y, ITERATORS) for y in some):
-        raise t.refuse("an iterator that is kept")
+        raise t.refuse("an iterator that is kept: list(...) makes a list of it")
     return x

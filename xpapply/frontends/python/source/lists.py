@@ -13,9 +13,9 @@ import numpy as np
 
 from ....ir.typed import Literal
 from ....ir.typed.function import PARTS, Value
-from ....library import of_lists, of_python
+from ....library import of_lists, of_python, of_texts
 from . import numbers
-from .kinds import complexes
+from .kinds import complexes, letters
 from .places import ZERO, as_index, bounds, described, length, within
 from .values import (
     EITHER,
@@ -26,6 +26,7 @@ from .values import (
     Inner,
     Known,
     Leaves,
+    Letters,
     Lst,
     Num,
     Rows,
@@ -79,7 +80,7 @@ def _columns(t: Writes, x: Lst | Rows, value: Abstract) -> list[tuple[Lst, Any]]
     if isinstance(x, Lst):
         return [(of_kind(t, x, value), value)]
     if x.number:
-        return _parts(t, x, value)
+        return _parts_of_text(t, x, value) if x.number == letters.TEXTS else _parts(t, x, value)
     like = isinstance(value, Tup) and value.is_list is x.of_lists
     if not like or len(value.items) != len(x.columns):
         raise t.refuse(f"{described(value)} is put into a list of tuples")
@@ -95,6 +96,13 @@ def _parts(t: Writes, x: Rows, value: Abstract) -> list[tuple[Lst, Any]]:
     return [(of_kind(t, c, p), p) for c, p in zip(x.columns, parts, strict=True)]
 
 
+def _parts_of_text(t: Writes, x: Rows, value: Abstract) -> list[tuple[Lst, Any]]:
+    if not letters.is_any(value):
+        raise t.refuse(f"{described(value)} is put into a list of texts")
+    parts = letters.parts(t, value)
+    return [(of_kind(t, c, p), p) for c, p in zip(x.columns, parts, strict=True)]
+
+
 def method(
     t: Writes, x: Lst | Rows, name: str, args: list[Abstract], kwargs: dict[str, Abstract]
 ) -> Abstract:
@@ -104,8 +112,7 @@ def method(
     if kwargs:
         raise t.refuse(f"the method {name} of a list")
     if name == "append" and len(args) == 1:
-        append(t, x, args[0])
-        return Known(None)
+        return put_last(t, x, args[0])
     if name == "pop" and not args:
         return popped(t, x, "pop")
     if name == "clear" and not args:
@@ -154,8 +161,12 @@ def popped(t: Writes, x: Lst | Rows, op: str) -> Abstract:
         raise Leaves("an empty list is popped", IndexError)
     t.mark(t.op("le", "bool", length(t, x), ZERO), "an empty list is popped", IndexError)
     if isinstance(x, Rows):
-        parts = tuple(Num(c.dtype, c.kind, t.op(op, c.dtype, c.value)) for c in x.columns)
+        parts = tuple(_popped(t, c, op) for c in x.columns)
         return x.one(parts, lambda *p: complexes.made(t, *p))
+    return _popped(t, x, op)
+
+
+def _popped(t: Writes, x: Lst, op: str) -> Lst | Num:
     if isinstance(x.dtype, Inner):
         return Lst(*x.dtype, t.op(op, "list", x.value))
     return Num(x.dtype, x.kind, t.op(op, x.dtype, x.value))
@@ -167,7 +178,8 @@ def new_list(t: Writes, items: tuple[Abstract, ...], *, grows: bool = False, par
     `grows`: whether something may be put into it, also if it is of tuples or lists; `part`: which
     one it is of several that are made here.
     """
-    if items and not (grows and all(isinstance(x, (Num, Tup, Lst)) for x in items)):
+    are_some = all(isinstance(x, (Num, Tup, Lst)) for x in items) or all(map(letters.is_any, items))
+    if items and not (grows and are_some):
         if not all(isinstance(x, Num) for x in items) or len({x.dtype for x in items}) > 1:
             return Tup(items, True)
     made: Lst | Rows = Lst(
@@ -176,6 +188,14 @@ def new_list(t: Writes, items: tuple[Abstract, ...], *, grows: bool = False, par
     for x in items:
         made = append(t, made, x)
     return made
+
+
+def put_last(t: Writes, x: Abstract, value: Abstract) -> Abstract:
+    """``x.append(value)``."""
+    if isinstance(value, Letters) and not isinstance(value.codes, Lst):
+        return Inlined(of_texts.appended, [x, value], {})
+    append(t, x, value)
+    return Known(None)
 
 
 def append(t: Writes, x: Abstract, value: Abstract) -> Lst | Rows:
@@ -187,6 +207,8 @@ def append(t: Writes, x: Abstract, value: Abstract) -> Lst | Rows:
     elif isinstance(x, Lst) and not x.dtype and _is_complex(value):
         parts = tuple(Num(str(p.type), PYTHON, p) for p in complexes.parts(t, value.value))
         x = _as_rows(t, x, Tup(parts), value.kind)
+    elif isinstance(x, Lst) and not x.dtype and letters.is_any(value):
+        x = _as_rows(t, x, Tup(letters.parts(t, value)), letters.TEXTS)
     columns = _columns(t, x, value)
     for column, one in columns:
         t.do("append", column.value, one.value, what=t.mark_number(_LONG))
@@ -200,7 +222,8 @@ def _is_complex(x: Abstract) -> bool:
 
 def _as_rows(t: Writes, x: Lst, value: Tup, number: str = "") -> Rows:
     """An empty list that gets its first tuple: a list for each place, the first of which it is."""
-    if not value.items or not all(isinstance(y, Num) for y in value.items):
+    of_texts = number == letters.TEXTS
+    if not value.items or not all(of_texts or isinstance(y, Num) for y in value.items):
         raise t.refuse(f"a list of {described(value)}")
     columns = [x]
     for k in range(1, len(value.items)):

@@ -16,7 +16,7 @@ from ....ir.typed.function import PARTS
 from ....library import of_lists, of_math, of_python
 from . import arrays, calls, held, lists, numbers, places, whole
 from .calls import mixed, of_device, of_device_arrays
-from .kinds import texts
+from .kinds import letters, sets, texts
 from .values import (
     DEVICE,
     EITHER,
@@ -31,6 +31,7 @@ from .values import (
     Inlined,
     Known,
     Leaves,
+    Letters,
     Lst,
     Method,
     Num,
@@ -84,6 +85,8 @@ def global_value(t: Writes, f: types.FunctionType, name: str) -> Abstract:
 def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
     """``x.name``."""
     if isinstance(x, (Arr, Lst, Rows, Held, Num)):
+        return arrays.attribute(t, x, name)
+    if letters.is_any(x):
         return arrays.attribute(t, x, name)
     if not isinstance(x, Known):
         raise t.refuse(f"the attribute {name} of a {type(x).__name__.lower()}")
@@ -198,6 +201,16 @@ def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
         if t.element == DEVICE:
             return of_device_arrays.binary(t, op, a, b)
         return whole.binary(t, op, a, b)
+    if sets.is_set(a) and sets.is_set(b):
+        made = sets.binary(t, op, a, b)
+        if made is not None:
+            return made
+    if op == "+" and letters.is_any(a) and letters.is_any(b):
+        return letters.added(t, a, b)
+    if op == "*" and isinstance(a, Num) and letters.is_any(b):
+        a, b = b, a
+    if op == "*" and letters.is_any(a) and isinstance(b, Num):
+        return letters.repeated(t, a, Num("int64", PYTHON, places.as_index(t, b)))
     raise t.refuse(f"{places.described(a)} {op} {places.described(b)}")
 
 
@@ -216,6 +229,8 @@ def inplace(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     """An operation that writes into its first operand, where that is an array."""
     if isinstance(a, (Lst, Rows)) and op == "+" and not isinstance(b, Num):
         return Inlined(of_lists.extended, [a, b], {})
+    if sets.is_set(a) and sets.is_set(b):
+        return sets.inplace(t, op, a, b)
     if isinstance(a, (Lst, Rows, Held)) or (isinstance(a, Tup) and a.is_list):
         raise t.refuse(f"{op}= of {places.described(a)}")
     if isinstance(a, Num) and a.kind == NO_AXES:
@@ -268,9 +283,15 @@ def compare(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
             answer = texts.contains(t, op, a, b)
             if answer is not None:
                 return answer
+        if letters.is_any(a) and letters.is_any(b):
+            return letters.compared(t, op, a, b)
+        if isinstance(a, Letters) and isinstance(b, Tup) and all(map(letters.is_any, b.items)):
+            return letters.among(t, op, a, b)
         return lists.contains(t, op, a, b)
     if isinstance(a, Tup) and isinstance(b, Tup):
         return lists.compared(t, op, a, b)
+    if sets.is_set(a) and sets.is_set(b):
+        return sets.compared(t, op, a, b)
     if isinstance(a, (Lst, Rows)) and isinstance(b, (Lst, Rows)) and op in ("==", "!="):
         return Inlined(of_lists.alike if op == "==" else of_lists.unlike, [a, b], {})
     if of_device.is_any(a, b):
@@ -281,6 +302,8 @@ def compare(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
         if t.element == DEVICE:
             return of_device_arrays.binary(t, op, a, b)
         return whole.binary(t, op, a, b)
+    if letters.is_any(a) and letters.is_any(b) and Letters in (type(a), type(b)):
+        return letters.compared(t, op, a, b)
     if texts.is_text(a) and texts.is_text(b):
         return texts.compare(t, op, a, b)
     if isinstance(a, Known) and isinstance(b, Known) and op in ("==", "!="):

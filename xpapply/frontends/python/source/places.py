@@ -15,6 +15,7 @@ from .values import (
     Arr,
     Held,
     Known,
+    Letters,
     Lst,
     Method,
     Num,
@@ -43,7 +44,15 @@ def described(x: Abstract) -> str:
         return f"a {x.what}"
     if isinstance(x, Tup):
         return "a list of several types" if x.is_list else "a tuple"
-    names = {Lst: "a list", Text: "a text", Rows: "a list of tuples", Method: "a method"}
+    if isinstance(x, Rows) and x.number:
+        return f"a list of {'texts' if x.number == 'text' else 'complex numbers'}"
+    names = {
+        Lst: "a list",
+        Text: "a text",
+        Letters: "a text",
+        Rows: "a list of tuples",
+        Method: "a method",
+    }
     return names.get(type(x), "an iterator")
 
 
@@ -88,6 +97,8 @@ def length(t: Writes, x: Abstract, axis: int = 0) -> Value:
         return t.op("list length", "int64", x.value)
     if isinstance(x, Tup):
         return Literal(len(x.items), "int64")
+    if isinstance(x, Letters):
+        return x.size.value
     if texts.is_text(x):
         return texts.by_text(t, x, [*map(len, texts.texts_of(x))], "int64")
     if isinstance(x, Range):
@@ -123,7 +134,7 @@ def truth(t: Writes, x: Abstract) -> Value:
         return texts.by_text(t, x, [bool(s) for s in x.texts], "bool")
     if isinstance(x, Known) and (x.value is None or isinstance(x.value, (str, FunctionType))):
         return Literal(bool(x.value), "bool")
-    if isinstance(x, (Lst, Rows, Held)):
+    if isinstance(x, (Lst, Rows, Held, Letters)):
         return t.op("ne", "bool", length(t, x), ZERO)
     raise t.refuse(f"the truth of {described(x)}")
 

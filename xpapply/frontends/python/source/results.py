@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from ....errors import TraceError
 from ....ir.typed import Literal
 from . import arrays, numbers
 from .calls import of_numpy
-from .kinds import texts
+from .kinds import letters, texts
 from .places import ZERO, described, length
-from .values import ON_DEVICE, Abstract, Arr, Held, Inner, Leaves, Lst, Num, Rows, Tup, Writes
+from .values import (
+    LETTERS,
+    ON_DEVICE,
+    Abstract,
+    Arr,
+    Held,
+    Inner,
+    Leaves,
+    Letters,
+    Lst,
+    Num,
+    Rows,
+    Tup,
+    Writes,
+)
 
 
 def returned(t: Writes, value: Abstract) -> None:
@@ -26,13 +43,32 @@ def returned(t: Writes, value: Abstract) -> None:
         _put(t, k, x)
 
 
+class PutTogether(TraceError):
+    """A result is a text that is put together: its letters are the result then."""
+
+
+def prepared(t: Writes, value: Abstract) -> Abstract:
+    """A result before it is put where results are: letters of texts, where such are expected."""
+    if t.expected is None or not any(e.dtype == LETTERS for e in t.expected):
+        return value
+    if len(t.expected) > 1:
+        raise t.refuse("texts that are put together beside other results")
+    shape = t.expected[0].shape
+    found = letters.result(t, value, 0, shape[0] if len(shape) > 1 else 0)
+    if found is None:
+        raise _other()
+    return found
+
+
 def _other() -> Exception:
     return Leaves("a result of another kind than that of the first slice")
 
 
 def _put(t: Writes, k: int, value: Abstract) -> None:
     assert t.expected is not None
-    dtype, shape = t.expected[k]
+    dtype, shape, _ = t.expected[k]
+    if dtype == LETTERS:
+        dtype, shape = "int64", (math.prod(shape),)
     if dtype == texts.TEXT:
         _put_texts(t, k, value, shape)
         return
@@ -83,6 +119,8 @@ def _put(t: Writes, k: int, value: Abstract) -> None:
 def _put_texts(t: Writes, k: int, value: Abstract, shape: tuple[int, ...]) -> None:
     """The same of texts, for which numbers stand."""
     several = value.items if isinstance(value, Tup) and len(shape) == 1 else (value,)
+    if isinstance(value, (Letters, Rows)) or any(isinstance(x, Letters) for x in several):
+        raise PutTogether("texts that are put together")
     if len(several) != (shape[0] if shape else 1) or isinstance(value, Tup) is not bool(shape):
         raise _other()
     if not all(map(texts.is_text, several)):

@@ -7,7 +7,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from .steps import RAISED, Const, Operand, Writer
+from .steps import RAISED, Const, Operand, Writer, is_calm
 
 BINARY = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
@@ -42,6 +42,7 @@ class Statements(Writer):
         self._around: list[_Around] = []
         self._exceptions: list[str] = []
         self._growing: frozenset[str] = frozenset()
+        self._texts: frozenset[str] = frozenset()
 
     def expression(self, e: ast.expr) -> Operand:
         """Where the value of an expression is."""
@@ -118,6 +119,12 @@ class Statements(Writer):
         ):
             items = tuple(map(self.expression, s.value.elts))
             value: Operand = self._step("list", s.lineno, items, Const(True))
+        elif (
+            isinstance(s.value, ast.Constant)
+            and type(s.value.value) is str
+            and any(isinstance(x, ast.Name) and x.id in self._texts for x in s.targets)
+        ):
+            value = self._step("text", s.lineno, Const(s.value.value))
         else:
             value = self.expression(s.value)
         for target in s.targets:
@@ -171,7 +178,13 @@ class Statements(Writer):
         value = Const(None) if s.value is None else self.expression(s.value)
         if self._around and not isinstance(value, Const):
             value = self._step("copy", s.lineno, value)
-        self._left(0, lambda: self._end("return", s.lineno, value))
+        self._left(0, lambda: self._end("return", s.lineno, self.result(value, s.lineno)))
+
+    def result(self, value: Operand, line: int) -> Operand:
+        """A result: of a text that is put together its letters."""
+        if isinstance(value, Const) and type(value.value) is not str:
+            return value
+        return self._step("result", line, value)
 
     def _If(self, s: ast.If) -> None:
         yes, no, after = self._part(), self._part(), self._part()
@@ -191,7 +204,8 @@ class Statements(Writer):
         self._looped(s, inside, head, done, after)
 
     def _For(self, s: ast.For) -> None:
-        iterator = self._step("iterator", s.lineno, self.expression(s.iter))
+        calm = Const(is_calm(s.iter, s.body, self._tree))
+        iterator = self._step("iterator", s.lineno, self.expression(s.iter), calm)
         head, inside, done, after = (self._part() for _ in range(4))
         self._jump(head)
         self._here = head

@@ -38,10 +38,12 @@ from .calls import LIBRARY, mixed, of_device
 from .find import tree_of
 from .flow import Const, Flow, Step, flow_of
 from .frames import HUB, RESULT, Caller, Code, Place, Version, calls_itself
+from .kinds import letters
 from .recursion import RecursiveCalls
 from .values import (
     DEVICE,
     FRESH,
+    LETTERS,
     NUMPY,
     OF_SLICE,
     PYTHON,
@@ -99,7 +101,16 @@ def typed(
     TraceError
         If it does something that is not compiled, with the line.
     """
-    return Typer(f, inputs, expected, watch, element).run(arguments, named)
+    try:
+        return Typer(f, inputs, expected, watch, element).run(arguments, named)
+    except results.PutTogether:
+        assert expected is not None
+        if not all(e.width for e in expected):
+            raise
+    expected = [Expected(LETTERS, (*e.shape, e.width)) for e in expected]
+    made = Typer(f, inputs, expected, watch, element).run(arguments, named)
+    made.spells = True
+    return made
 
 
 class Typer(RecursiveCalls):
@@ -200,6 +211,11 @@ class Typer(RecursiveCalls):
             found = self.state[self._outer(level), name] = found._replace(kind=DEVICE)
         return found
 
+    def iterator(self, x: Any, calm: bool) -> Abstract:
+        """What a loop goes through, which is calm if it changes nothing of that."""
+        is_ours = (self.place.code.function.__module__ or "").startswith(calls.LIBRARY)
+        return iterators.gone_through(self, self.value(x), calm or is_ours)
+
     def set_outer(self, level: int, name: str, value: Abstract) -> None:
         """Give a name of a function around this one a value."""
         depth = self._outer(level)
@@ -244,7 +260,7 @@ class Typer(RecursiveCalls):
                 self._leaves(leaves.why, leaves.raises)
                 return
             except TraceError as error:
-                if "(line " in str(error):
+                if "(line " in str(error) or isinstance(error, results.PutTogether):
                     raise
                 raise self.refuse(str(error)) from None
 
@@ -270,6 +286,12 @@ class Typer(RecursiveCalls):
         if found is None:
             raise Leaves(f"the name {x} has no value", UnboundLocalError)
         return found
+
+    def free(self, name: str) -> Abstract:
+        """The value of a name, which a function reads that it does not belong to."""
+        if (len(self.place.callers), name) not in self.state:
+            raise Leaves(f"the name {name} has no value", NameError)
+        return self.value(name)
 
     def put(self, name: str | None, value: Abstract) -> None:
         """Give a name a value."""
@@ -419,7 +441,9 @@ class Typer(RecursiveCalls):
     def _bind(self, code: Code, depth: int, call: Inlined) -> None:
         """Give the parameters of a function their values."""
         if not (code.function.__module__ or "").startswith(calls.LIBRARY):
-            iterators.kept(self, (*call.args, *call.kwargs.values()))
+            kept = [iterators.kept(self, x) for x in call.args]
+            named = {name: iterators.kept(self, x) for name, x in call.kwargs.items()}
+            call = call._replace(args=kept, kwargs=named)
         parameters = _parameters(code, self)
         rest = code.flow.parameters.vararg
         count = len(code.flow.parameters.posonlyargs + code.flow.parameters.args)
@@ -482,10 +506,16 @@ def _unary(t: Typer, op: str, a: Any) -> Abstract:
     return objects.unary(t, op, t.value(a))
 
 
-_NO = Const(False)
+_NO, _YES = Const(False), Const(True)
 _STEPS: dict[str, Callable[..., Abstract]] = {
+    "said": lambda t, x: letters.said(t, t.value(x)),
+    "text": lambda t, x: letters.as_lists(t, t.value(x)),
+    "spell": lambda t, made, x: letters.spell(t, t.value(made), t.value(x)),
+    "text of": lambda t, made: letters.whole(t, t.value(made)),
+    "result": lambda t, x: results.prepared(t, t.value(x)) if not t.place.callers else t.value(x),
     "copy": lambda t, x: iterators.kept(t, t.value(x)),
     "read": lambda t, x: t.value(x),
+    "free": lambda t, x: t.free(x),
     "global": lambda t, name: objects.global_value(t, t.place.code.function, name),
     "module": lambda t, name: objects.module(t, name.value),
     "attribute": lambda t, name, x: objects.attribute(t, t.value(x), name),
@@ -501,13 +531,13 @@ _STEPS: dict[str, Callable[..., Abstract]] = {
     "dict": lambda t: held.new(t, "dict"),
     "set": lambda t: held.new(t, "set"),
     "delete": lambda t, x, index: held.delete(t, t.value(x), t.value(index)),
-    "append": lambda t, made, x: lists.append(t, t.value(made), t.value(x)),
+    "append": lambda t, made, x: lists.put_last(t, t.value(made), t.value(x)),
     "slice": lambda t, *bounds: Span(*map(t.value, bounds)),
     "item": lambda t, x, index: arrays.item(t, t.value(x), t.value(index)),
     "set item": lambda t, x, i, v: arrays.set_item(t, t.value(x), t.value(i), t.value(v)),
     "unpack": lambda t, x, n: iterators.unpacked(t, t.value(x), n.value),
     "part": lambda t, x, k: t.value(x).items[k.value],
-    "iterator": lambda t, x: iterators.iterator(t, t.value(x)),
+    "iterator": lambda t, x, calm=_YES: t.iterator(x, calm.value),
     "next": lambda t, it: iterators.advanced(t, it),
     "is": lambda t, x, of: exceptions.is_own(t, t.value(x), of.value),
     "function": lambda t, inner, defaults, named: t.function(inner, defaults, named),

@@ -102,7 +102,8 @@ class Rows(NamedTuple):
     of_lists : bool
         Whether it is one of lists.
     number : str
-        Of complex numbers, whose parts have a list each, whose numbers they are; else nothing.
+        Of complex numbers, whose parts have a list each, whose numbers they are; "text": of texts,
+        whose letters, first one and length have a list each; else nothing.
     """
 
     columns: tuple[Lst, ...]
@@ -113,6 +114,8 @@ class Rows(NamedTuple):
         """An element of its parts; `made` makes a complex number of them."""
         if not self.number:
             return Tup(parts, self.of_lists)
+        if self.number == "text":
+            return Letters(*parts)
         value = made(*(p.value for p in parts))
         return Num(str(value.type), self.number, value)
 
@@ -178,6 +181,22 @@ class Text(NamedTuple):
 
     texts: tuple[str, ...]
     value: Value
+
+
+class Letters(NamedTuple):
+    """A text that is put together: a part of a list.
+
+    Attributes
+    ----------
+    codes : Lst or Arr
+        Numbers of letters, in a list, or in a constant of which texts are known.
+    first, size : Num
+        Where in it the text begins, and how many letters it has.
+    """
+
+    codes: Any
+    first: Num
+    size: Num
 
 
 class Method(NamedTuple):
@@ -256,6 +275,50 @@ class Once(NamedTuple):
     inner: Any
 
 
+class Eager(NamedTuple):
+    """An iterator over what was computed before Python would do so."""
+
+    inner: Any
+
+
+class Cursor(NamedTuple):
+    """An iterator that is kept, over a list, an array or a text.
+
+    Attributes
+    ----------
+    over : Lst, Rows, Arr or Letters
+        What it goes through.
+    place : Lst
+        One number: where it is.
+    stop : Num or None
+        Where it ends before that does.
+    """
+
+    over: Any
+    place: Lst
+    stop: Any
+
+
+class Groups(NamedTuple):
+    """``itertools.groupby``: a group is what is left of its part of a list.
+
+    Attributes
+    ----------
+    values, keys, bounds : Lst or Rows
+        All values, the keys of groups, and where groups begin and the last one ends.
+    place : Lst
+        Where the last group that was given is.
+    at : Num
+        The next group.
+    """
+
+    values: Any
+    keys: Any
+    bounds: Any
+    place: Lst
+    at: Num
+
+
 class Raised(NamedTuple):
     """An exception."""
 
@@ -285,7 +348,7 @@ class Errors(NamedTuple):
 ERRORS = ("divide", "over", "under", "invalid")
 """What NumPy warns of."""
 NOTHING_SAID = Errors(("",) * len(ERRORS))
-ITERATORS = (Watched, Along, Through, Counted, Zipped, Once)
+ITERATORS = (Watched, Along, Through, Counted, Zipped, Once, Eager, Groups)
 """What is used up: with a name it would be another one each time."""
 Abstract = Any
 """One of the above."""
@@ -312,8 +375,8 @@ def taken_apart(x: Abstract, registers: list[Value]) -> Any:
 
 
 _COMPOUND = (
-    Mixed, Rows, Held, Watched, Tup, Method, Function, Span, Range, Along, Through, Counted,
-    Zipped, Once,
+    Mixed, Rows, Held, Watched, Tup, Letters, Method, Function, Span, Range, Along, Through,
+    Counted, Zipped, Once, Eager, Cursor, Groups,
 )  # fmt: skip
 
 
@@ -348,8 +411,16 @@ def joined(a: Any, b: Any) -> Any:
         return (Lst, dtype, kind, a[3]) if dtype is not None and a[3] == b[3] else None
     if a[0] in (Arr, Known, Text, None):
         return None
-    parts = [joined(x, y) for x, y in zip(a[1:], b[1:], strict=True)]
+    of = _joined_empty if a[0] is Held else joined
+    parts = [of(x, y) for x, y in zip(a[1:], b[1:], strict=True)]
     return None if None in parts else (a[0], *parts)
+
+
+def _joined_empty(a: Any, b: Any) -> Any:
+    """The same of what is in a dict or a set: where nothing was put in yet is like any other."""
+    if a[0] is b[0] is Lst and a[3:] == b[3:] and "" in (a[1], b[1]):
+        return b if a[1] == "" else a
+    return joined(a, b)
 
 
 def _joined_inner(a: Any, b: Any) -> Any:
@@ -389,11 +460,26 @@ class Inlined(NamedTuple):
     kwargs: dict[str, Abstract]
 
 
+LETTERS = "letters"
+"""In the place of a dtype: the result is the letters of texts that are put together."""
+
+
 class Expected(NamedTuple):
-    """A result: what the first slice gave."""
+    """A result: what the first slice gave.
+
+    Attributes
+    ----------
+    dtype : str
+        Of its numbers, or "text", or `LETTERS`.
+    shape : tuple of int
+        Of `LETTERS` with a last axis for those of a text.
+    width : int
+        How many letters each text gets; 0: as many as it has.
+    """
 
     dtype: str
     shape: tuple[int, ...]
+    width: int = 0
 
 
 class Writes(Protocol):
@@ -465,6 +551,9 @@ class Writes(Protocol):
 
     def differs(self) -> None:
         """Say that a result may be of another dtype than that of the first slice."""
+
+    def reads_part(self, k: int) -> bool:
+        """Whether a part of what is computed here may be read afterwards."""
 
     def refuse(self, why: str) -> TraceError:
         """An error for something that is not compiled, with the line."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from .....library import of_python as _written
 from .. import exceptions
-from . import of_arrays, of_complex, of_math, of_numpy, of_python, of_special
+from . import of_arrays, of_complex, of_iteration, of_math, of_numpy, of_python, of_special
 from .common import Call
 from .of_arrays import METHODS
 
@@ -27,7 +27,7 @@ def find(f: Any) -> Call | None:
 def _table() -> dict[Any, Call]:
     """The rows, by the functions themselves."""
     rows = of_python.ROWS | of_math.ROWS | of_numpy.ROWS | of_arrays.ROWS | of_complex.ROWS
-    return rows | exceptions.ROWS
+    return rows | of_iteration.ROWS | exceptions.ROWS
 
 
 __all__ = ["LIBRARY", "METHODS", "find"]

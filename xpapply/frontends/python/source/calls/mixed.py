@@ -99,7 +99,7 @@ def _takes(step: Step, state: State, place: Place) -> bool:
     """Whether a step takes both alike."""
     depth = len(place.callers)
     values = [state.get((depth, x), x) if type(x) is str else x for x in step.args]
-    if step.kind == "copy":
+    if step.kind == "copy" or (step.kind == "result" and place.callers):
         return True
     if step.kind == "return":
         return bool(place.callers) and not calls_itself(place.code.flow)

@@ -9,7 +9,7 @@ import numpy as np
 
 from .....ir.typed import Array, Literal
 from .....ir.typed.function import PARTS
-from .....library import of_making, of_numpy, of_order, of_series, of_tables
+from .....library import of_making, of_middle, of_numpy, of_order, of_series, of_tables
 from .. import arrays, numbers, places, whole
 from ..kinds import halves
 from ..values import (
@@ -256,8 +256,38 @@ def _quantile(one: Any, many: Any) -> Call:
 def _unique(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     given = bound(t, "ar:array return_counts:flag", args[:1], kwargs)
     exactly(t, args[1:], {}, 0)
-    counts = given.pop("return_counts", FALSE) == TRUE
-    return Inlined(of_order.unlike_counted if counts else of_order.unlike, [], given)
+    if given.pop("return_counts", FALSE) == TRUE:
+        read = TRUE if t.reads_part(0) else FALSE
+        return Inlined(of_order.unlike_counted, [], given | {"are_read": read})
+    return Inlined(of_order.unlike, [], given)
+
+
+def _reshape(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A view of an array of one axis, as one of one or two."""
+    exactly(t, args[:1], kwargs, 1)
+    x, *shape = args
+    if len(shape) == 1 and isinstance(shape[0], Tup):
+        shape = list(shape[0].items)
+    if not isinstance(x, Arr) or x.type.ndim != 1 or len(shape) not in (1, 2):
+        raise t.refuse(f"reshape of {places.described(x)}")
+    n, dims = places.length(t, x), [places.as_index(t, y) for y in shape]
+    if len(dims) == 1:
+        unlike = t.op("ne", "bool", dims[0], n)
+        given = t.op("ne", "bool", dims[0], Literal(-1, "int64"))
+        t.mark(t.op("and", "bool", unlike, given), "reshape to another length", ValueError)
+        return x
+    none = Literal(-1, "int64")
+    if none in dims:
+        (known,) = [y for y in dims if y != none] or [none]
+        t.mark(t.op("le", "bool", known, places.ZERO), "reshape to no length", ValueError)
+        dims[dims.index(none)] = t.op("div", "int64", n, known)
+    for y in dims:
+        t.mark(t.op("lt", "bool", y, places.ZERO), "reshape to a length that is computed")
+        t.mark(t.op("gt", "bool", y, n), "reshape to another length", ValueError)
+    size = t.op("mul", "int64", *dims)
+    t.mark(t.op("ne", "bool", size, n), "reshape to another length", ValueError)
+    kind = Array(x.type.dtype, 2)
+    return Arr(kind, x.own, t.op("reshape", kind, x.value, *dims))
 
 
 def _bincount(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -528,13 +558,14 @@ METHODS: dict[str, Call] = {
 """Functions that are methods of arrays too."""
 ONLY_METHODS: dict[str, Call] = {
     "astype": _astype, "tolist": written(of_making.as_list, "a>v:array"), "copy": _copied,
+    "reshape": _reshape,
     "flatten": _copied,
 }  # fmt: skip
 ROWS: dict[Any, Call] = {
     of_numpy.added: _added, of_series.product: _product(quiet=False),
     of_series.quiet_product: _product(quiet=True),
     np.arange: _arange, np.diff: written(of_numpy.differences, "a>v:array"),
-    np.sort: _SORTED, np.median: written(of_numpy.median, "a>v:numbers axis:axis"),
+    np.sort: _SORTED, np.median: written(of_middle.median, "a>v:numbers axis:axis"),
     np.flatnonzero: written(of_numpy.places, "a>v:array"),
     np.count_nonzero: written(of_numpy.count, "a>v:array"), np.interp: _interp,
     np.add.reduce: _reduction(np.add), np.multiply.reduce: _reduction(np.multiply),
@@ -560,7 +591,7 @@ ROWS: dict[Any, Call] = {
     np.delete: written(of_making.without, "arr:array obj:int", 2),
     np.insert: written(of_making.inserted, "arr:array obj:int values:number", 3),
     np.concatenate: _concatenate, np.append: _append, np.hstack: _concatenate,
-    np.vstack: _stack(0), np.column_stack: _stack(1), np.copy: _copied,
+    np.reshape: _reshape, np.vstack: _stack(0), np.column_stack: _stack(1), np.copy: _copied,
     np.isclose: _CLOSE, np.allclose: _allclose,
     np.nansum: written(of_series.nan_sum, "a>v:floats axis:axis"),
     np.nanmean: written(of_series.nan_mean, "a>v:floats axis:axis"),

@@ -67,7 +67,7 @@ def note_holders(t: Any, step: Step, at: int) -> None:
     if step.kind == "call" and _only_looks(t, step):
         return
     depth = len(t.place.callers)
-    moves = step.kind == "copy"
+    moves = step.kind in ("copy", "result")
     live = t.place.code.flow.live_after(t.place.part, at + 1) if moves else frozenset()
     for name in names:
         value = t.state.get((depth, name))

@@ -233,7 +233,11 @@ def array(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         dtype = dtype_of(t, given.get("dtype"), x.dtype)
         if dtype != x.dtype:
             raise t.refuse("an array of another dtype than that of its list")
-        made = arrays.new(t, dtype, [places.length(t, x)], "empty")
+        count = places.length(t, x)
+        if dtype != "float64" and "dtype" not in given:  # of nothing NumPy makes an array of floats
+            none = t.op("eq", "bool", count, places.ZERO)
+            t.mark(none, "an empty list becomes an array")
+        made = arrays.new(t, dtype, [count], "empty")
         t.do("copy list", made.value, x.value)
         return made
     if isinstance(x, Rows) and x.number:

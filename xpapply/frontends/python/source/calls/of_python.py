@@ -13,9 +13,9 @@ import numpy as np
 
 from .....ir.typed import Literal
 from .....ir.typed.function import PARTS
-from .....library import of_keys, of_lists, of_math, of_python, of_series
+from .....library import of_keys, of_lists, of_math, of_python, of_series, of_texts
 from .. import arrays, held, iterators, lists, numbers, places, whole
-from ..kinds import halves
+from ..kinds import halves, letters, sets
 from ..values import (
     EITHER,
     NO_AXES,
@@ -112,7 +112,11 @@ def _reversed(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
     raise t.refuse(f"reversed of {places.described(x)}")
 
 
-def _int(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+def _int(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if args and letters.is_any(args[0]):
+        exactly(t, args, kwargs, 1, 2)
+        base = python_int(t, args[1]) if len(args) == 2 else integer(10)
+        return Inlined(of_texts.to_int, [letters.of(t, args[0]), base], {})
     exactly(t, args, kwargs, 1)
     x = number(t, args[0])
     return Num("int64", PYTHON, as_int(t, x))
@@ -166,6 +170,7 @@ def _extreme(op: str, of_many: Any) -> Call:
         if not {*kwargs} <= {"key", "default"} or not args:
             raise t.refuse("min or max with further arguments")
         if len(args) == 1:
+            args = [sets.in_any_order(t, args[0], kwargs)]
             if isinstance(args[0], (Arr, Lst)) and "default" not in kwargs:
                 none = t.op("eq", "bool", places.length(t, args[0]), places.ZERO)
                 t.mark(none, "min or max of nothing", ValueError)
@@ -215,7 +220,20 @@ def _list(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 def _sorted(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     exactly(t, args, {}, 1)
-    return lists.sorted_by(t, of_python.in_order, args[0], kwargs)
+    x = sets.in_any_order(t, args[0], kwargs)
+    return lists.sorted_by(t, of_python.in_order, x, kwargs)
+
+
+def _sum(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) == 1 and not kwargs and sets.is_set(args[0]):
+        return sets.summed(t, args[0])
+    adds_up = of_python.compensated_total if of_python.COMPENSATES else of_python.total
+    return Inlined(adds_up, args, kwargs)
+
+
+def _whether(of_many: Any) -> Call:
+    """``any`` or ``all``."""
+    return lambda t, args, kwargs: Inlined(of_many, [sets.in_any_order(t, x) for x in args], kwargs)
 
 
 def _tuple(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -251,6 +269,16 @@ def _flat(x: Abstract) -> list[Abstract]:
     return [y for z in x.items for y in _flat(z)] if is_tuple else [x]
 
 
+def _str(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    exactly(t, args, kwargs, 0, 1)
+    return letters.said(t, args[0]) if args else Known("")
+
+
+def _chr(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    exactly(t, args, kwargs, 1)
+    return letters.letter(t, python_int(t, args[0]).value)
+
+
 def _class(cls: Any) -> Call:
     return lambda t, args, kwargs: held.of_class(t, cls, args, kwargs)
 
@@ -262,11 +290,12 @@ def _first(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
 ROWS: dict[Any, Call] = {
     len: _len, abs: _abs, range: _range, enumerate: _enumerate, zip: _zip, reversed: _reversed,
     int: _int, float: as_float, bool: _bool, round: _round, divmod: _divmod, pow: _pow,
-    list: _list, tuple: _tuple, max: _extreme(">", of_python.largest),
+    list: _list, tuple: _tuple, str: _str, chr: _chr, **letters.ROWS,
+    max: _extreme(">", of_python.largest),
     min: _extreme("<", of_python.smallest),
-    builtins.sum: of_python.compensated_total if of_python.COMPENSATES else of_python.total,
+    builtins.sum: _sum, **sets.ROWS,
     of_python.is_float: _is_python("f"), of_python.is_int: _is_python("ib"),
-    builtins.any: of_python.any_of, builtins.all: of_python.all_of,
+    builtins.any: _whether(of_python.any_of), builtins.all: _whether(of_python.all_of),
     builtins.sorted: _sorted, isinstance: _isinstance,
     dict: _class(dict), set: _class(set), collections.deque: _class(collections.deque),
     collections.Counter: _class(collections.Counter),

@@ -1,0 +1,148 @@
+"""Iterators that are kept, and ``itertools``: what goes through something else.
+
+What ``itertools`` gives is computed at once. That is the same as long as nothing changes that it
+is made of, while it is gone through: the source tells (`Flow`), and where it does not say so, the
+loop is refused.
+"""
+
+from __future__ import annotations
+
+import builtins
+import itertools
+import operator
+from typing import Any
+
+from .....ir.typed import Literal
+from .....library import of_iteration
+from .. import iterators, lists, places
+from ..values import (
+    ITERATORS,
+    Abstract,
+    Along,
+    Cursor,
+    Eager,
+    Function,
+    Groups,
+    Inlined,
+    Leaves,
+    Num,
+    Writes,
+    integer,
+)
+from .common import Call, exactly, python_int
+
+
+def _iter(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
+    exactly(t, args, kwargs, 1)
+    return iterators.cursor(t, iterators.iterator(t, args[0]))
+
+
+def _next(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
+    exactly(t, args, kwargs, 1, 2)
+    it = args[0]
+    if not isinstance(it, Cursor):
+        raise t.refuse(f"next of {places.described(it)}: iter(...) of a list or an array")
+    if len(args) == 2:
+        return Inlined(of_iteration.next_or, args, {})
+    more = iterators.has_more(t, it)
+    if isinstance(more, Literal):
+        raise Leaves("nothing comes next", StopIteration)
+    t.mark(t.op("not", "bool", more), "nothing comes next", StopIteration)
+    return iterators.following(t, it)[0]
+
+
+def _at_once(function: Any, counts: tuple[int, ...], calls: int = -1) -> Call:
+    """Something that is computed at once; `calls`: the argument that is called for elements."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
+        if len(args) not in counts:
+            raise t.refuse("itertools with further arguments")
+        given = [*args, *kwargs.values()]
+        if any(isinstance(x, Cursor) for x in given):
+            raise t.refuse("itertools of an iterator that is kept: list(...) makes a list of it")
+        called = [x for x in given if isinstance(x, Function)]
+        called += [x for x in args[calls : calls + 1] if calls >= 0 and not places.is_none(x)]
+        called += [x for name, x in kwargs.items() if name in ("key", "func")]
+        if called and t.handles:
+            raise t.refuse("itertools calls a function where exceptions are handled")
+        return Inlined(function, args, kwargs)
+
+    return call
+
+
+def _of_so_many(by_count: dict[int, Any]) -> Call:
+    """``combinations`` and such, of so many elements as is written in the source."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
+        r = args[1] if len(args) == 2 else kwargs.pop("r", None)
+        n = r.value.value if isinstance(r, Num) and isinstance(r.value, Literal) else None
+        if n not in by_count:
+            raise t.refuse(f"combinations of so many: {' or '.join(map(str, by_count))}")
+        return _at_once(by_count[n], (1,))(t, args[:1], kwargs)
+
+    return call
+
+
+def _product(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
+    repeat = kwargs.pop("repeat", integer(1))
+    n = repeat.value.value if isinstance(repeat.value, Literal) else 0
+    if n > 1 and any(isinstance(x, (*ITERATORS, Eager, Cursor)) for x in args):
+        raise t.refuse("the product of an iterator with itself")
+    args = args * n
+    found = {2: of_iteration.product, 3: of_iteration.product_of_three}.get(len(args))
+    if found is None:
+        raise t.refuse("the product of so many: 2 or 3")
+    return _at_once(found, (2, 3))(t, args, kwargs)
+
+
+def _islice(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
+    exactly(t, args, kwargs, 2, 3, 4)
+    over, *bounds = args
+    if len(bounds) == 1:
+        bounds = [integer(0), *bounds]
+    default = (integer(0), integer((1 << 62) - 1), integer(1))
+    given = [
+        d if places.is_none(x) else python_int(t, x) for x, d in zip(bounds, default, strict=False)
+    ]
+    given += default[len(given) :]
+    return _at_once(of_iteration.sliced, (4,))(t, [over, *given], {})
+
+
+def _pairwise(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
+    exactly(t, args, kwargs, 1)
+    return _at_once(of_iteration.neighbours, (1,))(t, args, kwargs)
+
+
+def _map(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
+    exactly(t, args, kwargs, 2, 3)
+    how = of_iteration.mapped if len(args) == 2 else of_iteration.mapped_to_two
+    return _at_once(how, (2, 3), 0)(t, args, kwargs)
+
+
+def _once(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
+    return Eager(Along(args[0], integer(0)))
+
+
+def _groups(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
+    place = lists.new_list(t, (integer(0),), part=21)
+    values, keys, bounds = args
+    return Eager(Groups(values, keys, bounds, place, integer(0)))
+
+
+ROWS: dict[Any, Call] = {
+    iter: _iter, next: _next, of_iteration.once: _once, of_iteration.groups: _groups,
+    itertools.accumulate: _at_once(of_iteration.accumulated, (1, 2), 1),
+    itertools.groupby: _at_once(of_iteration.grouped, (1, 2), 1),
+    itertools.combinations: _of_so_many({2: of_iteration.pairs, 3: of_iteration.triples}),
+    itertools.combinations_with_replacement: _of_so_many({2: of_iteration.pairs_with_itself}),
+    itertools.permutations: _of_so_many({2: of_iteration.ordered_pairs}),
+    itertools.product: _product, itertools.islice: _islice, itertools.pairwise: _pairwise,
+    itertools.chain: _at_once(of_iteration.chained, (1, 2, 3, 4)),
+    itertools.takewhile: _at_once(of_iteration.taken_while, (2,), 0),
+    itertools.dropwhile: _at_once(of_iteration.dropped_while, (2,), 0),
+    itertools.filterfalse: _at_once(of_iteration.filtered_out, (2,), 0),
+    itertools.starmap: _at_once(of_iteration.mapped_to_parts, (2,), 0),
+    builtins.map: _map, builtins.filter: _at_once(of_iteration.filtered, (2,), 0),
+    operator.add: of_iteration.plus, operator.mul: of_iteration.times,
+}  # fmt: skip
+"""A row each."""

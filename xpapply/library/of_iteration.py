@@ -1,0 +1,238 @@
+"""What ``itertools`` and Python itself go through, written at once, for the compiler.
+
+`once` and `groups` are the compiler's own: what can be gone through once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+
+def once(found: Any) -> Iterator[Any]:
+    """What goes through a list, once."""
+    return iter(found)
+
+
+def groups(values: Any, keys: Any, bounds: Any) -> Iterator[Any]:
+    """Keys, each with what goes through its part of a list."""
+    for k in range(len(keys)):
+        yield keys[k], iter(values[bounds[k] : bounds[k + 1]])
+
+
+def next_or(some: Any, default: Any) -> Any:
+    """``next(some, default)``."""
+    for x in some:
+        return x
+    return default
+
+
+def plus(a: Any, b: Any) -> Any:
+    """``a + b``."""
+    return a + b
+
+
+def times(a: Any, b: Any) -> Any:
+    """``a * b``."""
+    return a * b
+
+
+def accumulated(values: Any, func: Any = plus, *, initial: Any = None) -> Any:
+    """``itertools.accumulate``."""
+    found = []
+    total = initial
+    if total is not None:
+        found.append(total)
+    for x in values:
+        total = x if total is None else func(total, x)
+        found.append(total)
+    return once(found)
+
+
+def grouped(iterable: Any, key: Any = None) -> Any:
+    """``itertools.groupby``; NaN as a key raises."""
+    found: list[Any] = []
+    keys: list[Any] = []
+    bounds: list[int] = []
+    for x in iterable:
+        k = x if key is None else key(x)
+        if k != k:
+            raise ValueError
+        if len(keys) == 0 or keys[len(keys) - 1] != k:
+            keys.append(k)
+            bounds.append(len(found))
+        found.append(x)
+    bounds.append(len(found))
+    return groups(found, keys, bounds)
+
+
+def _listed(values: Any) -> Any:
+    found = []
+    for x in values:
+        found.append(x)
+    return found
+
+
+def pairs(values: Any) -> Any:
+    """``itertools.combinations(values, 2)``."""
+    x = _listed(values)
+    found = []
+    for i in range(len(x)):
+        for j in range(i + 1, len(x)):
+            found.append((x[i], x[j]))
+    return once(found)
+
+
+def pairs_with_itself(values: Any) -> Any:
+    """``itertools.combinations_with_replacement(values, 2)``."""
+    x = _listed(values)
+    found = []
+    for i in range(len(x)):
+        for j in range(i, len(x)):
+            found.append((x[i], x[j]))
+    return once(found)
+
+
+def ordered_pairs(values: Any) -> Any:
+    """``itertools.permutations(values, 2)``."""
+    x = _listed(values)
+    found = []
+    for i in range(len(x)):
+        for j in range(len(x)):
+            if i != j:
+                found.append((x[i], x[j]))
+    return once(found)
+
+
+def triples(values: Any) -> Any:
+    """``itertools.combinations(values, 3)``."""
+    x = _listed(values)
+    found = []
+    for i in range(len(x)):
+        for j in range(i + 1, len(x)):
+            for k in range(j + 1, len(x)):
+                found.append((x[i], x[j], x[k]))
+    return once(found)
+
+
+def product(a: Any, b: Any) -> Any:
+    """``itertools.product(a, b)``."""
+    x = _listed(a)
+    y = _listed(b)
+    found = []
+    for p in x:
+        for q in y:
+            found.append((p, q))
+    return once(found)
+
+
+def product_of_three(a: Any, b: Any, c: Any) -> Any:
+    """``itertools.product(a, b, c)``."""
+    x = _listed(a)
+    y = _listed(b)
+    z = _listed(c)
+    found = []
+    for p in x:
+        for q in y:
+            for r in z:
+                found.append((p, q, r))
+    return once(found)
+
+
+def chained(*some: Any) -> Any:
+    """``itertools.chain``."""
+    found = []
+    for values in some:
+        for x in values:
+            found.append(x)
+    return once(found)
+
+
+def sliced(values: Any, start: int, stop: int, step: int) -> Any:
+    """``itertools.islice``; a negative number raises."""
+    if start < 0 or stop < 0 or step < 1:
+        raise ValueError
+    found: list[Any] = []
+    if stop == 0:
+        return once(found)
+    for k, x in enumerate(values):
+        if k >= start and (k - start) % step == 0:
+            found.append(x)
+        if k + 1 >= stop:
+            break
+    return once(found)
+
+
+def taken_while(predicate: Any, iterable: Any) -> Any:
+    """``itertools.takewhile``."""
+    found = []
+    for x in iterable:
+        if not predicate(x):
+            break
+        found.append(x)
+    return once(found)
+
+
+def dropped_while(predicate: Any, iterable: Any) -> Any:
+    """``itertools.dropwhile``."""
+    found = []
+    begun = False
+    for x in iterable:
+        if begun or not predicate(x):
+            begun = True
+            found.append(x)
+    return once(found)
+
+
+def filtered(function: Any, iterable: Any) -> Any:
+    """``filter``."""
+    found = []
+    for x in iterable:
+        if function is None:
+            if x:
+                found.append(x)
+        elif function(x):
+            found.append(x)
+    return once(found)
+
+
+def filtered_out(predicate: Any, iterable: Any) -> Any:
+    """``itertools.filterfalse``."""
+    found = []
+    for x in iterable:
+        if not predicate(x):
+            found.append(x)
+    return once(found)
+
+
+def mapped(func: Any, iterable: Any) -> Any:
+    """``map``."""
+    found = []
+    for x in iterable:
+        found.append(func(x))
+    return once(found)
+
+
+def mapped_to_two(func: Any, a: Any, b: Any) -> Any:
+    """``map`` of two."""
+    found = []
+    for x, y in zip(a, b):  # noqa: B905  # as map does it
+        found.append(func(x, y))
+    return once(found)
+
+
+def mapped_to_parts(func: Any, iterable: Any) -> Any:
+    """``itertools.starmap``, of pairs."""
+    found = []
+    for x, y in iterable:
+        found.append(func(x, y))
+    return once(found)
+
+
+def neighbours(values: Any) -> Any:
+    """``itertools.pairwise``."""
+    x = _listed(values)
+    found = []
+    for k in range(1, len(x)):
+        found.append((x[k - 1], x[k]))
+    return once(found)
