@@ -153,7 +153,8 @@ class Lanes:
         One timing may be three times too long, where something else has the processor.
         """
         if form != LANES:
-            self.one = min(self.one, seconds)
+            # of those before the first look only the last counts: both ways are timed as often
+            self.one = min(self.one, seconds) if self.looks else seconds
             return
         self.beside = min(self.beside, seconds)
         self.looks += 1
