@@ -82,6 +82,8 @@ class Limits:
     # calls have taken what loops may take, both are measured
     typed_rival = 1e-3
 
+    # the same side by side, where a call of math's functions is a long text besides
+    typed_lanes_unrolled = 150
     typed_lanes = 8  # slices that go side by side through a typed function
     typed_tile = 1 << 18  # bytes that they may take
     typed_lanes_price = 4.0  # times what compiling a function takes: to compile it for lanes

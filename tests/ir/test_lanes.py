@@ -510,6 +510,7 @@ def test_one_slow_timing_does_not_choose():
     looks, most = LIMITS.typed_lanes_looks, LIMITS.typed_lanes_most
     for quick, slow, good in ((1.0, 2.0, True), (2.0, 1.0, False)):
         lanes = backend.Lanes()
+        lanes.add(ONE, 0.01)  # when the machine did nothing else, long ago
         for k in range(looks):
             assert lanes.is_good is None
             lanes.add(ONE, slow * (3 if k == 1 else 1))

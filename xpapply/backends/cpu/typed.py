@@ -156,7 +156,8 @@ class Lanes:
         One timing may be three times too long, where something else has the processor.
         """
         if form != LANES:
-            self.one = min(self.one, seconds)
+            # of those before the first look only the last counts: both ways are timed as often
+            self.one = min(self.one, seconds) if self.looks else seconds
             return
         self.beside = min(self.beside, seconds)
         self.looks += 1
@@ -192,6 +193,7 @@ class Compiled:
         self._lanes = Lanes()
         instructions = [x for b in made.blocks for x in b.instructions]
         self._size = len(instructions)
+        self._calls = any(x.op == "call" for x in instructions)
         self._waited = 0.0  # seconds that the quiet one might have saved
         self._may_warn = any(_may_warn(made, x) for x in instructions)
         self._compares = any(
@@ -218,6 +220,12 @@ class Compiled:
 
     def _own_seconds(self) -> float:
         return LIMITS.typed_compiling + LIMITS.typed_per_instruction * self._size
+
+    def _unrolls(self, form: str) -> bool:
+        """Whether the rounds of its loops are written one after the other."""
+        if form != LANES:
+            return self._size < LIMITS.typed_unrolled
+        return self._size < LIMITS.typed_lanes_unrolled and not self._calls
 
     def compile(self, form: str = ONE, side_by_side: bool = True) -> compiler.Function:
         """The function in a form, compiled if that has not been done.
@@ -254,7 +262,7 @@ class Compiled:
                 text_of.NAME,
                 target=target,
                 passes=True,
-                unrolls=self._size < LIMITS.typed_unrolled,
+                unrolls=self._unrolls(form),
                 vectorizes=not self._may_warn and form != LANES,
             )
             self._forms[form, side_by_side], self.has_compiled = found, True

@@ -12,17 +12,29 @@ from __future__ import annotations
 import functools
 import heapq
 from collections.abc import Iterator
-from typing import NamedTuple
 
-import numpy as np
-
+from .bounds import (
+    ANY,
+    FAR,
+    LEAST,
+    LENGTH,
+    MIRRORED,
+    MOST,
+    NONE,
+    TURNED,
+    TWO,
+    Bounds,
+    at_least,
+    at_most,
+    both,
+    but,
+    compared,
+    of_type,
+    square,
+    widened,
+)
 from .function import Array, Block, Instruction, Literal, Register, Slot, TypedFunction, Value
 
-_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
-_LONG = 1 << 47
-"""No array is longer."""
-_FAR = 1 << 49
-"""Bounds this far from a value that stays say nothing."""
 _ROOTS = 24
 """Of so many values that stay it is known how far others are from them, at most."""
 _PATIENCE = 2
@@ -38,26 +50,6 @@ _UNUSED = frozenset(
 """Instructions on integers that are left out where nobody needs their results."""
 
 
-class Bounds(NamedTuple):
-    """Of an integer.
-
-    Attributes
-    ----------
-    low, high : int
-        Numbers that it is between.
-    above, below : dict
-        By the number of a value that stays: how much more it is at least, and at most.
-    """
-
-    low: int
-    high: int
-    above: dict[int, int]
-    below: dict[int, int]
-
-
-_NONE: dict[int, int] = {}
-_ANY = Bounds(_LEAST, _MOST, _NONE, _NONE)
-_LENGTH = Bounds(0, _LONG, _NONE, _NONE)
 _State = dict[Slot, Bounds]
 _Shape = tuple[Bounds, ...]
 
@@ -186,7 +178,7 @@ class _Ranges:
         below = {}
         for r in {**a.below, **b.below}:
             far = max(x.below.get(r, x.high - self._limits[r][0]) for x in (a, b))
-            if far < _FAR:
+            if far < FAR:
                 below[r] = far
         return Bounds(min(a.low, b.low), max(a.high, b.high), above, below)
 
@@ -213,7 +205,7 @@ class _Ranges:
 
     def shape_of(self, slot: Slot) -> _Shape:
         """The lengths of the arrays that a slot may hold."""
-        return self._shapes.get(slot) or (_LENGTH,) * _ndim(slot)
+        return self._shapes.get(slot) or (LENGTH,) * _ndim(slot)
 
     def note_shape(self, slot: Slot, shape: _Shape) -> None:
         """Say that a slot may hold arrays of such lengths."""
@@ -222,7 +214,7 @@ class _Ranges:
         if old is not None:
             new = tuple(self.either(a, b) for a, b in zip(old, shape, strict=True))
             if new != old and self._changes[slot] > _PATIENCE:
-                new = (_LENGTH,) * len(shape)
+                new = (LENGTH,) * len(shape)
         if new != old:
             self._shapes[slot] = new
             self._changes[slot] = self._changes.get(slot, 0) + 1
@@ -283,8 +275,8 @@ class _Walk:
         """Of an operand."""
         if isinstance(x, Literal):
             n = int(x.value)
-            return Bounds(n, n, _NONE, _NONE)
-        return self._bounds.get(x.number, _ANY)
+            return Bounds(n, n, NONE, NONE)
+        return self._bounds.get(x.number, ANY)
 
     def known(self, x: Value) -> bool | None:
         """Whether a truth value is always true, or always false; None: nobody knows."""
@@ -312,7 +304,7 @@ class _Walk:
                 self._held[x.what] = x.args[0]
             elif isinstance(x.what.type, Array):
                 shape = self._shape_of(x.args[0])
-                self._of.note_shape(x.what, shape or (_LENGTH,) * _ndim(x.what))
+                self._of.note_shape(x.what, shape or (LENGTH,) * _ndim(x.what))
         elif op == "mark":
             self.assume(x.args[0], False)
         elif result is None:
@@ -340,30 +332,30 @@ class _Walk:
         op = x.op
         if op == "load":
             held = self._held.get(x.what)
-            return self._state.get(x.what, _ANY) if held is None else self.bounds(held)
+            return self._state.get(x.what, ANY) if held is None else self.bounds(held)
         if op == "length":
             shape = self._shape_of(x.args[0])
-            return _LENGTH if shape is None else shape[x.what]
+            return LENGTH if shape is None else shape[x.what]
         if op in ("list length", "expected"):
-            return _LENGTH
+            return LENGTH
         if op == "cast":
-            return _of_type(str(x.args[0].type))
+            return of_type(str(x.args[0].type))
         if op in ("element", "input"):
-            return _ANY
+            return ANY
         if any(a.type != "int64" for a in x.args[-2:]):
-            return _ANY
+            return ANY
         if op == "select":
             return self._chosen(x)
-        if op not in _TWO or len(x.args) != 2:
-            return _ANY
+        if op not in TWO or len(x.args) != 2:
+            return ANY
         a, b = map(self.bounds, x.args)
-        found = _square(a) if op == "mul" and x.args[0] == x.args[1] else _TWO[op](a, b)
-        if found.low >= _LEAST and found.high <= _MOST:
+        found = square(a) if op == "mul" and x.args[0] == x.args[1] else TWO[op](a, b)
+        if found.low >= LEAST and found.high <= MOST:
             return found
         if x.what == "within" or (op, x.args) in self._checked:
-            low, high = max(found.low, _LEAST), min(found.high, _MOST)
+            low, high = max(found.low, LEAST), min(found.high, MOST)
             return Bounds(low, high, found.above, found.below)
-        return _ANY
+        return ANY
 
     def _chosen(self, x: Instruction) -> Bounds:
         """Of one of two, of which each is known to be chosen where a condition holds."""
@@ -385,8 +377,8 @@ class _Walk:
         if x.result is None or x.result.type != "int64":
             return False
         a, b = map(self.bounds, x.args)
-        found = _TWO[x.op](a, b)
-        return found.low >= _LEAST and found.high <= _MOST
+        found = TWO[x.op](a, b)
+        return found.low >= LEAST and found.high <= MOST
 
     # --- truth ----------------------------------------------------------------------------
 
@@ -411,9 +403,9 @@ class _Walk:
             return None
         if op == "overflows":
             a_, b_ = map(self.bounds, args)
-            found = _TWO[x.what](a_, b_)
-            return False if found.low >= _LEAST and found.high <= _MOST else None
-        return _compared(op, *map(self.bounds, args)) if op in _COMPARED else None
+            found = TWO[x.what](a_, b_)
+            return False if found.low >= LEAST and found.high <= MOST else None
+        return compared(op, *map(self.bounds, args)) if op in _COMPARED else None
 
     def assume(self, x: Value, truth: bool) -> None:
         """From now on something is so, or not."""
@@ -435,19 +427,19 @@ class _Walk:
             if not (truth or self._tries):
                 self._checked.add((how.what, args))
         elif op in _COMPARED and args[0].type == "int64":
-            self._assume_compared(op if truth else _TURNED[op], *args)
+            self._assume_compared(op if truth else TURNED[op], *args)
 
     def _assume_compared(self, op: str, a: Value, b: Value) -> None:
         x, y = self.bounds(a), self.bounds(b)
         if op in ("gt", "ge"):
-            op, a, b, x, y = _MIRRORED[op], b, a, y, x
+            op, a, b, x, y = MIRRORED[op], b, a, y, x
         if op == "eq":
-            x = y = _both(x, y)
+            x = y = both(x, y)
         elif op == "ne":
-            x, y = _but(x, y), _but(y, x)
+            x, y = but(x, y), but(y, x)
         else:
             less = 1 if op == "lt" else 0
-            x, y = _at_most(x, y, less), _at_least(y, x, less)
+            x, y = at_most(x, y, less), at_least(y, x, less)
         for value, r in ((a, x), (b, y)):
             if isinstance(value, Register):
                 self._bounds[value.number] = r
@@ -463,163 +455,25 @@ class _Walk:
         if op == "load":
             return self._of.shape_of(x.what)
         if op == "input":
-            return tuple(self._of.root(("in", x.what, n), _LENGTH) for n in range(ndim))
+            return tuple(self._of.root(("in", x.what, n), LENGTH) for n in range(ndim))
         if op == "constant":
             dims = self._of.made.constants[x.what].shape
-            return tuple(Bounds(n, n, _NONE, _NONE) for n in dims)
+            return tuple(Bounds(n, n, NONE, NONE) for n in dims)
         if op == "new":
-            return tuple(_both(self.bounds(n), _LENGTH) for n in args)
+            return tuple(both(self.bounds(n), LENGTH) for n in args)
         shape = self._shape_of(args[0]) if args else None
         if shape is None:
             return None
         if op == "row":
             return (*shape[: x.what], *shape[x.what + 1 :])
         if op == "view":
-            count = _both(self.bounds(args[3]), _LENGTH)
+            count = both(self.bounds(args[3]), LENGTH)
             return (*shape[: x.what], count, *shape[x.what + 1 :])
         return shape if op in ("part", "as type") else None
 
 
-# --- bounds ---------------------------------------------------------------------------------
-
-
 def _ndim(slot: Slot) -> int:
     return slot.type.ndim if isinstance(slot.type, Array) else 0
-
-
-def _of_type(dtype: str) -> Bounds:
-    """Of any number of a type."""
-    if dtype == "bool":
-        return Bounds(0, 1, _NONE, _NONE)
-    if np.dtype(dtype).kind in "iu" and np.dtype(dtype).itemsize < 8:
-        info = np.iinfo(dtype)
-        return Bounds(int(info.min), int(info.max), _NONE, _NONE)
-    return _ANY
-
-
-def _sum(a: Bounds, b: Bounds) -> Bounds:
-    above, below = _NONE, _NONE
-    if a.above or b.above:
-        above = _most(_moved(a.above, b.low), _moved(b.above, a.low))
-    if a.below or b.below:
-        below = _least(_moved(a.below, b.high), _moved(b.below, a.high))
-    return Bounds(a.low + b.low, a.high + b.high, above, below)
-
-
-def _difference(a: Bounds, b: Bounds) -> Bounds:
-    low, high = a.low - b.high, a.high - b.low
-    for r in a.above.keys() & b.below.keys():
-        low = max(low, a.above[r] - b.below[r])
-    for r in a.below.keys() & b.above.keys():
-        high = min(high, a.below[r] - b.above[r])
-    return Bounds(low, high, _moved(a.above, -b.high), _moved(a.below, -b.low))
-
-
-def _product(a: Bounds, b: Bounds) -> Bounds:
-    ends = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
-    return Bounds(min(ends), max(ends), _NONE, _NONE)
-
-
-def _square(a: Bounds) -> Bounds:
-    """A product of a number with itself."""
-    found = _product(a, a)
-    return found._replace(low=max(0, found.low))
-
-
-def _masked(a: Bounds, b: Bounds) -> Bounds:
-    tops = [x.high for x in (a, b) if x.low >= 0]
-    return Bounds(0, min(tops), _NONE, _NONE) if tops else _ANY
-
-
-def _merged(a: Bounds, b: Bounds) -> Bounds:
-    """Bits of both, or of one alone."""
-    if a.low < 0 or b.low < 0:
-        return _ANY
-    return Bounds(0, (1 << max(a.high, b.high).bit_length()) - 1, _NONE, _NONE)
-
-
-def _shifted(a: Bounds, b: Bounds) -> Bounds:
-    if not 0 <= b.low == b.high < 64:
-        return _ANY
-    return Bounds(a.low >> b.low, a.high >> b.low, _NONE, a.below if a.low >= 0 else _NONE)
-
-
-def _quotient(a: Bounds, b: Bounds) -> Bounds:
-    """Without its fraction: towards zero."""
-    if b.low <= 0:
-        return _ANY
-    if a.low >= 0:
-        return Bounds(a.low // b.high, a.high // b.low, _NONE, a.below)
-    return Bounds(-(-a.low // b.low), max(0, a.high // b.low), _NONE, _NONE)
-
-
-def _rest(a: Bounds, b: Bounds) -> Bounds:
-    """What a division leaves, with the sign of what is divided."""
-    most = max(abs(b.low), abs(b.high)) - 1
-    high = min(most, max(0, a.high))
-    if a.low < 0:
-        return Bounds(max(-most, a.low), high, _NONE, _NONE)
-    below = a.below
-    if b.low > 0:
-        below = _least(below, _moved(b.below, -1))
-    return Bounds(0, high, _NONE, below)
-
-
-_TWO = {
-    "add": _sum, "sub": _difference, "mul": _product, "and": _masked, "or": _merged,
-    "xor": _merged, "shr": _shifted, "div": _quotient, "rem": _rest,
-}  # fmt: skip
-_TURNED = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "eq"}
-_MIRRORED = {"gt": "lt", "ge": "le"}
-
-
-def _moved(of: dict[int, int], by: int) -> dict[int, int]:
-    if by == 0 or not of:
-        return of
-    return {r: c + by for r, c in of.items() if -_FAR < c + by < _FAR}
-
-
-def _most(a: dict[int, int], b: dict[int, int]) -> dict[int, int]:
-    if not (a and b):
-        return a or b
-    return {r: max(x[r] for x in (a, b) if r in x) for r in {**a, **b}}
-
-
-def _least(a: dict[int, int], b: dict[int, int]) -> dict[int, int]:
-    if not (a and b):
-        return a or b
-    return {r: min(x[r] for x in (a, b) if r in x) for r in {**a, **b}}
-
-
-def _at_most(a: Bounds, b: Bounds, less: int) -> Bounds:
-    """A number that is at most another one, or so much less."""
-    return Bounds(
-        a.low, min(a.high, b.high - less), a.above, _least(a.below, _moved(b.below, -less))
-    )
-
-
-def _at_least(a: Bounds, b: Bounds, more: int) -> Bounds:
-    return Bounds(max(a.low, b.low + more), a.high, _most(a.above, _moved(b.above, more)), a.below)
-
-
-def _both(a: Bounds, b: Bounds) -> Bounds:
-    return _at_least(_at_most(a, b, 0), b, 0)
-
-
-def _but(a: Bounds, b: Bounds) -> Bounds:
-    """A number that is not another one."""
-    if b.low != b.high:
-        return a
-    return a._replace(low=a.low + (a.low == b.low), high=a.high - (a.high == b.low))
-
-
-def _widened(old: Bounds, new: Bounds) -> Bounds:
-    """Without the bounds that have moved."""
-    low = new.low if new.low >= old.low else 0 if new.low >= 0 else _LEAST
-    high = new.high if new.high <= old.high else _MOST
-    above = {r: c for r, c in new.above.items() if c >= old.above.get(r, _MOST)}
-    below = {r: c for r, c in new.below.items() if c <= old.below.get(r, _LEAST)}
-    return Bounds(low, high, above, below)
 
 
 def _all_widened(old: _State, new: _State) -> _State:
@@ -627,29 +481,8 @@ def _all_widened(old: _State, new: _State) -> _State:
     for slot, r in new.items():
         was = old.get(slot, r)
         if was is not r:
-            found[slot] = _widened(was, r)
+            found[slot] = widened(was, r)
     return found
-
-
-def _is_less(a: Bounds, b: Bounds, less: int) -> bool:
-    """Whether a number is at least so much less than another, always."""
-    if a.high + less <= b.low:
-        return True
-    return any(c + less <= b.above[r] for r, c in a.below.items() if r in b.above)
-
-
-def _compared(op: str, a: Bounds, b: Bounds) -> bool | None:
-    if op in ("gt", "ge"):
-        op, a, b = _MIRRORED[op], b, a
-    if op in ("lt", "le"):
-        if _is_less(a, b, op == "lt"):
-            return True
-        return False if _is_less(b, a, op == "le") else None
-    if _is_less(a, b, 1) or _is_less(b, a, 1):
-        return op == "ne"
-    if _is_less(a, b, 0) and _is_less(b, a, 0):
-        return op == "eq"
-    return None
 
 
 # --- blocks ---------------------------------------------------------------------------------

@@ -75,9 +75,7 @@ def item(t: Writes, x: Abstract, index: Abstract) -> Abstract:
     if not isinstance(x, Arr):
         raise t.refuse(f"an element of {described(x)}")
     if t.element == DEVICE and isinstance(index, Arr):
-        from .calls import of_device_arrays
-
-        return of_device_arrays.item(t, x, index)
+        raise t.refuse("an index that is an array of CuPy's")
     if isinstance(index, Arr) and index.type.ndim == x.type.ndim == 1:
         from ....library import of_numpy
 

@@ -256,6 +256,13 @@ def inplace(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     return a
 
 
+def item(t: Writes, x: Abstract, index: Abstract) -> Abstract | Inlined:
+    """``x[index]``."""
+    if t.element == DEVICE and isinstance(x, Arr) and isinstance(index, Arr):
+        return of_device_arrays.item(t, x, index)
+    return arrays.item(t, x, index)
+
+
 def unary(t: Writes, op: str, a: Abstract) -> Abstract:
     """An operation of one value."""
     a = arrays.loaded(t, a)

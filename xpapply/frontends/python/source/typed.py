@@ -533,7 +533,7 @@ _STEPS: dict[str, Callable[..., Abstract]] = {
     "delete": lambda t, x, index: held.delete(t, t.value(x), t.value(index)),
     "append": lambda t, made, x: lists.put_last(t, t.value(made), t.value(x)),
     "slice": lambda t, *bounds: Span(*map(t.value, bounds)),
-    "item": lambda t, x, index: arrays.item(t, t.value(x), t.value(index)),
+    "item": lambda t, x, index: objects.item(t, t.value(x), t.value(index)),
     "set item": lambda t, x, i, v: arrays.set_item(t, t.value(x), t.value(i), t.value(v)),
     "unpack": lambda t, x, n: iterators.unpacked(t, t.value(x), n.value),
     "part": lambda t, x, k: t.value(x).items[k.value],
