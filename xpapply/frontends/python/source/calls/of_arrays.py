@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ from .....ir.typed import Array, Literal
 from .....ir.typed.function import PARTS
 from .....library import of_making, of_middle, of_numpy, of_order, of_series, of_tables
 from .. import arrays, numbers, places, whole
-from ..kinds import halves
 from ..values import (
     NUMPY,
     PYTHON,
@@ -26,104 +24,10 @@ from ..values import (
     Writes,
     integer,
 )
+from .arguments import FALSE, TAKEN, TRUE, bound, float64, number64, only_axis, written
 from .common import Call, exactly, number, python_int
 from .of_axes import of_table, placed
-from .of_numpy import array, dtype_of, ufunc_of, where
-
-FALSE = Num("bool", PYTHON, Literal(False, "bool"))
-TRUE = Num("bool", PYTHON, Literal(True, "bool"))
-
-
-# --- arguments ----------------------------------------------------------------------------------
-
-
-def _as_array(t: Writes, x: Abstract, letters: str) -> Arr:
-    """An array of one axis; a list or tuple of numbers becomes one."""
-    if isinstance(x, (Lst, Tup)):
-        x = array(t, [x], {})
-    if not isinstance(x, Arr) or x.type.ndim != 1:
-        raise t.refuse(f"a function of {places.described(x)}")
-    if numbers.kind_of(x.type.dtype) not in letters or x.type.dtype == halves.HALF:
-        raise t.refuse(f"a function of {places.described(x)}")
-    return x
-
-
-def _doubles(t: Writes, x: Abstract) -> Arr:
-    found = _as_array(t, x, "iuf")
-    if found.type.dtype == "float32":
-        raise t.refuse(f"a function of {places.described(found)}")
-    return found
-
-
-def _float64(t: Writes, x: Abstract) -> Arr:
-    found = _as_array(t, x, "f")
-    if found.type.dtype != "float64":
-        raise t.refuse(f"a function of {places.described(found)}")
-    return found
-
-
-def _only_axis(t: Writes, x: Abstract) -> None:
-    if not _is_only_axis(x):
-        raise t.refuse("a function along such an axis")
-
-
-def _is_only_axis(x: Abstract) -> bool:
-    if isinstance(x, Known):
-        return x.value is None
-    return isinstance(x, Num) and isinstance(x.value, Literal) and x.value.value in (0, -1)
-
-
-def _number64(t: Writes, x: Abstract) -> Num:
-    found = number(t, x)
-    if found.dtype not in ("float64", "int64"):
-        raise t.refuse(f"a function of {places.described(found)}")
-    return found
-
-
-def _flag(t: Writes, x: Abstract) -> Num:
-    if not isinstance(x, Num) or not isinstance(x.value, Literal):
-        raise t.refuse("an option that is computed")
-    return TRUE if x.value.value else FALSE
-
-
-def _text(t: Writes, x: Abstract) -> Known:
-    if not isinstance(x, Known) or not isinstance(x.value, str):
-        raise t.refuse("an option that is no text")
-    return x
-
-
-_TAKEN: dict[str, Callable[[Writes, Abstract], Any]] = {
-    "array": lambda t, x: _as_array(t, x, "biuf"), "numbers": lambda t, x: _as_array(t, x, "iuf"),
-    "integers": lambda t, x: _as_array(t, x, "iu"), "floats": lambda t, x: _as_array(t, x, "f"),
-    "float64": _float64, "doubles": _doubles, "number": number, "number64": _number64,
-    "int": python_int, "flag": _flag, "text": _text, "axis": _only_axis,
-}  # fmt: skip
-
-
-def bound(t: Writes, spec: str, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Abstract]:
-    """Arguments by the names that our function has.
-
-    `spec`: NumPy's name of each, after ``>`` ours where it differs, and after ``:`` what it is.
-    """
-    kinds = dict(part.split(":") for part in spec.split())
-    own = {name.partition(">")[0]: name for name in kinds}
-    if len(args) > len(own) or not kwargs.keys() <= own.keys():
-        raise t.refuse("a function of an array with further arguments")
-    given = dict(zip(own, args, strict=False)) | kwargs
-    found = {own[k].rpartition(">")[2]: _TAKEN[kinds[own[k]]](t, x) for k, x in given.items()}
-    return {name: x for name, x in found.items() if x is not None}
-
-
-def written(inlined: Any, spec: str, at_least: int = 1) -> Call:
-    """A function that is written in Python, with NumPy's names of arguments."""
-
-    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        given = bound(t, spec, args, kwargs)
-        if len(given) < at_least:
-            raise t.refuse("a function of too few arguments")
-        return Inlined(inlined, [], given)
-
-    return call
+from .of_numpy import dtype_of, ufunc_of, where
 
 
 def _reduction(ufunc: Any) -> Call:
@@ -156,7 +60,7 @@ def _dot(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     exactly(t, args, kwargs, 2)
     if not all(isinstance(x, (Arr, Lst, Tup)) for x in args):
         raise t.refuse("numpy.dot of a number")
-    a, b = (_TAKEN["numbers"](t, x) for x in args)
+    a, b = (TAKEN["numbers"](t, x) for x in args)
     if a.type != b.type:
         raise t.refuse("a product of arrays of several types")
     if numbers.kind_of(a.type.dtype) == "f":
@@ -196,7 +100,7 @@ def _arange(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if any(x.dtype != "int64" for x in given):
             raise t.refuse("numpy.arange of short integers")
         return Inlined(of_making.steps, [python_int(t, x) for x in given], {})
-    return Inlined(of_making.stepped, [_number64(t, x) for x in given], {})
+    return Inlined(of_making.stepped, [number64(t, x) for x in given], {})
 
 
 def _searchsorted(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -205,10 +109,10 @@ def _searchsorted(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if not isinstance(side, Known):
         raise t.refuse("numpy.searchsorted on a side that is computed")
     right = TRUE if side.value == "right" else FALSE
-    a = _TAKEN["array"](t, args[0])
+    a = TAKEN["array"](t, args[0])
     if isinstance(args[1], Num):
         return Inlined(of_numpy.searched, [a, args[1], right], {})
-    v = _TAKEN["array"](t, args[1])
+    v = TAKEN["array"](t, args[1])
     if v.type != a.type:
         raise t.refuse("numpy.searchsorted of several types")
     return Inlined(of_order.all_searched, [a, v, right], {})
@@ -217,11 +121,11 @@ def _searchsorted(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
 def _interp(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     exactly(t, args, kwargs, 3)
     x, *table = args
-    table = [_TAKEN["array"](t, a) for a in table]
+    table = [TAKEN["array"](t, a) for a in table]
     if not isinstance(x, (Num, Arr)) or any(a.type != Array("float64", 1) for a in table):
         raise t.refuse("numpy.interp of several numbers")
     if isinstance(x, Arr):
-        return Inlined(of_numpy.all_interpolated, [_float64(t, x), *table], {})
+        return Inlined(of_numpy.all_interpolated, [float64(t, x), *table], {})
     x = Num("float64", NUMPY, numbers.cast(t, x.value, "float64"))
     return Inlined(of_numpy.interpolated, [x, *table], {})
 
@@ -310,15 +214,15 @@ def _histogram(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     bins, limits = named.get("bins", integer(10)), named.get("range", Known(None))
     if named.keys() - {"a", "bins", "range"} or "a" not in named:
         raise t.refuse("numpy.histogram with further arguments")
-    a = _float64(t, named["a"])
+    a = float64(t, named["a"])
     if not isinstance(bins, Num):
-        return Inlined(of_order.histogram_of_edges, [a, _float64(t, bins)], {})
+        return Inlined(of_order.histogram_of_edges, [a, float64(t, bins)], {})
     n = python_int(t, bins)
     if isinstance(limits, Known) and limits.value is None:
         return Inlined(of_order.histogram_of_all, [a, n], {})
     if not isinstance(limits, Tup) or len(limits.items) != 2:
         raise t.refuse("numpy.histogram in a range that is no pair")
-    return Inlined(of_order.histogram, [a, n, *(_number64(t, x) for x in limits.items)], {})
+    return Inlined(of_order.histogram, [a, n, *(number64(t, x) for x in limits.items)], {})
 
 
 def _convolved(inlined: Any, default: str) -> Call:
@@ -341,12 +245,12 @@ def _trapezoid(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 def _polyval(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     exactly(t, args, kwargs, 2)
-    p, x = _float64(t, args[0]), args[1]
+    p, x = float64(t, args[0]), args[1]
     if isinstance(x, Num):
         if x.dtype != "float64":
             raise t.refuse(f"a polynomial of {places.described(x)}")
         return Inlined(of_series.polynomial, [p, x], {})
-    return Inlined(of_series.polynomial_of_array, [p, _float64(t, x)], {})
+    return Inlined(of_series.polynomial_of_array, [p, float64(t, x)], {})
 
 
 def _round(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -371,7 +275,7 @@ def _clip(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if isinstance(x, Num):
         x = number(t, x)._replace(kind=NUMPY)
     elif not isinstance(x, Arr):
-        x = _TAKEN["numbers"](t, x)
+        x = TAKEN["numbers"](t, x)
     dtype = x.dtype if isinstance(x, Num) else x.type.dtype
     if numbers.kind_of(dtype) != "f" and not all(
         (isinstance(e, Num) and e.dtype == dtype) or e == none for e in ends
@@ -416,7 +320,7 @@ def _parts(t: Writes, x: Abstract) -> list[Arr]:
     """The arrays of a tuple or list of them."""
     if not isinstance(x, Tup) or not x.items:
         raise t.refuse(f"arrays are put together from {places.described(x)}")
-    return [_TAKEN["array"](t, y) for y in x.items]
+    return [TAKEN["array"](t, y) for y in x.items]
 
 
 def _joined(t: Writes, parts: list[Arr]) -> Arr:
@@ -437,13 +341,13 @@ def _joined(t: Writes, parts: list[Arr]) -> Arr:
 def _concatenate(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Arr:
     axis = kwargs.pop("axis", integer(0))
     exactly(t, args, kwargs, 1)
-    _only_axis(t, axis)
+    only_axis(t, axis)
     return _joined(t, _parts(t, args[0]))
 
 
 def _append(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Arr:
     exactly(t, args, kwargs, 2)
-    return _joined(t, [_TAKEN["array"](t, Tup((x,)) if isinstance(x, Num) else x) for x in args])
+    return _joined(t, [TAKEN["array"](t, Tup((x,)) if isinstance(x, Num) else x) for x in args])
 
 
 def _stack(axis: int) -> Call:
@@ -472,8 +376,8 @@ def _where(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         return _nonzero(t, args, kwargs)
     if not any(isinstance(x, Arr) for x in args):
         return where(t, args, kwargs)
-    c = _TAKEN["array"](t, args[0])
-    chosen = [x if isinstance(x, Num) else _TAKEN["array"](t, x) for x in args[1:]]
+    c = TAKEN["array"](t, args[0])
+    chosen = [x if isinstance(x, Num) else TAKEN["array"](t, x) for x in args[1:]]
     kinds = [np.dtype(x.type.dtype) if isinstance(x, Arr) else whole.weak(t, x) for x in chosen]
     if all(isinstance(x, Num) and x.kind == PYTHON for x in chosen):
         kinds = [np.dtype(x.dtype) for x in chosen]
@@ -491,32 +395,32 @@ def _where(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
 def _nonzero(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """``numpy.nonzero`` of one axis: a tuple with the places."""
     exactly(t, args, kwargs, 1)
-    return Inlined(of_numpy.nonzero, [_TAKEN["array"](t, args[0])], {})
+    return Inlined(of_numpy.nonzero, [TAKEN["array"](t, args[0])], {})
 
 
 def _astype(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     exactly(t, args, kwargs, 2)
     dtype = Known(np.dtype(dtype_of(t, args[1], "float64")))
-    return Inlined(of_making.as_type, [_TAKEN["array"](t, args[0]), dtype], {})
+    return Inlined(of_making.as_type, [TAKEN["array"](t, args[0]), dtype], {})
 
 
 def _flat(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """``v.ravel()``: of one axis itself."""
     exactly(t, args, kwargs, 1)
-    return _TAKEN["array"](t, args[0])
+    return TAKEN["array"](t, args[0])
 
 
 def _copied(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     exactly(t, args, kwargs, 1)
     if isinstance(args[0], Arr):
         return arrays.copied(t, args[0])
-    return _TAKEN["array"](t, args[0])
+    return TAKEN["array"](t, args[0])
 
 
 def _reversed(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     exactly(t, args, kwargs, 1)
     back = Span(Known(None), Known(None), integer(-1))
-    return arrays.item(t, _TAKEN["array"](t, args[0]), back)
+    return arrays.item(t, TAKEN["array"](t, args[0]), back)
 
 
 _SORTED = written(of_numpy.in_order, "a>v:numbers axis:axis")

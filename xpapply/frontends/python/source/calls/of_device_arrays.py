@@ -13,8 +13,8 @@ from .....library import of_cupy, of_numpy
 from .. import arrays, numbers, places, whole
 from ..places import described
 from ..values import FRESH, NUMPY, ON_DEVICE, PYTHON, Abstract, Arr, Inlined, Known, Num, Writes
+from .arguments import bound
 from .common import Call, exactly
-from .of_arrays import bound
 from .of_numpy import dtype_of
 
 _LETTERS = "biuf"
