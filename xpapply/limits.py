@@ -51,7 +51,7 @@ class Limits:
     typed_thread = 1.2e-4
     typed_helper = 8e-6  # the same of a helper, which waits for nothing of the interpreter's
     typed_alone = 1e-4  # seconds of one thread, known from calls before, that are not shared
-    typed_dearer = 1.25  # times what a slice took before that it is taken for at the most
+    typed_dearer = 8.0  # times what a slice took before that it is taken for at the most
     typed_piece = 2e-5  # seconds of the slices that a thread draws at a time, at the least ...
     typed_pieces = 16  # ... and how often each thread draws, about
     typed_turn = 0.02  # seconds after which an interruption is looked for

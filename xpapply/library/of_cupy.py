@@ -134,6 +134,8 @@ def total(v: Any, dtype: Any) -> Any:
     if not is_packed(v):
         return by_halves(v, zero)
     n = len(v)
+    if n > 1024:  # in several tiles, or blocks
+        raise ValueError
     found = zero
     for begin in range(0, min(n, 256), 32):
         found = found + paired(v, begin, min(n - begin, 32), 256, 0, zero)
@@ -223,6 +225,8 @@ def mean_of_integers(v: Any, dtype: Any) -> Any:
 
 def mean_of_long_integers(v: Any, dtype: Any) -> Any:
     """... and of long ones that are no longer than that."""
+    if len(v) > 256:
+        raise ValueError
     for x in v:
         if x > 1 << 45 or x < -(1 << 45):
             raise ValueError
@@ -276,15 +280,15 @@ def spread(v: Any, dtype: Any) -> Any:
 
 
 def place_of_largest(v: Any, dtype: Any) -> Any:
-    """``v.argmax()``: the first NaN, or else the first that no other is beyond."""
+    """``v.argmax()``: a NaN, or else the first that no other is beyond."""
     at = 0
     best = v[0]
     for k in range(1, len(v)):
         x = v[k]
-        if x > best or (x != x and best == best):
+        if x > best:
             at = k
             best = x
-    return as_number(at, dtype)
+    return as_number(place_of_nan(v, at), dtype)
 
 
 def place_of_smallest(v: Any, dtype: Any) -> Any:
@@ -293,17 +297,49 @@ def place_of_smallest(v: Any, dtype: Any) -> Any:
     best = v[0]
     for k in range(1, len(v)):
         x = v[k]
-        if x < best or (x != x and best == best):
+        if x < best:
             at = k
             best = x
-    return as_number(at, dtype)
+    return as_number(place_of_nan(v, at), dtype)
+
+
+def place_of_nan(v: Any, at: int) -> int:
+    """Where CuPy finds NaN; `at`, if there is none.
+
+    That is the first one, or where elements do not lie side by side the first one in the order in
+    which halves meet: 0, 8, 4, 12, 2 and so on of 16.
+    """
+    n = len(v)
+    if v.dtype.kind != "f":
+        return at
+    if is_packed(v):
+        for k in range(n - 1, -1, -1):
+            if v[k] != v[k]:
+                at = k
+        return at
+    if n > 32:
+        for x in v:
+            if x != x:
+                raise ValueError
+        return at
+    bits = 0
+    width = 1
+    while width < n:
+        width *= 2
+        bits += 1
+    for k in range(width - 1, -1, -1):
+        i = (k & 1) << 4 | (k & 2) << 2 | k & 4 | (k & 8) >> 2 | (k & 16) >> 4
+        i >>= 5 - bits
+        if i < n and v[i] != v[i]:
+            at = i
+    return at
 
 
 def any_true(v: Any, dtype: Any) -> Any:
     """``v.any()``."""
     found = zero_of(v, dtype)
     for x in v:
-        if x:
+        if x != 0:
             found = as_number(1, dtype)
     return found
 
@@ -312,7 +348,7 @@ def all_true(v: Any, dtype: Any) -> Any:
     """``v.all()``."""
     found = as_number(1, dtype)
     for x in v:
-        if not x:
+        if x == 0:
             found = as_number(0, dtype)
     return found
 
@@ -321,7 +357,7 @@ def count(v: Any, dtype: Any) -> Any:
     """``cupy.count_nonzero(v)``."""
     n = 0
     for x in v:
-        if x:
+        if x != 0:
             n += 1
     return as_number(n, dtype)
 

@@ -505,7 +505,7 @@ class Compiled:
         helped = crew.is_there() and 8 + len(call.arguments) <= crew.MOST
         # n threads take left / n, after n times what it takes to wake one: least for so many
         wake = LIMITS.typed_helper if helped else LIMITS.typed_thread
-        share = min(each, known) * count
+        share = min(each, LIMITS.typed_dearer * known) * count
         most = 1 if threads.is_within() else int(math.sqrt(share / wake))
         workers = max(1, min(config.current().thread_count(), most))
         turn = max(1, int(LIMITS.typed_turn / each))

@@ -18,7 +18,7 @@ from ... import config
 from ...errors import TraceError, UnsupportedError
 from ...frontends.python.run.account import Begun
 from ...frontends.python.run.record import Record
-from ...frontends.python.trace.tree import TooManyPaths, Users
+from ...frontends.python.trace.tree import Differs, TooManyPaths, Users
 from ...functions.cache import FunctionCache, cache_of
 from ...functions.purity import has_loop
 from ...limits import LIMITS
@@ -139,7 +139,7 @@ def at_once(traced: Any, what: Applied, begun: Begun | None = None) -> Any:
     # more slices leave more time to look for paths
     may_come = lost or isinstance(error, error_state.Handled)
     if not may_come or record.given_up > LIMITS.path_tries:
-        _refused(traced, what, why)
+        _refused(traced, what, why, for_good=isinstance(error, Differs))
     _announce(what, why)
     return result
 
@@ -289,12 +289,18 @@ _NONE: Any = object()
 """No result."""
 
 
-def _refused(traced: Any, what: Applied, why: str, *, is_slow: bool = False) -> None:
-    """Remember that `f` runs in the loop, and have its plans say so."""
+def _refused(
+    traced: Any, what: Applied, why: str, *, is_slow: bool = False, for_good: bool = False
+) -> None:
+    """Remember that `f` runs in the loop, and have its plans say so.
+
+    `for_good`: it gave other results than `f`, so it is not compiled again.
+    """
     traced.record.refused = why
     for p in traced.plans:
         p.give_up(why)
     if (key := what.key) is not None:
-        cache_of(what.f)[0].traced[key] = Refused(
-            why, traced.unchanged, is_slow, seconds=traced.seconds
-        )
+        known = cache_of(what.f)[0].traced
+        known[key] = Refused(why, traced.unchanged, is_slow, seconds=traced.seconds)
+        if for_good:
+            known[SOURCE, key] = Refused(why, traced.unchanged)

@@ -280,6 +280,89 @@ def test_sums_have_the_order_of_cupys_kernels(dtype, length):
         assert out == (halves(v) if length > 1 else v[0])
 
 
+def test_which_nan_is_found():
+    """CuPy's extremes keep the left one, in the order in which its kernels compare."""
+
+    def largest(v):
+        return v.argmax()
+
+    out = np.empty((), np.int64)
+    function = made(largest, "float64", [out])
+    nan = np.nan
+    for values, packed, apart in (
+        ([0, nan, nan, 1], 1, 2),
+        ([nan, 5, nan, 1], 0, 0),
+        ([0, 7, 1, nan], 3, 3),
+        ([0, 7, 1, 2, nan, nan], 4, 4),
+        ([0, nan, 3, nan, 1, 2], 1, 1),
+        ([3, 9, 9, 1], 1, 1),
+    ):
+        v = np.array(values)
+        for x, want in ((v, packed), (np.repeat(v, 2)[::2], apart)):
+            assert evaluate(function, [x], [out]) == 0
+            assert out == want, values
+
+
+def test_numbers_of_pythons_beside_cupys_keep_their_type():
+    def chosen(v):
+        return np.maximum(v[0], 0) * v[1] + np.minimum(v[1], 0.5)
+
+    out = np.empty((), np.float32)
+    function = made(chosen, "float32", [out])
+    for _ in range(30):
+        v = RNG.standard_normal(3).astype(np.float32)
+        assert evaluate(function, [v], [out]) == 0
+        assert out == of_standin(chosen, v)
+
+
+def test_what_is_no_number_of_the_type():
+    def negative(v):
+        return np.where(v > 5, v, -1).sum()
+
+    def large(v):
+        return np.where(v > 5, v, int(v.max()) * 100).sum()
+
+    out = np.empty((), np.uint64)
+    assert evaluate(made(negative, "uint8", [out]), [np.array([1, 9], np.uint8)], [out]) > 0
+    function = made(large, "uint8", [out])
+    assert evaluate(function, [np.array([1, 2, 9], np.uint8)], [out]) > 0
+    assert evaluate(function, [np.array([1, 2, 0], np.uint8)], [out]) == 0
+    assert out == 600
+
+
+def test_smallest_floats_are_none():
+    def questions(v):
+        return v.any() * 1 + v.all() * 2 + np.count_nonzero(v) * 4
+
+    out = np.empty((), np.int64)
+    function = made(questions, "float32", [out])
+    assert evaluate(function, [np.array([1e-41, 0], np.float32)], [out]) == 0
+    assert out == 0
+
+
+def test_whole_arrays_that_are_refused():
+    def filled(v):
+        v.fill(2.0)
+        return v[0]
+
+    def filled_part(v):
+        v[1:].fill(2.0)
+        return v[0]
+
+    def of_order(v):
+        return np.diff(v, 0)
+
+    def kept(v):
+        return v.sum(keepdims=True)
+
+    def typed(v):
+        return v.sum(dtype="float32")
+
+    for f in (filled, filled_part, of_order, kept, typed):
+        with pytest.raises(TraceError):
+            made(f, "float64", [np.empty(())])
+
+
 def test_sums_are_made_as_the_user_of_cupy_has_chosen(monkeypatch):
     out = np.empty(())
     v = RNG.standard_normal(12)

@@ -352,7 +352,7 @@ def method(
             return copied(t, x)
         if name == "fill" and len(args) == 1 and isinstance(args[0], Num) and not kwargs:
             t.writes(x)
-            t.do("fill", x.value, numbers.stored(t, args[0], x.type.dtype))
+            t.do("fill", x.value, _stored(t, args[0], x.type.dtype))
             return Known(None)
     raise t.refuse(f"the method {name} of {described(x)}")
 

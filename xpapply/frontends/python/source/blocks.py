@@ -20,6 +20,7 @@ from .frames import ERRORS, HUB, RESULT, Place, State, Version, calls_itself
 from .kinds.texts import TEXT
 from .steps import RAISED
 from .values import (
+    DEVICE,
     LETTERS,
     NOTHING_SAID,
     NUMPY,
@@ -133,6 +134,8 @@ class Blocks:
         """Say that the function writes to an array; refuse it for one that is not its own."""
         if not x.own:
             raise self.refuse("it writes into an array that it has not made")
+        if x.own == OF_SLICE and self.element == DEVICE:
+            raise self.refuse("it writes into its slice on a device")
         self.made.writes |= x.own == OF_SLICE
 
     def ignores(self, kind: str) -> bool:

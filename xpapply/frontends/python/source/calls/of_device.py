@@ -41,6 +41,8 @@ from ..values import (
 )
 from . import LIBRARY, of_device_arrays
 from . import find as _known
+from .of_device_arrays import is_infinite as _is_infinite
+from .of_device_arrays import operand as _operand
 from .of_device_arrays import plain as _plain
 
 
@@ -91,21 +93,6 @@ def _only_looks(t: Any, step: Step) -> bool:
 
 
 # --- operations ---------------------------------------------------------------------------------
-
-
-def _operand(t: Writes, x: Num, dtype: str) -> Value:
-    """A number as an operand; a mark where one of Python's is none of the type."""
-    found = numbers.operand(t, _plain(x), dtype)
-    if x.kind == PYTHON and dtype == "float32" and x.dtype == "float64":
-        if not isinstance(found, Literal):  # of that the host would warn
-            beyond = t.op("and", "bool", numbers.is_finite(t, x.value), _is_infinite(t, found))
-            t.mark(beyond, "a float is no float32")
-    return found
-
-
-def _is_infinite(t: Writes, x: Value) -> Value:
-    size = t.op("abs", str(x.type), x)
-    return t.op("eq", "bool", size, Literal(math.inf, str(x.type)))
 
 
 def binary(t: Writes, op: str, a: Num, b: Num) -> Num:
@@ -383,7 +370,7 @@ def _chosen(op: str) -> Callable[..., Any]:
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
         if len(args) != 2 or kwargs or not is_any(*args):
             raise t.refuse("cupy.maximum or minimum of such arguments")
-        loop = np.result_type(*(numbers.as_type(_plain(x)) for x in args)).name
+        loop = numbers.resolved(np.maximum, *(numbers.as_type(_plain(x)) for x in args))[-1]
         if kind_of(loop) not in "iuf" or loop == "float16":
             raise t.refuse(f"cupy.maximum or minimum of numbers of {loop}")
         a, b = (_operand(t, x, loop) for x in args)

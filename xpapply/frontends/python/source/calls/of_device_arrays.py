@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from .....errors import TraceError
 from .....ir.typed import Literal
+from .....ir.typed.function import Value
 from .....library import of_cupy, of_numpy
 from .. import arrays, numbers, places, whole
 from ..places import described
@@ -23,6 +25,22 @@ _LETTERS = "biuf"
 def plain(x: Num) -> Num:
     """A number as types are told of: CuPy's are NumPy's."""
     return x._replace(kind=NUMPY) if x.kind in ON_DEVICE else x
+
+
+def operand(t: Writes, x: Num, dtype: str) -> Value:
+    """A number as an operand; a mark where one of Python's is none of the type."""
+    found = numbers.operand(t, plain(x), dtype)
+    if x.kind == PYTHON and dtype == "float32" and x.dtype == "float64":
+        if not isinstance(found, Literal):  # of that the host would warn
+            beyond = t.op("and", "bool", numbers.is_finite(t, x.value), is_infinite(t, found))
+            t.mark(beyond, "a float is no float32")
+    return found
+
+
+def is_infinite(t: Writes, x: Value) -> Value:
+    """Whether a float is infinite."""
+    size = t.op("abs", str(x.type), x)
+    return t.op("eq", "bool", size, Literal(math.inf, str(x.type)))
 
 
 def _is_written(dtype: str) -> bool:
@@ -118,11 +136,11 @@ def _reduced(of_floats: Any, of_integers: Any = None, out: str = "", more: str =
     return call
 
 
-def _one(written: Any, letters: str = _LETTERS) -> Call:
+def _one(written: Any, letters: str = _LETTERS, more: str = " axis:axis") -> Call:
     """A function of an array alone."""
 
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
-        given = bound(t, "a>v:array axis:axis", args, kwargs)
+        given = bound(t, f"a>v:array{more}", args, kwargs)
         _own(t, given["v"], letters)
         return Inlined(written, [given["v"]], {})
 
@@ -180,6 +198,8 @@ def _as_number(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
         raise t.refuse(f"numbers of {x.dtype} become {dtype} on a device")
     if kinds[1] == "b" and x.dtype != "bool":
         return Num("bool", FRESH, numbers.truth(t, plain(x)))
+    if x.kind == PYTHON:  # it may be none of the type
+        return Num(dtype.name, FRESH, operand(t, x, dtype.name))
     return Num(dtype.name, FRESH, numbers.cast(t, x.value, dtype.name))
 
 
@@ -225,7 +245,7 @@ METHODS: dict[str, Call] = {
 """Functions that are methods too."""
 FUNCTIONS: dict[str, Call] = METHODS | {
     "amax": METHODS["max"], "amin": METHODS["min"],
-    "count_nonzero": _reduced(_C.count, _C.count, "int64"), "diff": _one(_C.differences, "iuf"),
+    "count_nonzero": _reduced(_C.count, _C.count, "int64"), "diff": _one(_C.differences, "iuf", ""),
     "sort": _one(_C.in_order, "iuf"), "median": _one(_C.median, "f"), "where": _where,
 }  # fmt: skip
 """By their names in CuPy and NumPy."""
