@@ -60,6 +60,9 @@ class Limits:
 
     # --- Typed functions: what is compiled from source ------------------------
     typed_blocks = 1500  # blocks that a typed function may have
+    typed_visits = (
+        24  # of a block, on average, after which no more bounds of integers are looked for
+    )
     typed_versions = 40  # sets of types that a part of a function is written for
     typed_depth = 12  # functions that call each other
     typed_rounds = 1 << 27  # rounds of its `while` loops, after which the function itself runs

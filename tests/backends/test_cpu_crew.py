@@ -163,12 +163,21 @@ def test_an_interruption_ends_helpers_too(monkeypatch):
 
     seen = _begun(monkeypatch)
     xpapply.apply_along_axis(slow, 1, arr[:64])
-    timer = threading.Timer(0.3, _thread.interrupt_main)
+    heard = threading.Event()
+
+    def interrupt():
+        while not heard.wait(0.5):  # Python itself loses one that comes within a finalizer
+            _thread.interrupt_main()
+
     began = time.monotonic()
-    timer.start()
+    thread = threading.Thread(target=interrupt)
+    thread.start()
     with pytest.raises(KeyboardInterrupt):
-        often()
-    timer.join()
+        try:
+            often()
+        finally:
+            heard.set()
+    thread.join()
     assert time.monotonic() - began < 20.0
     assert all(helper._words[crew._DONE] == helper._begun for helper in seen)
     np.testing.assert_array_equal(xpapply.apply_along_axis(slow, 1, arr[:64]), 30_000)

@@ -10,11 +10,12 @@ import xpapply
 from xpapply.backends.cpu import typed as backend
 from xpapply.frontends.python.source import typed as frontend
 from xpapply.functions.guards import Guards
-from xpapply.ir.typed import Array, ranges, strides
+from xpapply.ir.typed import Array, strides
 from xpapply.ir.typed.evaluate import _Run as Evaluator
 from xpapply.ir.typed.evaluate import evaluate
 from xpapply.ir.typed.ranges import _Ranges, decided
 from xpapply.ir.typed.verify import verify
+from xpapply.limits import LIMITS
 
 RNG = np.random.default_rng(3)
 needs_cpu = pytest.mark.skipif(backend.why_not() is not None, reason=str(backend.why_not()))
@@ -318,7 +319,7 @@ def test_what_is_handled_stays():
 
 
 def test_what_takes_long_to_know_is_left_as_it_is(monkeypatch):
-    monkeypatch.setattr(ranges, "_VISITS", 1)
+    monkeypatch.setattr(LIMITS, "typed_visits", 1)
     whole, short, _ = both(table, np.arange(5.0), monkeypatch)
     assert str(short) == str(whole)
 

@@ -224,14 +224,14 @@ def test_gcd():
 
 def compare_or_raise(f, *operands, engine, rtol=0.0):
     """The same results, or the same exception; where this engine cannot, another one may."""
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):  # for both: the loop warns before it raises
         want = outcome(np.vectorize(f), *operands)
-    with xpapply.options(engine=engine):
-        for _ in range(1 if engine else 3):
-            got = outcome(xpapply.vectorize(f), *operands)
-    if isinstance(got, xpapply.UnsupportedError):
-        with xpapply.options(fallback="silent"):
-            got = outcome(xpapply.vectorize(f), *operands)
+        with xpapply.options(engine=engine):
+            for _ in range(1 if engine else 3):
+                got = outcome(xpapply.vectorize(f), *operands)
+        if isinstance(got, xpapply.UnsupportedError):
+            with xpapply.options(fallback="silent"):
+                got = outcome(xpapply.vectorize(f), *operands)
     if isinstance(want, Exception):
         assert (type(got), str(got)) == (type(want), str(want))
         return

@@ -13,6 +13,7 @@ import functools
 import heapq
 from collections.abc import Iterator
 
+from ...limits import LIMITS
 from .bounds import (
     ANY,
     FAR,
@@ -39,8 +40,6 @@ _ROOTS = 24
 """Of so many values that stay it is known how far others are from them, at most."""
 _PATIENCE = 2
 """Visits of a block after which bounds that still grow are given up."""
-_VISITS = 24
-"""Visits of a block, on average, after which nothing more is looked for."""
 _COMPARED = frozenset("lt le gt ge eq ne".split())
 _ONCE = frozenset("input div rem shr mul select cast element".split()) | {"list length", "expected"}
 """Instructions whose results, where they run once, are values that stay."""
@@ -93,7 +92,7 @@ class _Ranges:
         """
         self.entries[0] = {}
         visits = [0] * len(self.entries)
-        waiting, left = [0], _VISITS * len(self.entries)
+        waiting, left = [0], LIMITS.typed_visits * len(self.entries)
         while waiting:
             left -= 1
             if left < 0:
