@@ -158,8 +158,11 @@ def test_an_interruption_ends_helpers_too(monkeypatch):
 
     def often():
         until = time.monotonic() + 20.0
-        while time.monotonic() < until:
-            xpapply.apply_along_axis(slow, 1, arr)
+        try:
+            while time.monotonic() < until:
+                xpapply.apply_along_axis(slow, 1, arr)
+        finally:
+            heard.set()
 
     seen = _begun(monkeypatch)
     xpapply.apply_along_axis(slow, 1, arr[:64])
@@ -173,10 +176,7 @@ def test_an_interruption_ends_helpers_too(monkeypatch):
     thread = threading.Thread(target=interrupt)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
-        try:
-            often()
-        finally:
-            heard.set()
+        often()
     thread.join()
     assert time.monotonic() - began < 20.0
     assert all(helper._words[crew._DONE] == helper._begun for helper in seen)
