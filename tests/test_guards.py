@@ -4,6 +4,7 @@ import builtins
 import math
 import random
 import statistics
+import types
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from guard_cases import ARRAY, Base, follows
 
 import xpapply
 from conftest import Library, library
+from xpapply.functions import guards
 
 # --- objects ------------------------------------------------------------------------------------
 
@@ -382,3 +384,11 @@ def test_dtypes_of_torch(dtype, torch):
     assert plan.slice.dtype == dtype
     x = torch.ones(3, 4, dtype=getattr(torch, dtype))
     np.testing.assert_allclose(plan(x).numpy(), net(x.float()).detach().numpy(), rtol=1e-5)
+
+
+def test_a_module_whose_name_is_no_text_is_no_librarys():
+    class Odd(types.ModuleType):
+        def __getattribute__(self, name):
+            return 3.0
+
+    assert not guards.lives_on(Odd("numpy"))

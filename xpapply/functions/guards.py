@@ -114,7 +114,10 @@ _MANY = _Many()
 def lives_on(x: Any) -> bool:
     """Whether an object is a library's own, which lives as long as the process."""
     if isinstance(x, types.ModuleType):
-        return x.__name__.partition(".")[0] in LIBRARIES and sys.modules.get(x.__name__) is x
+        name = x.__name__  # a class of modules of the user's may give anything
+        if type(name) is not str:
+            return False
+        return name.partition(".")[0] in LIBRARIES and sys.modules.get(name) is x
     if isinstance(x, _FUNCTIONS):
         if "<locals>" in getattr(x, "__qualname__", ""):  # made by a call of another function
             return False

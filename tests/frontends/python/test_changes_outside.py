@@ -64,7 +64,11 @@ def test_modules_whose_class_makes_attributes():
         def __getattr__(self, name):
             return gain[0]
 
-    for module in (Module("one"), Lazy("two")):
+    class Whole(types.ModuleType):
+        def __getattribute__(self, name):
+            return gain[0]  # its name is a number too
+
+    for module in (Module("one"), Lazy("two"), Whole("three")):
         follows(lambda v: np.median(v) * module.gain, lambda: gain.__setitem__(0, gain[0] + 1))  # noqa: B023
 
 
