@@ -4,7 +4,7 @@ import copy
 
 import numpy as np
 import pytest
-from loop_functions import FUNCTIONS, typed_function
+from loop_functions import FUNCTIONS, insertion_sort, typed_function
 
 import xpapply
 from xpapply.backends.cpu import typed as backend
@@ -41,18 +41,6 @@ def neighbours(v):
     for i in range(1, len(v) - 1):
         n += v[i - 1] < v[i] > v[i + 1]
     return n
-
-
-def falls(v):
-    a = v.copy()
-    for i in range(1, len(a)):
-        x = a[i]
-        j = i - 1
-        while j >= 0 and a[j] > x:
-            a[j + 1] = a[j]
-            j -= 1
-        a[j + 1] = x
-    return a
 
 
 def table(v):
@@ -94,7 +82,7 @@ def in_parts(v):
     return out[half - 1]
 
 
-ALL_KNOWN = [neighbours, falls, table, backwards, counted, of_pairs]
+ALL_KNOWN = [neighbours, insertion_sort, table, backwards, counted, of_pairs]
 
 
 @pytest.mark.parametrize("f", ALL_KNOWN, ids=lambda f: f.__name__)

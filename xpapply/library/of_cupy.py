@@ -16,7 +16,7 @@ def room(n: int, dtype: Any) -> Any:
     return np.empty(n, dtype)
 
 
-def zero_of(v: Any, dtype: Any) -> Any:
+def zero_of(dtype: Any) -> Any:
     """Zero, as an array without axes."""
     return np.zeros((), dtype)
 
@@ -130,7 +130,7 @@ def differences(v: Any) -> Any:
 
 def total(v: Any, dtype: Any) -> Any:
     """``v.sum()`` of floats: of those that lie side by side warp by warp, else by halves."""
-    zero = zero_of(v, dtype)
+    zero = zero_of(dtype)
     if not is_packed(v):
         return by_halves(v, zero)
     n = len(v)
@@ -138,7 +138,7 @@ def total(v: Any, dtype: Any) -> Any:
         raise ValueError
     found = zero
     for begin in range(0, min(n, 256), 32):
-        found = found + paired(v, begin, min(n - begin, 32), 256, 0, zero)
+        found = found + paired(v, begin, min(n - begin, 32), 256, -1, zero)
     return found
 
 
@@ -147,26 +147,33 @@ def by_halves(v: Any, zero: Any) -> Any:
     n = len(v)
     if n > 32:
         raise ValueError
+    bits = bits_of(n)
+    return zero + paired(v, 0, 1 << bits, 512, bits, zero)
+
+
+def bits_of(n: int) -> int:
+    """Bits of the places of so many numbers."""
     bits = 0
-    width = 1
-    while width < n:
-        width *= 2
+    while 1 << bits < n:
         bits += 1
-    return zero + paired(v, 0, width, 512, 6 - bits, zero)
+    return bits
 
 
-def paired(v: Any, begin: int, n: int, far: int, turned: int, zero: Any) -> Any:
+def turned(k: int, bits: int) -> int:
+    """A place of up to 5 bits with its bits the other way around: in that order halves meet."""
+    i = (k & 1) << 4 | (k & 2) << 2 | k & 4 | (k & 8) >> 2 | (k & 16) >> 4
+    return i >> (5 - bits)
+
+
+def paired(v: Any, begin: int, n: int, far: int, bits: int, zero: Any) -> Any:
     """The sum of up to 32 numbers, in pairs, pairs of pairs and so on.
 
-    `turned`: 0, or 6 less the bits of places, which are turned around then; numbers that are not
-    there are zero. Each number is the sum of those that lie `far` from each other.
+    `bits`: of places, which are turned around; -1: they are not. Numbers that are not there are
+    zero. Each number is the sum of those that lie `far` from each other.
     """
     a = b = c = d = e = found = zero
     for k in range(n):
-        i = begin + k
-        if turned:
-            i = (k & 1) << 4 | (k & 2) << 2 | k & 4 | (k & 8) >> 2 | (k & 16) >> 4
-            i >>= turned - 1
+        i = begin + k if bits < 0 else turned(k, bits)
         x = zero
         for j in range(i, len(v), far):
             x = x + v[j]
@@ -207,7 +214,7 @@ def paired(v: Any, begin: int, n: int, far: int, turned: int, zero: Any) -> Any:
 
 def of_integers(v: Any, dtype: Any) -> Any:
     """``v.sum()`` of integers and truth values."""
-    found = zero_of(v, dtype)
+    found = zero_of(dtype)
     for x in v:
         found = found + as_number(x, dtype)
     return found
@@ -243,7 +250,7 @@ def variance(v: Any, dtype: Any, ddof: int = 0) -> Any:
     for k in range(n):
         x = v[k] - middle
         squares[k] = x * x
-    return by_halves(squares, zero_of(v, dtype)) * (1 / (n - ddof))
+    return by_halves(squares, zero_of(dtype)) * (1 / (n - ddof))
 
 
 def deviation(v: Any, dtype: Any, ddof: int = 0) -> Any:
@@ -322,14 +329,9 @@ def place_of_nan(v: Any, at: int) -> int:
             if x != x:
                 raise ValueError
         return at
-    bits = 0
-    width = 1
-    while width < n:
-        width *= 2
-        bits += 1
-    for k in range(width - 1, -1, -1):
-        i = (k & 1) << 4 | (k & 2) << 2 | k & 4 | (k & 8) >> 2 | (k & 16) >> 4
-        i >>= 5 - bits
+    bits = bits_of(n)
+    for k in range((1 << bits) - 1, -1, -1):
+        i = turned(k, bits)
         if i < n and v[i] != v[i]:
             at = i
     return at
@@ -337,7 +339,7 @@ def place_of_nan(v: Any, at: int) -> int:
 
 def any_true(v: Any, dtype: Any) -> Any:
     """``v.any()``."""
-    found = zero_of(v, dtype)
+    found = zero_of(dtype)
     for x in v:
         if x != 0:
             found = as_number(1, dtype)

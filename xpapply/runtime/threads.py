@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import math
 import os
 import sys
 import threading
@@ -43,6 +44,14 @@ def pool(threads: int) -> ThreadPoolExecutor:
             found = ThreadPoolExecutor(threads, thread_name_prefix="xpapply")
             _pools[threads] = found
         return found
+
+
+def worth(seconds: float, waking: float) -> int:
+    """How many threads so many seconds of work are worth; `waking`: what one takes to begin.
+
+    With n they take ``seconds / n``, after n times that: least for their root.
+    """
+    return max(1, int(math.sqrt(seconds / waking)))
 
 
 def in_threads(

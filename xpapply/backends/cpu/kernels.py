@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -94,9 +93,8 @@ class Launch:
         if self._cost * tiles < LIMITS.kernel_pool:
             self._run(given, 0, tiles)
             return
-        # n threads take seconds / n, after n times what it takes to wake one: least for so many
         seconds = self._cost * tiles * LIMITS.slices_instruction
-        most = max(1, int(math.sqrt(seconds / LIMITS.typed_thread)))
+        most = threads.worth(seconds, LIMITS.typed_thread)
         count = min(config.current().thread_count(), tiles, most)
         if count == 1:
             self._run(given, 0, tiles)

@@ -503,11 +503,10 @@ class Compiled:
         each = max(1e-9, (time.perf_counter() - began) / (first - begin))
         count = end - first
         helped = crew.is_there() and 8 + len(call.arguments) <= crew.MOST
-        # n threads take left / n, after n times what it takes to wake one: least for so many
         wake = LIMITS.typed_helper if helped else LIMITS.typed_thread
         share = min(each, LIMITS.typed_dearer * known) * count
-        most = 1 if threads.is_within() else int(math.sqrt(share / wake))
-        workers = max(1, min(config.current().thread_count(), most))
+        most = 1 if threads.is_within() else threads.worth(share, wake)
+        workers = min(config.current().thread_count(), most)
         turn = max(1, int(LIMITS.typed_turn / each))
         piece = turn
         if workers > 1:

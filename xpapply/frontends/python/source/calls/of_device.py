@@ -307,7 +307,7 @@ def _ufunc(name: str) -> Callable[..., Any]:
                 x = Num(loop, FRESH, _operand(t, x, loop))
         if kind_of(x.dtype) != "f":
             raise t.refuse(f"cupy.{name} of such arguments")
-        op = {"fabs": "abs"}.get(name, name)
+        op = "abs" if name == "fabs" else name
         return Num(x.dtype, FRESH, t.op(op, x.dtype, x.value))
 
     return call

@@ -185,7 +185,7 @@ def _room(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Arr:
 
 
 def _zero_of(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
-    dtype = args[1].value
+    dtype = args[0].value
     zero = 0.0 if dtype.kind == "f" else False if dtype.kind == "b" else 0
     return Num(dtype.name, FRESH, Literal(zero, dtype.name))
 
