@@ -155,7 +155,8 @@ class Typer(RecursiveCalls):
         unchecked(self.made)
         asked_once(self.made)
         if self.expected is not None:
-            asked_sooner(self.made)
+            if self.element != DEVICE:  # no thread of a GPU guesses, and LLVM sees less through it
+                asked_sooner(self.made)
             decided(self.made)
         return self.made
 
