@@ -97,9 +97,11 @@ def compare(source, axis, x, state):
 def no_kernel(f, axis, x, state):
     """Why a function did not run as one kernel, or ""."""
     known, _ = python_functions.cache_of(f)
-    traced = next(iter(known.traced.values()), None)
-    if not isinstance(traced, tracing.TracedFunction):
-        return "it is not traced" if traced is None else traced.why
+    # beside it may stand what compiling the source waits for, or why that is refused
+    made = (t for t in known.traced.values() if isinstance(t, tracing.TracedFunction))
+    traced = next(made, None)
+    if traced is None:
+        return "it is not traced"
     with np.errstate(**state):
         call = traced.ways[0].call_for(Rows(x, axis))
     if call is None:
