@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, Phase, currently_in_test_context, reject, se
 from hypothesis.errors import UnsatisfiedAssumption
 from hypothesis.strategies import DataObject
 
-from xpapply.backends.cpu import machine_code
+from xpapply.backends.cpu import compiler, machine_code
 from xpapply.limits import LIMITS
 
 # threads of torch that wait let go of their core: there are as many processes as cores
@@ -42,6 +42,12 @@ FEW_EXAMPLES, LONG = 4, 1.0
 WITHOUT = [name for name in os.environ.get("XPAPPLY_WITHOUT", "").split(",") if name]
 for _name in WITHOUT:
     sys.modules[_name] = None  # as if it were not installed
+
+if "llvmlite" not in WITHOUT and find_spec("llvmlite"):
+    import llvmlite.binding
+
+    # what LLVM takes for its least effort knows no overflow of vectors, and ends the process
+    llvmlite.binding.set_option("", "-fast-isel=false")
 
 # numba needs llvmlite
 NO_NUMBA = find_spec("numba") is None or sys.modules.get("llvmlite", "") is None
@@ -181,6 +187,7 @@ def pytest_runtest_setup(item):
     """A test finds the same random numbers whatever ran before it: failures come again."""
     _seed_torch()
     machine_code.LEVEL = _level(item)
+    compiler.object_code = _object_code if _looks_at_code(item) else _object_code_once
     rng = getattr(getattr(item, "module", None), "RNG", None)
     if rng is not None:
         rng.bit_generator.state = _numbers.setdefault(item.module.__name__, rng.bit_generator.state)
@@ -192,12 +199,29 @@ BEST = machine_code.LEVEL
 def _level(item):
     """How much LLVM does about a kernel: all where tests look at code, and in one case of four.
 
-    The least takes a third of the time, which is most of what such tests take.
+    The least takes a tenth of the time, which is most of what such tests take.
     """
-    module = vars(item.module) if hasattr(item, "module") else {}
-    if DEEP or not {"compiler", "host_llvm", "instructions", "machine_code"}.isdisjoint(module):
+    if _looks_at_code(item):
         return BEST
     return 0 if zlib.crc32(item.nodeid.encode()) % 4 else BEST
+
+
+def _looks_at_code(item):
+    module = vars(item.module) if hasattr(item, "module") else {}
+    return DEEP or not {"compiler", "host_llvm", "instructions", "machine_code"}.isdisjoint(module)
+
+
+_object_code = compiler.object_code
+
+
+def _object_code_once(text, target, **how):
+    """Of one text in several tests, or several times in one, LLVM makes the same each time."""
+    return _kept_object_code(machine_code.LEVEL, text, target, **how)
+
+
+@functools.lru_cache(maxsize=256)
+def _kept_object_code(level, text, target, **how):
+    return _object_code(text, target, **how)
 
 
 def _seed_torch():

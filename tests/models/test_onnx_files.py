@@ -546,14 +546,14 @@ def test_bombs(tmp_path, made, match):
     path = tmp_path / "model.onnx"
     path.write_bytes(_with_rank(made).SerializeToString())
     tracemalloc.start()
-    begin = time.perf_counter()
+    begin = time.process_time()
     try:
         with pytest.raises(InputError, match=match):
             load(path)
         assert tracemalloc.get_traced_memory()[1] < 200e6
     finally:
         tracemalloc.stop()
-    assert time.perf_counter() - begin < 20  # 2 s, but for busy machines
+    assert time.process_time() - begin < 20  # it takes 2
 
 
 def _with_rank(made):
@@ -713,7 +713,7 @@ def test_damaged_files(tmp_path, seed):
             else:
                 data[k:k] = bytes(draw.randrange(256) for _ in range(draw.randint(1, 5)))
         path.write_bytes(bytes(data))
-        begin = time.perf_counter()
+        begin = time.process_time()
         try:
             f = load(path)
             shape = f.slice_shape
@@ -721,7 +721,7 @@ def test_damaged_files(tmp_path, seed):
                 f(np.zeros(shape, np.float32))
         except (InputError, UnsupportedError) as error:
             assert str(error)  # noqa: PT017
-        assert time.perf_counter() - begin < 20
+        assert time.process_time() - begin < 20
 
 
 def test_load_model(tmp_path):

@@ -45,9 +45,9 @@ def _squares(v):
 @pytest.mark.parametrize("f", [_long, _ever_new, _deep], ids=lambda f: f.__name__)
 def test_big_traces_end(f):
     arr = array(40)
-    started = time.perf_counter()
+    started = time.process_time()  # a busy machine changes nothing
     xpapply.explain(f, 1, arr)
-    assert time.perf_counter() - started < 12
+    assert time.process_time() - started < 12
     np.testing.assert_array_equal(
         xpapply.apply_along_axis(f, 1, arr), np.apply_along_axis(f, 1, arr)
     )
@@ -66,7 +66,7 @@ def test_a_long_loop_is_refused():
 
 
 def test_endless_recursion():
-    started = time.perf_counter()
+    started = time.process_time()  # a busy machine changes nothing
     with pytest.raises(RecursionError):
         xpapply.apply_along_axis(_endless, 1, array(40))
-    assert time.perf_counter() - started < 12
+    assert time.process_time() - started < 12

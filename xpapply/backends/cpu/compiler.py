@@ -20,9 +20,9 @@ from ...codegen.llvm.target import Target
 from ...errors import CompilerError
 from ...runtime import threads
 from ...runtime.budget import Budget
-from . import disk_cache, object_file
+from . import disk_cache, machine_code, object_file
 from .host import host, llvm, lock, versions, why_not
-from .machine_code import LEVEL, Function, in_memory, machine, packed, stored
+from .machine_code import Function, in_memory, machine, packed, stored
 
 __all__ = [
     "CompilerError",
@@ -95,7 +95,7 @@ def _emit(
         module = binding.parse_assembly(text)
         module.verify()
         if passes:
-            how = binding.create_pipeline_tuning_options(speed_level=2)
+            how = binding.create_pipeline_tuning_options(speed_level=min(machine_code.LEVEL, 2))
             how.slp_vectorization = False
             how.loop_vectorization = vectorizes
             how.loop_unrolling = unrolls
@@ -133,7 +133,7 @@ def load(key: str, name: str, target: Target | None = None) -> Function | None:
 
 def _entry(key: str, target: Target) -> str:
     """The key on disk: with all that the machine code depends on besides."""
-    return "\0".join((key, *map(str, astuple(target)), str(LEVEL), versions()))
+    return "\0".join((key, *map(str, astuple(target)), str(machine_code.LEVEL), versions()))
 
 
 def compile(

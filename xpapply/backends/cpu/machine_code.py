@@ -13,7 +13,7 @@ from . import object_file
 from .host import executable, llvm, llvm_of_all_machines, lock, native
 
 LEVEL = 3
-"""How hard LLVM tries to choose and order instructions, of 0 to 3."""
+"""How hard LLVM tries to make a good text, and to choose and order instructions, of 0 to 3."""
 
 _PROTOTYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _PROTOTYPE_WITH_GIL = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
