@@ -177,19 +177,8 @@ def _curve_fit(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     f, x, y, start, sigma, absolute, finite, *limits = given.values()
     x = _data(t, x)
     y = _doubles(t, y)
-    n = _count(t, f)
-    if start is None or places.is_none(start):
-        start = Tup((Num("float64", NUMPY, Literal(1.0, "float64")),) * n) if n else None
-    if isinstance(start, Num):
-        start = Tup((start,))
-    if isinstance(start, Tup):
-        start = Tup(tuple(_of_array(t, start)))
-        first, n = start, len(start.items)
-    else:
-        start = first = _doubles(t, start) if start is not None else None
-    if start is None or not n:
-        raise t.refuse("scipy.optimize.curve_fit of so many parameters: p0=(...) says how many")
-    weights = _NOTHING
+    first, n = _start(t, start, t.count_of_parameters(f) - 1)
+    weights: Abstract = _NOTHING
     if sigma is not None and not places.is_none(sigma):
         weights = _real(t, sigma) if isinstance(sigma, Num) else _doubles(t, sigma)
     options = [_option(t, x) for x in (absolute, finite)]
@@ -201,6 +190,19 @@ def _curve_fit(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     else:
         ours = of_fits.best_fit
     return Inlined(ours, [f, x, y, first, count, weights, *options, *given_limits], {})
+
+
+def _start(t: Writes, start: Any, n: int) -> tuple[Abstract, int]:
+    """Where a fit starts, and how many parameters it has; `n`: as many as its model."""
+    if isinstance(start, Num):
+        start = Tup((start,))
+    if isinstance(start, Tup):
+        return Tup(tuple(_of_array(t, start))), len(start.items)
+    if n < 1:
+        raise t.refuse("scipy.optimize.curve_fit of so many parameters: p0=(...) says how many")
+    if start is None or places.is_none(start):
+        return Tup((Num("float64", NUMPY, Literal(1.0, "float64")),) * n), n
+    return _doubles(t, start), n
 
 
 def _limits(t: Writes, limits: list[Any], n: int) -> list[Num]:
@@ -251,11 +253,6 @@ def _of_array(t: Writes, x: Tup) -> list[Num]:
     if "f" in kinds:
         given = [as_float(t, [y], {}) for y in given]
     return [y._replace(kind=NUMPY) for y in given]
-
-
-def _count(t: Writes, f: Abstract) -> int:
-    """How many parameters a model has; 0: that is not known."""
-    return t.count_of_parameters(f) - 1
 
 
 def _parts(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Tup:
