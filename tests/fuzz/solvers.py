@@ -1,7 +1,7 @@
 """Random problems of solvers: our pages in plain Python against SciPy, bit for bit.
 
-Roots between two places, Newton's method, and least squares: models that fit, that do not, that
-cannot be told apart; starts far away, values that are not finite, limits of rounds.
+Roots between two places, Newton's method, integrals, and least squares: models that fit, that do
+not, that cannot be told apart; starts far away, values that are not finite, limits of rounds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from xpapply.library import of_fits, of_roots
+from xpapply.library import of_fits, of_integrals, of_roots
 
 EPS = math.ulp(1.0)
 LEFT = (NotImplementedError, ZeroDivisionError)
@@ -39,6 +39,19 @@ DERIVATIVES: tuple[tuple[Callable[..., Any], ...], ...] = (
     (lambda x, p, q: x**3 - p * x - q, lambda x, p, q: 3 * x**2 - p, lambda x, p, q: 6 * x),
     (lambda x, p, q: x**2 + p, lambda x, p, q: 2 * x, lambda x, p, q: 2.0),
     (lambda x, p, q: p, lambda x, p, q: 0.0, lambda x, p, q: 0.0),
+)
+INTEGRANDS: tuple[Callable[..., float], ...] = (
+    lambda x, p, q: math.exp(-p * x * x) * math.cos(q * x),
+    lambda x, p, q: 1 / (x * x + p * 0.01),
+    lambda x, p, q: abs(x - p) ** 0.5,
+    lambda x, p, q: x**p if x > 0 else 0.0,
+    lambda x, p, q: math.log(abs(x) + 1e-300),
+    lambda x, p, q: math.sin(30 * p * x),
+    lambda x, p, q: 1 / math.sqrt(x) if x > 0 else 0.0,
+    lambda x, p, q: math.exp(-(((x - q) * 50) ** 2)),
+    lambda x, p, q: p + q * x,
+    lambda x, p, q: 1.0 if x > p else 0.0,
+    lambda x, p, q: math.nan if x > 3 else q,
 )
 T = np.linspace(0, 5, 16)
 MODELS: tuple[tuple[Callable[..., Any], tuple[float, ...]], ...] = (
@@ -98,6 +111,24 @@ def by_steps(r: random.Random) -> tuple[Any, Any]:
     )
 
 
+def integrated(r: random.Random) -> tuple[Any, Any]:
+    """The same of an integral."""
+    from scipy.integrate import quad
+
+    f, p, q = r.choice(INTEGRANDS), r.uniform(0.2, 3), r.uniform(0.2, 3)
+    a, b = r.choice([(r.uniform(-1, 2), r.uniform(-1, 4)), (0.0, 1.0), (1.0, 1.0)])
+    side = r.choice([0, 0, 0, 1, -1, 2])
+    a = -math.inf if side in (-1, 2) else a
+    b = math.inf if side in (1, 2) else b
+    a, b = (a, b) if r.random() < 0.7 else (b, a)
+    about = r.choice([(1.49e-8, 1.49e-8), (1e-12, 1e-12), (0.0, 1e-10), (1e-3, 1e-3), (0.0, 0.0)])
+    limit = r.choice([50, 50, 1, 5, 20, 100])
+    return (
+        outcome(lambda: of_integrals.quad(f, a, b, (p, q), *about, limit, side)),
+        outcome(lambda: quad(f, a, b, (p, q), 0, *about, limit)),
+    )
+
+
 def fitted(r: random.Random) -> tuple[Any, Any]:
     """The same of a fit, with its covariance."""
     from scipy.optimize import curve_fit
@@ -133,7 +164,7 @@ def are_same(ours: Any, theirs: Any) -> bool:
     """Bits of parameters and roots, covariances but for rounding."""
     if isinstance(ours, type) or isinstance(theirs, type):
         return ours is theirs
-    if not isinstance(ours, tuple):
+    if not isinstance(ours, tuple) or isinstance(ours[0], float):
         return bool(ours == theirs)
     most = np.abs(theirs[1]).max()
     return np.array_equal(ours[0], theirs[0]) and np.allclose(
@@ -148,7 +179,7 @@ left = 0
 def case(r: random.Random) -> str | None:
     """One problem."""
     global left
-    ours, theirs = r.choice([bracketed, by_steps, fitted])(r)
+    ours, theirs = r.choice([bracketed, by_steps, fitted, integrated])(r)
     if ours in LEFT if isinstance(ours, type) else False:
         left += 1
         return None

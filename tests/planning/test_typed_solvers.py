@@ -12,7 +12,9 @@ from xpapply.functions.cache import cache_of
 from xpapply.planning.python.typed_loop import TypedLoop
 
 optimize = pytest.importorskip("scipy.optimize")
+integrate = pytest.importorskip("scipy.integrate")
 
+from scipy.integrate import quad  # noqa: E402
 from scipy.optimize import bisect, brenth, brentq, curve_fit, newton, ridder  # noqa: E402
 
 RNG = np.random.default_rng(0)
@@ -125,6 +127,31 @@ def by_derivatives(v):
     return a, b
 
 
+def normal(v):
+    return quad(lambda x: math.exp(-x * x / 2), 0, v[0])[0]
+
+
+def to_infinity(v):
+    def decay(x, p, q):
+        return math.exp(-p * x) * math.cos(q * x)
+
+    value, error = quad(decay, v[0], np.inf, args=(v[0], v[1]))
+    return value, error, quad(lambda x: math.exp(-v[1] * x * x), -math.inf, math.inf)[0]
+
+
+def with_a_corner(v):
+    return quad(lambda x: abs(x - v[0]) ** 0.5, 3, 0, epsabs=1e-6, epsrel=1e-6, limit=80)[0]
+
+
+def of_a_root(v):
+    """One solver within another."""
+
+    def inner(x):
+        return brentq(lambda y: y * y * y + y - x * v[0], -10.0, 10.0)
+
+    return quad(inner, 0.0, v[1])[0]
+
+
 # --- fits ---------------------------------------------------------------------------------------
 
 
@@ -196,7 +223,7 @@ def best_of(v):
 
 ROOTS = [
     root, root_of_further, root_with_one_more, halved, by_ridder, only_where_signs_differ,
-    only_in_few_rounds, smile, by_derivatives,
+    only_in_few_rounds, smile, by_derivatives, normal, to_infinity, with_a_corner, of_a_root,
 ]  # fmt: skip
 FITS = [
     fit, fit_from, errors, with_errors, often_not, of_method, of_closure, of_a_list, of_a_part,
@@ -292,6 +319,17 @@ def test_warnings_of_the_covariance():
     np.testing.assert_array_equal(got, want)
 
 
+def test_warnings_of_integrals():
+    def f(v):
+        return quad(lambda x: 1 / x if x > 0 else v[0], 0, 1)[0]
+
+    with pytest.warns(integrate.IntegrationWarning):
+        want = np.apply_along_axis(f, 1, NUMBERS[:6])
+    with pytest.warns(integrate.IntegrationWarning):
+        got = xpapply.apply_along_axis(f, 1, NUMBERS[:6])
+    np.testing.assert_array_equal(got, want)
+
+
 def test_parameters_that_start_as_integers():
     """SciPy computes the first values of them as they are: here as powers of integers."""
 
@@ -344,6 +382,7 @@ REFUSED = {
     "bounds": lambda v: curve_fit(model, T, v, bounds=(0, 5))[0],
     "jac": lambda v: curve_fit(model, T, v, jac=slopes)[0],
     "full_output": lambda v: brentq(lambda x: x - v[0], -9, 9, full_output=True)[0],
+    "points": lambda v: quad(lambda x: x * v[0], 0, 1, points=[0.5])[0],
     "so many parameters": lambda v: curve_fit(several, T, v, p0=np.abs(v[:2]) + 1)[0],
 }
 
@@ -362,11 +401,11 @@ def test_what_is_refused_says_so(why):
 
 def test_other_ways_of_scipy_are_noticed(monkeypatch):
     """A solver that goes another way than ours is not replaced."""
-    from xpapply.frontends.python.source.calls import of_optimize
+    from xpapply.frontends.python.source.calls import of_solvers
 
-    of_optimize._agrees.cache_clear()
+    of_solvers._agrees.cache_clear()
     monkeypatch.setattr(optimize, "bisect", lambda f, a, b: 1.0)
     try:
-        assert of_optimize.find(optimize.bisect) is None
+        assert of_solvers.find(optimize.bisect) is None
     finally:
-        of_optimize._agrees.cache_clear()
+        of_solvers._agrees.cache_clear()

@@ -72,7 +72,7 @@ def _by_21_points(f: Any, args: Any, a: float, b: float) -> tuple[float, float, 
     """An integral, its error, and integrals of sizes and of distances from the mean."""
     middle = 0.5 * (a + b)
     half = 0.5 * (b - a)
-    y = np.zeros(21)
+    y = np.empty(21)
     for k in range(21):
         j = k if k < 11 else 20 - k
         off = half * float(_NODES[j])
@@ -112,7 +112,7 @@ def _by_15_points(
     """
     middle = 0.5 * (a + b)
     half = 0.5 * (b - a)
-    y = np.zeros(15)
+    y = np.empty(15)
     for k in range(15):
         j = k if k < 8 else 14 - k
         off = half * float(_NODES_15[j])
@@ -243,13 +243,13 @@ def _integral(
     """QAGS between two places; QAGI, if there is a `side`."""
     if limit < 1 or (epsabs <= 0.0 and epsrel < max(50.0 * _EPS, 5e-29)):
         raise NotImplementedError
-    begins = np.zeros(limit)
-    ends = np.zeros(limit)
-    values = np.zeros(limit)
-    errors = np.zeros(limit)
-    order = np.zeros(limit + 1, int)
-    table = np.zeros(53)
-    before = np.zeros(3)
+    begins = np.empty(limit)
+    ends = np.empty(limit)
+    values = np.empty(limit)
+    errors = np.empty(limit)
+    order = np.empty(limit + 1, int)
+    table = np.empty(53)
+    before = np.empty(3)
     worst = 0
     at = 0
     area = 0.0
@@ -421,7 +421,7 @@ def _integral(
         raise NotImplementedError
     if sign_changes and max(abs(found), abs(area)) <= size * 0.01:
         return found, found_error
-    if area == 0.0 or 0.01 > found / area or found / area > 100.0 or total_error > abs(area):
+    if area == 0.0 or found / area < 0.01 or found / area > 100.0 or total_error > abs(area):
         raise NotImplementedError
     return found, found_error
 

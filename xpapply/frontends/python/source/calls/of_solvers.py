@@ -1,4 +1,4 @@
-"""Solvers of ``scipy.optimize``: arguments as SciPy takes them, for ours that are compiled."""
+"""Solvers of SciPy: their arguments, for ours that are compiled with what they call."""
 
 from __future__ import annotations
 
@@ -11,23 +11,27 @@ from typing import Any
 import numpy as np
 
 from .....ir.typed import Literal
-from .....library import of_fits, of_roots
+from .....library import of_fits, of_integrals, of_roots
 from .. import arrays, numbers, places, whole
 from ..values import NUMPY, PYTHON, Abstract, Arr, Inlined, Known, Num, Tup, Writes
 from .arguments import FALSE, TRUE, as_array
 from .common import Call, as_float, number, python_int
 
-SOLVERS = (of_roots.__name__, of_fits.__name__)
+SOLVERS = (of_roots.__name__, of_fits.__name__, of_integrals.__name__)
 """What these raise SciPy does, which its caller may handle; but NotImplementedError."""
 
 
 def find(f: Any) -> Call | None:
     """What writes a call of `f`, if it is one of these; None: it is not."""
-    name = getattr(f, "__name__", None)
-    optimize = sys.modules.get("scipy.optimize")
-    if optimize is None or name not in _ROWS or getattr(optimize, name, None) is not f:
+    name = getattr(f, "__name__", "")
+    row = _ROWS.get(name)
+    if row is None or getattr(sys.modules.get(_module(name)), name, None) is not f:
         return None
-    return _ROWS[name] if _agrees(name) else None
+    return row if _agrees(name) else None
+
+
+def _module(name: str) -> str:
+    return "scipy.integrate" if name == "quad" else "scipy.optimize"
 
 
 def _taken(
@@ -37,7 +41,7 @@ def _taken(
     given = dict(zip(spec, args, strict=False)) | kwargs
     if len(args) > len(spec) or not given.keys() <= spec.keys():
         odd = next(iter(given.keys() - spec.keys()), "so many arguments")
-        raise t.refuse(f"scipy.optimize.{name} with {odd}")
+        raise t.refuse(f"{_module(name)}.{name} with {odd}")
     return {**spec, **given}
 
 
@@ -49,7 +53,7 @@ def _plainly(t: Writes, name: str, given: dict[str, Any], **usual: Any) -> None:
         if isinstance(x, Num):
             known = x.value.value if isinstance(x.value, Literal) else x
         if known is not value and not (isinstance(known, (bool, str)) and known == value):
-            raise t.refuse(f"scipy.optimize.{name} with {option}: {option}={value} is compiled")
+            raise t.refuse(f"{_module(name)}.{name} with {option}: {option}={value} is compiled")
 
 
 def _further(x: Any) -> Tup:
@@ -77,7 +81,7 @@ _EPS = math.ulp(1.0)
 @functools.cache
 def _agrees(name: str) -> bool:
     """Whether this SciPy goes as ours does: it may change its ways."""
-    solver = getattr(sys.modules["scipy.optimize"], name)
+    solver = getattr(sys.modules[_module(name)], name)
     if name == "curve_fit":
         x = np.arange(6.0)
         some = [2.0 / (1.0 + c * x) for c in (0.2, 0.7, 3.0)]
@@ -86,6 +90,9 @@ def _agrees(name: str) -> bool:
             np.array_equal(solver(_peak, x, y)[0], of_fits.best_fit(_peak, x, y, *rest)[0])
             for y in some
         )
+    if name == "quad":
+        found = [of_integrals.quad(_bent, -1.0, x, (), _ABOUT, _ABOUT, 50, 0) for x in _STARTS]
+        return found == [solver(_bent, -1.0, x) for x in _STARTS]
     if name == "newton":
         found = [of_roots.secant(_cubic, x, (), 1.48e-8, 50, None, 0.0) for x in _STARTS]
         return found == [solver(_cubic, x) for x in _STARTS]
@@ -99,6 +106,10 @@ _STARTS = [np.float64(x) for x in (1.5, 2.0, 3.7)]
 
 def _cubic(x: float) -> float:
     return x * x * x - x - 1.0
+
+
+def _bent(x: float) -> float:
+    return abs(x) ** 0.5
 
 
 def _peak(x: Any, a: float, b: float) -> Any:
@@ -154,6 +165,29 @@ def _float64(t: Writes, x: Abstract) -> Num:
     if found.dtype not in ("float64", "int64"):
         raise t.refuse(f"scipy.optimize.newton from a {found.dtype}")
     return found
+
+
+# --- integrals ----------------------------------------------------------------------------------
+
+_ABOUT = 1.49e-8
+_QUAD = {
+    "func": None, "a": None, "b": None, "args": (), "full_output": 0, "epsabs": _ABOUT,
+    "epsrel": _ABOUT, "limit": 50, "points": None, "weight": None, "wvar": None, "wopts": None,
+    "maxp1": 50, "limlst": 50, "complex_func": False,
+}  # fmt: skip
+
+
+def _quad(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    given = _taken(t, "quad", _QUAD, args, kwargs)
+    _plainly(t, "quad", given, full_output=0, points=None, weight=None, complex_func=False)
+    f, a, b, further, epsabs, epsrel, limit, *_ = given.values()
+    a, b = _real(t, a), _real(t, b)
+    ends = [x.value.value for x in (a, b) if isinstance(x.value, Literal)]
+    side = (math.inf in ends) - (-math.inf in ends)
+    if side == 0 and math.inf in ends:
+        side = 2
+    limits = [_real(t, epsabs), _real(t, epsrel), _whole(t, limit), _whole(t, side)]
+    return Inlined(of_integrals.quad, [f, a, b, _further(further), *limits], {})
 
 
 # --- least squares ------------------------------------------------------------------------------
@@ -264,7 +298,7 @@ def _parts(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Tup:
 
 _ROWS: dict[str, Call] = {
     **{name: _bracketed(name) for name in ("brentq", "brenth", "bisect", "ridder")},
-    "newton": _newton, "curve_fit": _curve_fit,
+    "newton": _newton, "curve_fit": _curve_fit, "quad": _quad,
 }  # fmt: skip
 
 ROWS: dict[Any, Call] = {of_fits.parts: _parts}
