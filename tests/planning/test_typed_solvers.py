@@ -319,6 +319,27 @@ def test_warnings_of_the_covariance():
     np.testing.assert_array_equal(got, want)
 
 
+def test_what_is_left_to_scipy_is_not_caught():
+    """A handler of everything is not for what only compiled code cannot do."""
+
+    def f(v):
+        bent = 0.0 if v[0] < 0 else 1.0
+        try:
+            return curve_fit(lambda t, a, b: a * t + b * bent * t**2, T, v)[0]
+        except Exception:
+            return np.zeros(2)
+
+    arr = np.abs(decays())
+    arr[[7, 25, 52], 0] = -1
+    with pytest.warns(optimize.OptimizeWarning):
+        want = np.apply_along_axis(f, 1, arr)
+    with pytest.warns(optimize.OptimizeWarning):
+        got = xpapply.apply_along_axis(f, 1, arr)
+    assert compiled(f)
+    np.testing.assert_array_equal(got, want)
+    assert got[7].any()
+
+
 def test_warnings_of_integrals():
     def f(v):
         return quad(lambda x: 1 / x if x > 0 else v[0], 0, 1)[0]

@@ -274,6 +274,7 @@ class Typer(RecursiveCalls):
                     return
             except Leaves as leaves:
                 self._speaks = step.kind == "raise" and place.code.function.__module__ in SOLVERS
+                self._speaks &= leaves.raises is not NotImplementedError
                 self._leaves(leaves.why, leaves.raises)
                 self._speaks = False
                 return
