@@ -100,6 +100,14 @@ def outer(a: Any, b: Any) -> Any:
     return a[:, None] * b[None, :]
 
 
+def on_diagonal(v: Any) -> Any:
+    """``np.diag(v)``."""
+    found = np.zeros((len(v), len(v)), v.dtype)
+    for i in range(len(v)):
+        found[i, i] = v[i]
+    return found
+
+
 def inserted(arr: Any, obj: int, values: Any) -> Any:
     """``np.insert(arr, obj, number)``."""
     n = len(arr)

@@ -112,7 +112,7 @@ class Divergence:
                         of = slots.get(x.what, set()) == {True}
                     else:
                         of = x.op == "constant" or (
-                            x.op in ("row", "view", "new axis", "reshape", "part")
+                            x.op in ("row", "view", "new axis", "reshape", "part", "diagonal")
                             and x.args[0] in shared
                         )
                     (shared.add if of else shared.discard)(x.result)

@@ -170,6 +170,9 @@ class TypedFunction:
     flushes : bool
         Whether operations of float32 take numbers below the least normal one for zero, and give
         zero for them, as CuPy's kernels do. A ``cast`` of kind ``kept`` does not.
+    rounds : bool
+        Whether its results may have other last bits than those of a library's function that it
+        stands for.
     writes : bool
         Whether it writes to a slice. What a slice that is marked has then is not said.
     decides, walks : bool
@@ -188,6 +191,7 @@ class TypedFunction:
     spells: bool = False
     differs: bool = False
     flushes: bool = False
+    rounds: bool = False
     writes: bool = False
     decides: bool = False
     walks: bool = False

@@ -19,6 +19,7 @@ from ...frontends.python.run.account import Begun
 from ...frontends.python.run.in_blocks import OnlyTraced, Raises
 from ...frontends.python.run.rows import Rows
 from ...frontends.python.sandbox.tracing import why_impure
+from ...frontends.python.trace.functions import CALLS_BACK
 from ...frontends.python.trace.tree import TooLong, Users
 from ...functions import samples
 from ...functions.batch_of_one import BatchOfOne
@@ -358,7 +359,7 @@ def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
 
 def _and_compiled(what: Applied, why: str) -> str:
     """Why the loop runs, with what there is to say of compiling."""
-    if not (has_loop(what.f) or _is_short(what)):
+    if not (has_loop(what.f) or _is_short(what) or CALLS_BACK in why):
         return why
     from . import from_source
 

@@ -73,3 +73,13 @@ def test_source_that_is_not_there_or_another_one():
     linecache.cache["<cell 8>"] = len(source), None, source.splitlines(True), "<cell 8>"
     with pytest.raises(TraceError, match="is not what runs"):
         tree_of(made("def f(v):\n    return v * 7\n", "f", "<cell 8>"))
+
+
+def test_annotations_of_functions_within_it():
+    """They are texts where the file says so, and the compiled function holds them so."""
+    text_ = "from __future__ import annotations\n"
+    text_ += "def f(v):\n    def g(x: float) -> Unknown:\n        return x\n    return g(v)\n"
+    linecache.cache["<annotated>"] = (len(text_), None, text_.splitlines(True), "<annotated>")
+    space = {}
+    exec(compile(text_, "<annotated>", "exec"), space)
+    assert tree_of(space["f"]).body[1].value.func.id == "g"

@@ -18,6 +18,7 @@ from .whole_arrays import (
     NUMBER,
     as_type,
     call_loop,
+    diagonal,
     dot,
     map_,
     new_axis,
@@ -363,6 +364,6 @@ OPERATIONS: dict[str, Callable[[FunctionWriter, Instruction], None]] = {
     "view": _view, "new": _new, "fill": _fill, "copy": _copy, "expected": _expected, "put": _put,
     "put array": _put_array,
     "map": map_, "as type": as_type, "reduce": reduce_, "new axis": new_axis, "reshape": reshape,
-    "part": part,
+    "part": part, "diagonal": diagonal,
     **lists.OPERATIONS,
 }  # fmt: skip

@@ -242,6 +242,14 @@ def reshape(w: FunctionWriter, x: Instruction) -> None:
     w.set(x, InRegisters(a.base, dims, (far, a.strides[0])))
 
 
+def diagonal(w: FunctionWriter, x: Instruction) -> None:
+    """A view of the elements in whose indices both are the same."""
+    a = w.array(x.args[0])
+    shorter = w.emit(f"icmp slt i64 {a.dims[0]}, {a.dims[1]}")
+    count = w.emit(f"select i1 {shorter}, i64 {a.dims[0]}, i64 {a.dims[1]}")
+    w.set(x, InRegisters(a.base, (count,), (w.emit(f"add i64 {a.strides[0]}, {a.strides[1]}"),)))
+
+
 def new_axis(w: FunctionWriter, x: Instruction) -> None:
     """A view with a further axis of length 1."""
     a, axis = w.array(x.args[0]), x.what

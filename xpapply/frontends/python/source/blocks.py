@@ -69,6 +69,7 @@ class Blocks:
         self._sites: dict[Any, int] = {}
         self._held: dict[Slot, Value] = {}
         self._tables: dict[tuple[str, bytes], np.ndarray] = {}
+        self._speaks = False  # whether ours raises what a library would
 
     # --- writing --------------------------------------------------------------------------
 
@@ -106,7 +107,7 @@ class Blocks:
     def _handler(self) -> Place | None:
         """Where it goes on if an exception is raised here; None: that is not compiled."""
         p = self.place
-        if (p.code.function.__module__ or "").startswith(calls.LIBRARY):
+        if (p.code.function.__module__ or "").startswith(calls.LIBRARY) and not self._speaks:
             return None  # which raises for what it leaves to others
         frames = [(p.callers, p.code, p.part)]
         frames += [(p.callers[:k], c.code, c.part) for k, c in enumerate(p.callers)][::-1]
@@ -196,6 +197,10 @@ class Blocks:
         self.made.differs = True
         if self.element != NUMPY:  # else the first slice is asked before all run
             self.do("differs")
+
+    def rounds(self) -> None:
+        """Say that what is computed here may have other last bits than a library's."""
+        self.made.rounds = True
 
     def reads_part(self, k: int) -> bool:
         """Whether a part of what is computed here may be read afterwards."""

@@ -1,6 +1,7 @@
 """The syntax tree of a function, from wherever its source is: files, notebooks, doctests."""
 
 from __future__ import annotations
+import __future__
 
 import ast
 import dis
@@ -84,9 +85,9 @@ def _code_of(tree: Tree, code: types.CodeType) -> types.CodeType | None:
     outer = ast.parse(f"def outer():\n    {assigned or 'pass'}")
     outer.body[0].body.append(inner)  # type: ignore[attr-defined]
     try:
-        made = compile(
-            ast.fix_missing_locations(outer), code.co_filename, "exec", dont_inherit=True
-        )
+        # annotations of functions inside are texts, where the file says so
+        flags = code.co_flags & __future__.annotations.compiler_flag
+        made = compile(ast.fix_missing_locations(outer), code.co_filename, "exec", flags, True)
     except (SyntaxError, ValueError):
         return None
     found = [made]

@@ -34,7 +34,7 @@ from . import (
     recursion,
     results,
 )
-from .calls import LIBRARY, mixed, of_device
+from .calls import LIBRARY, SOLVERS, mixed, of_device
 from .find import tree_of
 from .flow import Const, Flow, Step, flow_of
 from .frames import HUB, RESULT, Caller, Code, Place, Version, calls_itself
@@ -186,6 +186,21 @@ class Typer(RecursiveCalls):
         flow, _, function = self._defined[f.number]
         return Code(flow, function, f.depth)
 
+    def count_of_parameters(self, f: Abstract) -> int:
+        """How many parameters a function has by position; 0: that is not known."""
+        bound = 0
+        if isinstance(f, Known):
+            found, bound = f.value, int(isinstance(f.value, types.MethodType))
+            found = found.__func__ if bound else found
+            if not isinstance(found, types.FunctionType):
+                return 0
+        elif isinstance(f, Function):
+            found = f
+        else:
+            return 0
+        a = self._code_of(found).flow.parameters
+        return len(a.posonlyargs) + len(a.args) - bound
+
     def function(self, inner: Const, defaults: Any, named: Any) -> Function:
         """A function that is defined here."""
         flow, names = inner.value
@@ -258,7 +273,10 @@ class Typer(RecursiveCalls):
                 if not self._take(step):
                     return
             except Leaves as leaves:
+                self._speaks = step.kind == "raise" and place.code.function.__module__ in SOLVERS
+                self._speaks &= leaves.raises is not NotImplementedError
                 self._leaves(leaves.why, leaves.raises)
+                self._speaks = False
                 return
             except TraceError as error:
                 if "(line " in str(error) or isinstance(error, results.PutTogether):

@@ -552,6 +552,12 @@ class Writes(Protocol):
     def differs(self) -> None:
         """Say that a result may be of another dtype than that of the first slice."""
 
+    def rounds(self) -> None:
+        """Say that what is computed here may have other last bits than a library's."""
+
+    def count_of_parameters(self, f: Abstract) -> int:
+        """How many parameters a function has by position; 0: that is not known."""
+
     def reads_part(self, k: int) -> bool:
         """Whether a part of what is computed here may be read afterwards."""
 

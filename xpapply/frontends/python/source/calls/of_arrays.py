@@ -194,6 +194,29 @@ def _reshape(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return Arr(kind, x.own, t.op("reshape", kind, x.value, *dims))
 
 
+def _diagonal(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """``numpy.diagonal``: a view that cannot be written to."""
+    exactly(t, args, kwargs, 1)
+    x = args[0]
+    if not isinstance(x, Arr) or x.type.ndim != 2:
+        raise t.refuse(f"the diagonal of {places.described(x)}")
+    kind = Array(x.type.dtype, 1)
+    return Arr(kind, False, t.op("diagonal", kind, x.value))
+
+
+def _diag(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """``numpy.diag``: of a matrix its diagonal, of one axis the matrix that has it."""
+    exactly(t, args, kwargs, 1)
+    x = args[0]
+    if isinstance(x, Arr) and x.type.ndim == 2:
+        return _diagonal(t, args, kwargs)
+    return Inlined(of_making.on_diagonal, [TAKEN["array"](t, x)], {})
+
+
+def _trace(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return _reduction(np.add)(t, [_diagonal(t, args, kwargs)], {})
+
+
 def _bincount(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     weights = kwargs.get("weights", args[1] if len(args) > 1 else Known(None))
     if isinstance(weights, Known) and weights.value is None:
@@ -457,7 +480,7 @@ METHODS: dict[str, Call] = {
     "all": written(of_numpy.all_true, "a>v:array axis:axis"),
     "argsort": _argsort, "searchsorted": _searchsorted, "nonzero": _nonzero, "clip": _clip,
     "round": _round, "dot": _dot, "repeat": written(of_making.repeated, "a:array repeats:int"),
-    "ravel": _flat,
+    "ravel": _flat, "diagonal": _diagonal, "trace": _trace,
 }  # fmt: skip
 """Functions that are methods of arrays too."""
 ONLY_METHODS: dict[str, Call] = {
@@ -496,7 +519,7 @@ ROWS: dict[Any, Call] = {
     np.insert: written(of_making.inserted, "arr:array obj:int values:number", 3),
     np.concatenate: _concatenate, np.append: _append, np.hstack: _concatenate,
     np.reshape: _reshape, np.vstack: _stack(0), np.column_stack: _stack(1), np.copy: _copied,
-    np.isclose: _CLOSE, np.allclose: _allclose,
+    np.diag: _diag, np.isclose: _CLOSE, np.allclose: _allclose,
     np.nansum: written(of_series.nan_sum, "a>v:floats axis:axis"),
     np.nanmean: written(of_series.nan_mean, "a>v:floats axis:axis"),
     np.nanvar: written(of_series.nan_variance, "a>v:floats axis:axis ddof:int"),

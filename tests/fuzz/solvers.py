@@ -1,0 +1,191 @@
+"""Random problems of solvers: our pages in plain Python against SciPy, bit for bit.
+
+Roots between two places, Newton's method, integrals, and least squares: models that fit, that do
+not, that cannot be told apart; starts far away, values that are not finite, limits of rounds.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xpapply.library import of_fits, of_integrals, of_roots
+
+EPS = math.ulp(1.0)
+LEFT = (NotImplementedError, ZeroDivisionError)
+"""What leaves a problem to SciPy."""
+
+FUNCTIONS: tuple[Callable[..., float], ...] = (
+    lambda x, p, q: math.exp(-p * x) - q * x,
+    lambda x, p, q: x**3 - p * x - q,
+    lambda x, p, q: math.cos(x) - p * x + q - 2,
+    lambda x, p, q: (x - q) ** 5,
+    lambda x, p, q: math.atan(p * (x - q)),
+    lambda x, p, q: 0.0 if x > q else -1.0,
+    lambda x, p, q: 1e-200 * (x - q),
+    lambda x, p, q: math.nan if x > 2 * q else x - q,
+)
+DERIVATIVES: tuple[tuple[Callable[..., Any], ...], ...] = (
+    (
+        lambda x, p, q: np.exp(-p * x) - q * x,
+        lambda x, p, q: -p * np.exp(-p * x) - q,
+        lambda x, p, q: p * p * np.exp(-p * x),
+    ),
+    (lambda x, p, q: x**3 - p * x - q, lambda x, p, q: 3 * x**2 - p, lambda x, p, q: 6 * x),
+    (lambda x, p, q: x**2 + p, lambda x, p, q: 2 * x, lambda x, p, q: 2.0),
+    (lambda x, p, q: p, lambda x, p, q: 0.0, lambda x, p, q: 0.0),
+)
+INTEGRANDS: tuple[Callable[..., float], ...] = (
+    lambda x, p, q: math.exp(-p * x * x) * math.cos(q * x),
+    lambda x, p, q: 1 / (x * x + p * 0.01),
+    lambda x, p, q: abs(x - p) ** 0.5,
+    lambda x, p, q: x**p if x > 0 else 0.0,
+    lambda x, p, q: math.log(abs(x) + 1e-300),
+    lambda x, p, q: math.sin(30 * p * x),
+    lambda x, p, q: 1 / math.sqrt(x) if x > 0 else 0.0,
+    lambda x, p, q: math.exp(-(((x - q) * 50) ** 2)),
+    lambda x, p, q: p + q * x,
+    lambda x, p, q: 1.0 if x > p else 0.0,
+    lambda x, p, q: math.nan if x > 3 else q,
+)
+T = np.linspace(0, 5, 16)
+MODELS: tuple[tuple[Callable[..., Any], tuple[float, ...]], ...] = (
+    (lambda t, a, b: a + b * t, (2, 3)),
+    (lambda t, a, b: a * np.exp(-b * t), (1.5, 0.7)),
+    (lambda t, a, b, c: a * np.exp(-b * t) + c, (1.5, 0.7, 0.2)),
+    (lambda t, a, m, s: a * np.exp(-((t - m) ** 2) / (2 * s**2)), (2, 2, 0.8)),
+    (lambda t, a, k, m, c: a / (1 + np.exp(-k * (t - m))) + c, (2, 2, 2.5, 0.1)),
+    (lambda t, a: a * np.sin(a * t), (1.3,)),
+    (lambda t, a, b: (a + b) * t, (1.0, 2.0)),  # which cannot be told apart
+    (lambda t, a, b: a * t, (1.0, 2.0)),  # one of which does nothing
+)
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    """What a call gives, or the class of what it raises."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            return call()
+        except Exception as error:
+            return type(error)
+
+
+def bracketed(r: random.Random) -> tuple[Any, Any]:
+    """What ours and SciPy's give for a root between two places."""
+    from scipy import optimize
+
+    name = r.choice(["brentq", "brenth", "bisect", "ridder"])
+    f, p, q = r.choice(FUNCTIONS), r.uniform(0.3, 3), r.uniform(0.3, 3)
+    limits = 10.0 ** r.randint(-13, -2), r.choice([4 * EPS, 1e-6]), r.choice([0, 3, 10, 100])
+    args = (f, r.uniform(-1, 2), r.uniform(0, 6), (p, q), *limits)
+    return (
+        outcome(lambda: getattr(of_roots, name)(*args)),
+        outcome(lambda: getattr(optimize, name)(*args)),
+    )
+
+
+def by_steps(r: random.Random) -> tuple[Any, Any]:
+    """The same of Newton's method, and of secants."""
+    from scipy.optimize import newton
+
+    f, slope, bent = r.choice(DERIVATIVES)
+    args, x0 = (r.uniform(0.3, 3), r.uniform(0.3, 3)), np.float64(r.uniform(-2, 5))
+    tol, most, rtol = 10.0 ** r.randint(-12, -3), r.choice([1, 4, 50]), r.choice([0.0, 1e-6])
+    known: dict[str, Any] = {"args": args, "tol": tol, "maxiter": most, "rtol": rtol}
+    if r.random() < 0.4:
+        x1 = r.choice([None, None, x0, x0 + 0.25])
+        return (
+            outcome(lambda: of_roots.secant(f, x0, args, tol, most, x1, rtol)),
+            outcome(lambda: newton(f, x0, x1=x1, **known)),
+        )
+    second = r.choice([None, bent])
+    return (
+        outcome(lambda: of_roots.newton(f, x0, slope, args, tol, most, second, rtol)),
+        outcome(lambda: newton(f, x0, slope, fprime2=second, **known)),
+    )
+
+
+def integrated(r: random.Random) -> tuple[Any, Any]:
+    """The same of an integral."""
+    from scipy.integrate import quad
+
+    f, p, q = r.choice(INTEGRANDS), r.uniform(0.2, 3), r.uniform(0.2, 3)
+    a, b = r.choice([(r.uniform(-1, 2), r.uniform(-1, 4)), (0.0, 1.0), (1.0, 1.0)])
+    side = r.choice([0, 0, 0, 1, -1, 2])
+    a = -math.inf if side in (-1, 2) else a
+    b = math.inf if side in (1, 2) else b
+    a, b = (a, b) if r.random() < 0.7 else (b, a)
+    about = r.choice([(1.49e-8, 1.49e-8), (1e-12, 1e-12), (0.0, 1e-10), (1e-3, 1e-3), (0.0, 0.0)])
+    limit = r.choice([50, 50, 1, 5, 20, 100])
+    return (
+        outcome(lambda: of_integrals.quad(f, a, b, (p, q), *about, limit, side)),
+        outcome(lambda: quad(f, a, b, (p, q), 0, *about, limit)),
+    )
+
+
+def fitted(r: random.Random) -> tuple[Any, Any]:
+    """The same of a fit, with its covariance."""
+    from scipy.optimize import curve_fit
+
+    model, true = r.choice(MODELS)
+    n, rng = len(true), np.random.default_rng(r.randrange(1 << 30))
+    y = outcome(lambda: model(T, *rng.uniform(0.5, 2, n) * true))
+    y = y + rng.normal(size=16) * 10.0 ** r.randint(-7, 0)
+    start = r.choice([np.ones(n), rng.normal(size=n), rng.normal(size=n) * 100])
+    some: dict[str, Any] = {"maxfev": r.choice([0, 0, 5, 30])}
+    if r.random() < 0.3:
+        some["sigma"] = rng.uniform(0.1, 2, 16)
+    if r.random() < 0.3:
+        some["absolute_sigma"] = True
+    if r.random() < 0.2:
+        some |= {"ftol": 1e-12, "xtol": 1e-3, "gtol": 1e-6}
+    if r.random() < 0.1:
+        some |= {"epsfcn": 1e-8, "factor": 0.5}
+    if r.random() < 0.05:
+        y[r.randrange(16)] = r.choice([math.nan, math.inf])
+    args = (
+        model, T, y, start, (None,) * n, some.get("sigma"), "absolute_sigma" in some, True,
+        some.get("ftol", 1.49012e-8), some.get("xtol", 1.49012e-8), some.get("gtol", 0.0),
+        some["maxfev"] or 200 * (n + 1), some.get("factor", 100.0), some.get("epsfcn", EPS),
+    )  # fmt: skip
+    return (
+        outcome(lambda: of_fits.curve_fit(*args)),
+        outcome(lambda: curve_fit(model, T, y, start, **some)),
+    )
+
+
+def are_same(ours: Any, theirs: Any) -> bool:
+    """Bits of parameters and roots, covariances but for rounding."""
+    if isinstance(ours, type) or isinstance(theirs, type):
+        return ours is theirs
+    if not isinstance(ours, tuple) or isinstance(ours[0], float):
+        return bool(ours == theirs)
+    most = np.abs(theirs[1]).max()
+    return np.array_equal(ours[0], theirs[0]) and np.allclose(
+        ours[1], theirs[1], rtol=1e-9, atol=1e-9 * most
+    )
+
+
+left = 0
+"""Problems so far that are left to SciPy."""
+
+
+def case(r: random.Random) -> str | None:
+    """One problem."""
+    global left
+    ours, theirs = r.choice([bracketed, by_steps, fitted, integrated])(r)
+    if ours in LEFT if isinstance(ours, type) else False:
+        left += 1
+        return None
+    return None if are_same(ours, theirs) else f"ours: {ours}\nSciPy's: {theirs}"
+
+
+def report() -> str:
+    """How many were left to SciPy."""
+    return f"{left} left to SciPy"

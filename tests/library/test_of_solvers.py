@@ -1,0 +1,42 @@
+"""Solvers in plain Python give what SciPy's give, bit for bit."""
+
+import math
+import random
+
+import numpy as np
+import pytest
+
+from xpapply.library import of_fits, of_roots
+
+pytest.importorskip("scipy.optimize")
+
+from fuzz import solvers
+
+
+@pytest.mark.parametrize(
+    "problem", [solvers.bracketed, solvers.by_steps, solvers.fitted, solvers.integrated]
+)
+def test_as_scipy_solves(problem):
+    r, left, count = random.Random(problem.__name__), 0, 500
+    for k in range(count):
+        ours, theirs = problem(r)
+        if isinstance(ours, type) and ours in solvers.LEFT:
+            left += 1
+        else:
+            assert solvers.are_same(ours, theirs), k
+    assert left < 0.6 * count  # warnings, products that are 0, steps to what is not finite
+
+
+def test_more_than_a_derivative_of_zero_is_told():
+    with pytest.raises(RuntimeError):
+        of_roots.newton(lambda x: 1.0, np.float64(1), lambda x: 0.0, (), 1e-8, 50, None, 0.0)
+
+
+def test_lengths_of_any_size():
+    r = random.Random(1)
+    for _ in range(300):
+        x = np.array([r.choice([0.0, 1.0, -2.5]) * 10.0 ** r.randint(-320, 300) for _ in range(7)])
+        whole = [abs(float(y)) for y in x]
+        largest = max(whole)
+        want = 0.0 if largest == 0 else math.sqrt(sum((y / largest) ** 2 for y in whole)) * largest
+        assert math.isclose(of_fits._norm(x, 0), want, rel_tol=1e-10, abs_tol=1e-320)

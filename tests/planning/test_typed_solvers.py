@@ -1,0 +1,432 @@
+"""Functions that solve something for each slice run compiled, and raise what SciPy raises."""
+
+import functools
+import math
+
+import numpy as np
+import pytest
+
+import xpapply
+from xpapply.backends.cpu import typed as backend
+from xpapply.functions.cache import cache_of
+from xpapply.planning.python.typed_loop import TypedLoop
+
+optimize = pytest.importorskip("scipy.optimize")
+integrate = pytest.importorskip("scipy.integrate")
+
+from scipy.integrate import quad  # noqa: E402
+from scipy.optimize import bisect, brenth, brentq, curve_fit, newton, ridder  # noqa: E402
+
+RNG = np.random.default_rng(0)
+pytestmark = [
+    pytest.mark.skipif(backend.why_not() is not None, reason=str(backend.why_not())),
+    pytest.mark.usefixtures("by_source"),
+]
+T = np.linspace(0, 5, 16)
+ERRORS = np.linspace(0.5, 2, 16)
+NUMBERS = RNG.uniform(0.3, 3, (60, 2))
+ABOUT = 1e-9
+"""How far a covariance may be from SciPy's, relatively."""
+
+
+def decays(n=60, noise=0.02):
+    a, b = RNG.uniform(0.5, 3, (n, 1)), RNG.uniform(0.3, 2, (n, 1))
+    return a * np.exp(-b * T) + RNG.normal(size=(n, 16)) * noise
+
+
+def model(t, a, b):
+    return a * np.exp(-b * t)
+
+
+def shifted(t, a, b, c):
+    return a * np.exp(-b * t) + c
+
+
+def several(t, *p):
+    return p[0] * np.exp(-p[1] * t)
+
+
+class Decay:
+    scale = 2.0
+
+    def at(self, t, a, b):
+        return self.scale * a * np.exp(-b * t)
+
+
+DECAY = Decay()
+
+
+# --- roots --------------------------------------------------------------------------------------
+
+
+def root(v):
+    p, q = v[0], v[1]
+    return brentq(lambda x: math.exp(-p * x) - q * x, 0.0, 5.0)
+
+
+def root_of_further(v):
+    return optimize.brentq(lambda x, p, q: math.exp(-p * x) - q * x, 0, 5, args=(v[0], v[1]))
+
+
+def root_with_one_more(v):
+    return brenth(lambda x, p: math.exp(-p * x) - x, 0, 5, v[0], xtol=1e-6, rtol=1e-9)
+
+
+def halved(v):
+    def value(x):
+        return x * x * x - v[0] * x - v[1]
+
+    return bisect(value, 0, 4.0, maxiter=80)
+
+
+def by_ridder(v):
+    def value(x):
+        total = 0.0
+        for k in range(4):
+            total = total * x + v[k % 2] - k
+        return total
+
+    try:
+        return ridder(value, -3, 3)
+    except ValueError:
+        return math.nan
+
+
+def only_where_signs_differ(v):
+    try:
+        return brentq(lambda x: math.exp(-v[0] * x) - v[1] * x, 0.0, 0.5)
+    except ValueError:
+        return -1.0
+
+
+def only_in_few_rounds(v):
+    try:
+        return brentq(lambda x: math.exp(-v[0] * x) - v[1] * x, 0.0, 5.0, maxiter=5)
+    except (RuntimeError, ZeroDivisionError):
+        return v[0]
+
+
+def smile(v):
+    """The best of several roots."""
+    best = math.inf
+    for k in range(3):
+        try:
+            x = newton(lambda x: x**3 - v[0] * x - v[1], k + 0.5, tol=1e-10)
+        except RuntimeError:
+            continue
+        best = min(best, abs(x - 1))
+    return best
+
+
+def by_derivatives(v):
+    p, q = v
+    a = newton(lambda x: np.exp(-p * x) - q * x, 1.0, lambda x: -p * np.exp(-p * x) - q)
+    b = newton(
+        lambda x: x**3 - p * x - q, 2, fprime=lambda x: 3 * x**2 - p, fprime2=lambda x: 6 * x
+    )
+    return a, b
+
+
+def normal(v):
+    return quad(lambda x: math.exp(-x * x / 2), 0, v[0])[0]
+
+
+def to_infinity(v):
+    def decay(x, p, q):
+        return math.exp(-p * x) * math.cos(q * x)
+
+    value, error = quad(decay, v[0], np.inf, args=(v[0], v[1]))
+    return value, error, quad(lambda x: math.exp(-v[1] * x * x), -math.inf, math.inf)[0]
+
+
+def with_a_corner(v):
+    return quad(lambda x: abs(x - v[0]) ** 0.5, 3, 0, epsabs=1e-6, epsrel=1e-6, limit=80)[0]
+
+
+def of_a_root(v):
+    """One solver within another."""
+
+    def inner(x):
+        return brentq(lambda y: y * y * y + y - x * v[0], -10.0, 10.0)
+
+    return quad(inner, 0.0, v[1])[0]
+
+
+# --- fits ---------------------------------------------------------------------------------------
+
+
+def fit(v):
+    return curve_fit(model, T, v)[0]
+
+
+def fit_from(v):
+    p, _ = curve_fit(shifted, T, v, p0=(v[0], 1, 0.1))
+    return p
+
+
+def errors(v):
+    _, cov = curve_fit(model, T, v, p0=[v[0], 1.0])
+    return np.sqrt(np.diag(cov))
+
+
+def with_errors(v):
+    p, cov = curve_fit(model, T, v, (1, 1), sigma=ERRORS, absolute_sigma=True)
+    return p[0], cov[0, 0], cov[0, 1]
+
+
+def often_not(v):
+    try:
+        p, _ = curve_fit(model, T, v, p0=(v[0], 1.0), maxfev=9)
+    except RuntimeError:
+        return np.full(2, np.nan)
+    return p
+
+
+def of_method(v):
+    return curve_fit(DECAY.at, T, v)[0]
+
+
+def of_closure(v):
+    t = T[: len(v)]
+    half = v[0] / 2
+
+    def inner(x, b):
+        return half * 2 * np.exp(-b * x)
+
+    return curve_fit(inner, t, v, method="lm", ftol=1e-10)[0][0]
+
+
+def of_a_list(v):
+    p = curve_fit(several, [0, 1, 2, 3, 4], v[:5], p0=(1.0, 0.5))[0]
+    return p[1]
+
+
+def of_a_part(v):
+    some = v > 0.05
+    if some.sum() < 6:
+        return np.zeros(2)
+    return curve_fit(model, T[some], v[some], check_finite=False)[0]
+
+
+def best_of(v):
+    """Every polarity of the first numbers."""
+    best, found = math.inf, np.zeros(2)
+    for k in range(3):
+        y = v.copy()
+        y[:k] *= -1
+        p, _ = curve_fit(model, T, y, p0=(1.0, 1.0), maxfev=400)
+        off = np.sum((model(T, p[0], p[1]) - y) ** 2)
+        if off < best:
+            best, found = off, p
+    return found
+
+
+ROOTS = [
+    root, root_of_further, root_with_one_more, halved, by_ridder, only_where_signs_differ,
+    only_in_few_rounds, smile, by_derivatives, normal, to_infinity, with_a_corner, of_a_root,
+]  # fmt: skip
+FITS = [
+    fit, fit_from, errors, with_errors, often_not, of_method, of_closure, of_a_list, of_a_part,
+    best_of,
+]  # fmt: skip
+
+
+def compiled(f):
+    return [x for x in cache_of(f)[0].traced.values() if isinstance(x, TypedLoop)]
+
+
+@pytest.mark.parametrize("f", ROOTS + FITS, ids=lambda f: f.__name__)
+def test_as_the_loop(f):
+    arr = NUMBERS if f in ROOTS else decays()
+    want = np.apply_along_axis(f, 1, arr)
+    got = xpapply.apply_along_axis(f, 1, arr)
+    if f is not by_derivatives:  # which can be traced too: SciPy's is written in Python
+        assert compiled(f)
+        assert "compiled loop" in str(xpapply.explain(f, 1, arr))
+    assert (got.dtype, got.shape) == (want.dtype, want.shape)
+    if f in (errors, with_errors):
+        np.testing.assert_allclose(got, want, rtol=ABOUT)
+    else:
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("dtype", ["float32", ">f8", "int16"])
+def test_data_of_other_types(dtype):
+    arr = (decays(20) * 100).astype(dtype)
+    f = functools.partial(fit_of, T=T)
+    want, got = np.apply_along_axis(f, 1, arr), xpapply.apply_along_axis(f, 1, arr)
+    np.testing.assert_array_equal(got, want)
+
+
+def fit_of(v, T):
+    return curve_fit(model, T, v, p0=(50, 1.0))[0]
+
+
+@pytest.mark.parametrize(
+    ("f", "bad", "kind"),
+    [
+        (root, (3.0, -3.0), ValueError),  # no change of sign
+        (root, (math.nan, 1.0), ValueError),
+        (halved, (0.0, -1.0), ValueError),
+    ],
+)
+def test_exceptions_are_scipys(f, bad, kind):
+    arr = NUMBERS.copy()
+    arr[41] = bad
+    with pytest.raises(kind) as theirs:
+        np.apply_along_axis(f, 1, arr)
+    xpapply.apply_along_axis(f, 1, NUMBERS)
+    assert compiled(f)
+    with pytest.raises(kind) as ours:
+        xpapply.apply_along_axis(f, 1, arr)
+    assert str(ours.value) == str(theirs.value)
+    assert "41" in "".join(ours.value.__notes__)
+
+
+def test_fits_that_end_in_nothing_raise_as_scipy_does():
+    def f(v):
+        return curve_fit(model, T, v, p0=(1.0, 1.0), maxfev=20)[0]
+
+    arr = decays(40)
+    arr[:] = np.where(np.arange(40)[:, None] == 23, RNG.normal(size=16) * 10, arr)
+    with pytest.raises(RuntimeError) as theirs:
+        np.apply_along_axis(f, 1, arr)
+    with pytest.raises(RuntimeError) as ours:
+        xpapply.apply_along_axis(f, 1, arr)
+    assert str(ours.value) == str(theirs.value)
+
+
+def test_data_that_are_not_finite_raise_as_scipy_does():
+    arr = decays(30)
+    xpapply.apply_along_axis(fit, 1, arr)
+    arr[17, 3] = math.nan
+    with pytest.raises(ValueError, match="must not contain infs or NaNs"):
+        xpapply.apply_along_axis(fit, 1, arr)
+
+
+def test_warnings_of_the_covariance():
+    def both(t, a, b):
+        return a * t
+
+    def f(v):
+        return curve_fit(both, T, v)[0]
+
+    arr = decays(12)
+    with pytest.warns(optimize.OptimizeWarning):
+        want = np.apply_along_axis(f, 1, arr)
+    with pytest.warns(optimize.OptimizeWarning):
+        got = xpapply.apply_along_axis(f, 1, arr)
+    np.testing.assert_array_equal(got, want)
+
+
+def test_what_is_left_to_scipy_is_not_caught():
+    """A handler of everything is not for what only compiled code cannot do."""
+
+    def f(v):
+        bent = 0.0 if v[0] < 0 else 1.0
+        try:
+            return curve_fit(lambda t, a, b: a * t + b * bent * t**2, T, v)[0]
+        except Exception:
+            return np.zeros(2)
+
+    arr = np.abs(decays())
+    arr[[7, 25, 52], 0] = -1
+    with pytest.warns(optimize.OptimizeWarning):
+        want = np.apply_along_axis(f, 1, arr)
+    with pytest.warns(optimize.OptimizeWarning):
+        got = xpapply.apply_along_axis(f, 1, arr)
+    assert compiled(f)
+    np.testing.assert_array_equal(got, want)
+    assert got[7].any()
+
+
+def test_warnings_of_integrals():
+    def f(v):
+        return quad(lambda x: 1 / x if x > 0 else v[0], 0, 1)[0]
+
+    with pytest.warns(integrate.IntegrationWarning):
+        want = np.apply_along_axis(f, 1, NUMBERS[:6])
+    with pytest.warns(integrate.IntegrationWarning):
+        got = xpapply.apply_along_axis(f, 1, NUMBERS[:6])
+    np.testing.assert_array_equal(got, want)
+
+
+def test_parameters_that_start_as_integers():
+    """SciPy computes the first values of them as they are: here as powers of integers."""
+
+    def power(t, a, n):
+        return a * t**n
+
+    def f(v):
+        return curve_fit(power, T, v, p0=[1, 2])[0]
+
+    arr = RNG.uniform(0.5, 2, (30, 1)) * T**1.7
+    np.testing.assert_array_equal(
+        xpapply.apply_along_axis(f, 1, arr), np.apply_along_axis(f, 1, arr)
+    )
+
+
+def test_values_in_an_array_that_is_used_again():
+    """What the model returns may be the same array each time."""
+
+    def f(v):
+        held = np.zeros(16)
+
+        def into(t, a, b):
+            held[:] = a * np.exp(-b * t)
+            return held
+
+        return curve_fit(into, T, v)[0]
+
+    arr = decays(20)
+    np.testing.assert_array_equal(
+        xpapply.apply_along_axis(f, 1, arr), np.apply_along_axis(f, 1, arr)
+    )
+
+
+def test_vectorize():
+    def year(q, p):
+        return brentq(lambda x: math.exp(-p * x) - q * x, 0.0, 5.0)
+
+    a, b = NUMBERS.T
+    got = xpapply.vectorize(year)(a, b)
+    np.testing.assert_array_equal(got, np.vectorize(year)(a, b))
+    fits = xpapply.vectorize(lambda v: curve_fit(model, T, v)[0], signature="(n)->(m)")(decays(9))
+    assert fits.shape == (9, 2)
+
+
+def slopes(t, a, b):
+    return np.column_stack([np.exp(-b * t), -a * t * np.exp(-b * t)])
+
+
+REFUSED = {
+    "bounds": lambda v: curve_fit(model, T, v, bounds=(0, 5))[0],
+    "jac": lambda v: curve_fit(model, T, v, jac=slopes)[0],
+    "full_output": lambda v: brentq(lambda x: x - v[0], -9, 9, full_output=True)[0],
+    "points": lambda v: quad(lambda x: x * v[0], 0, 1, points=[0.5])[0],
+    "so many parameters": lambda v: curve_fit(several, T, v, p0=np.abs(v[:2]) + 1)[0],
+}
+
+
+@pytest.mark.parametrize("why", REFUSED)
+@pytest.mark.filterwarnings("ignore::xpapply.FallbackWarning")
+def test_what_is_refused_says_so(why):
+    f, arr = REFUSED[why], decays(8)
+    np.testing.assert_array_equal(
+        xpapply.apply_along_axis(f, 1, arr), np.apply_along_axis(f, 1, arr)
+    )
+    assert not compiled(f)
+    reasons = [getattr(x, "why", "") for x in cache_of(f)[0].traced.values()]
+    assert any(why in x for x in reasons), reasons
+
+
+def test_other_ways_of_scipy_are_noticed(monkeypatch):
+    """A solver that goes another way than ours is not replaced."""
+    from xpapply.frontends.python.source.calls import of_solvers
+
+    of_solvers._agrees.cache_clear()
+    monkeypatch.setattr(optimize, "bisect", lambda f, a, b: 1.0)
+    try:
+        assert of_solvers.find(optimize.bisect) is None
+    finally:
+        of_solvers._agrees.cache_clear()

@@ -1,0 +1,499 @@
+"""Least squares by Levenberg and Marquardt, as MINPACK has them, for the compiler.
+
+Source: J. J. Moré, "The Levenberg-Marquardt algorithm: implementation and theory", in Numerical
+Analysis, Lecture Notes in Mathematics 630, Springer 1978; J. J. Moré, B. S. Garbow and
+K. E. Hillstrom, User Guide for MINPACK-1, Argonne National Laboratory, ANL-80-74, 1980. Order of
+operations and constants are those of that guide, so results have the bits of SciPy's.
+
+A matrix of m rows and n columns is held by its columns: ``a[j, i]`` is in row i of column j.
+
+ValueError and RuntimeError are raised where SciPy raises them; NotImplementedError where it warns,
+and where it would go on with what is not finite.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+_EPS = float(np.finfo(float).eps)
+_TINY = float(np.finfo(float).tiny)
+_SMALL = 3.834e-20
+_LARGE = 1.304e19
+"""Between these, squares are summed as they are."""
+
+
+def _norm(x: Any, first: int) -> float:
+    """The length of ``x[first:]``, without overflow or underflow."""
+    most = _LARGE / (len(x) - first) if len(x) > first else _LARGE
+    large = 0.0
+    middle = 0.0
+    small = 0.0
+    largest = 0.0
+    smallest = 0.0
+    for i in range(first, len(x)):
+        size = abs(float(x[i]))
+        if _SMALL < size < most:
+            middle += size * size
+        elif size <= _SMALL:
+            if size > smallest:
+                ratio = smallest / size
+                small = 1.0 + small * (ratio * ratio)
+                smallest = size
+            elif size != 0.0:
+                ratio = size / smallest
+                small += ratio * ratio
+        elif size > largest:
+            ratio = largest / size
+            large = 1.0 + large * (ratio * ratio)
+            largest = size
+        else:
+            ratio = size / largest
+            large += ratio * ratio
+    if large != 0.0:
+        return largest * math.sqrt(large + middle / largest / largest)
+    if middle == 0.0:
+        return smallest * math.sqrt(small)
+    if middle >= smallest:
+        return math.sqrt(middle * (1.0 + smallest / middle * (smallest * small)))
+    return math.sqrt(smallest * (middle / smallest + smallest * small))
+
+
+def _factored(a: Any, order: Any, diagonal: Any, norms: Any) -> None:
+    """Householder's factors of a matrix, its columns by falling length.
+
+    Above the diagonal of `a` stands R, whose diagonal is in `diagonal`; below it the vectors.
+    """
+    n = len(a)
+    m = len(a[0])
+    left = np.zeros(n)
+    for j in range(n):
+        norms[j] = _norm(a[j], 0)
+        diagonal[j] = norms[j]
+        left[j] = norms[j]
+        order[j] = j
+    for j in range(min(m, n)):
+        longest = j
+        for k in range(j, n):
+            if float(diagonal[k]) > float(diagonal[longest]):
+                longest = k
+        if longest != j:
+            for i in range(m):
+                swap = float(a[j, i])
+                a[j, i] = a[longest, i]
+                a[longest, i] = swap
+            diagonal[longest] = diagonal[j]
+            left[longest] = left[j]
+            at = int(order[j])
+            order[j] = order[longest]
+            order[longest] = at
+        size = _norm(a[j], j)
+        if size != 0.0:
+            if float(a[j, j]) < 0.0:
+                size = -size
+            for i in range(j, m):
+                a[j, i] /= size
+            a[j, j] += 1.0
+            for k in range(j + 1, n):
+                total = 0.0
+                for i in range(j, m):
+                    total += float(a[j, i]) * float(a[k, i])
+                part = total / float(a[j, j])
+                for i in range(j, m):
+                    a[k, i] -= part * float(a[j, i])
+                if float(diagonal[k]) != 0.0:
+                    part = float(a[k, j]) / float(diagonal[k])
+                    diagonal[k] *= math.sqrt(max(0.0, 1.0 - part * part))
+                    part = float(diagonal[k]) / float(left[k])
+                    if 0.05 * (part * part) <= _EPS:
+                        # the length would be computed anew: SciPy 1.17 does so from another place
+                        raise NotImplementedError
+        diagonal[j] = -size
+
+
+def _damped(r: Any, order: Any, damping: Any, qtb: Any, x: Any, diagonal: Any, work: Any) -> None:
+    """Solve R x = Q'b and D x = 0 in the sense of least squares, by Givens' rotations."""
+    n = len(order)
+    for j in range(n):
+        for i in range(j, n):
+            r[j, i] = r[i, j]
+        x[j] = r[j, j]
+        work[j] = qtb[j]
+    for j in range(n):
+        if float(damping[order[j]]) != 0.0:
+            for k in range(j, n):
+                diagonal[k] = 0.0
+            diagonal[j] = float(damping[order[j]])
+            last = 0.0
+            for k in range(j, n):
+                if float(diagonal[k]) == 0.0:
+                    continue
+                if abs(float(r[k, k])) < abs(float(diagonal[k])):
+                    cotangent = float(r[k, k]) / float(diagonal[k])
+                    sine = 0.5 / math.sqrt(0.25 + 0.25 * (cotangent * cotangent))
+                    cosine = sine * cotangent
+                else:
+                    tangent = float(diagonal[k]) / float(r[k, k])
+                    cosine = 0.5 / math.sqrt(0.25 + 0.25 * (tangent * tangent))
+                    sine = cosine * tangent
+                r[k, k] = cosine * float(r[k, k]) + sine * float(diagonal[k])
+                part = cosine * float(work[k]) + sine * last
+                last = -sine * float(work[k]) + cosine * last
+                work[k] = part
+                for i in range(k + 1, n):
+                    part = cosine * float(r[k, i]) + sine * float(diagonal[i])
+                    diagonal[i] = -sine * float(r[k, i]) + cosine * float(diagonal[i])
+                    r[k, i] = part
+        diagonal[j] = r[j, j]
+        r[j, j] = x[j]
+    rank = n
+    for j in range(n):
+        if float(diagonal[j]) == 0.0 and rank == n:
+            rank = j
+        if rank < n:
+            work[j] = 0.0
+    for k in range(rank - 1, -1, -1):
+        total = 0.0
+        for i in range(k + 1, rank):
+            total += float(r[k, i]) * float(work[i])
+        work[k] = (float(work[k]) - total) / float(diagonal[k])
+    for j in range(n):
+        x[order[j]] = work[j]
+
+
+def _parameter(r: Any, order: Any, scale: Any, qtb: Any, delta: float, par: float, x: Any) -> float:
+    """The parameter of Levenberg and Marquardt for a step of about a length; the step in `x`."""
+    n = len(order)
+    work = np.zeros(n)
+    scaled = np.zeros(n)
+    diagonal = np.zeros(n)
+    rank = n
+    for j in range(n):
+        work[j] = qtb[j]
+        if float(r[j, j]) == 0.0 and rank == n:
+            rank = j
+        if rank < n:
+            work[j] = 0.0
+    for k in range(rank - 1, -1, -1):
+        work[k] /= float(r[k, k])
+        part = float(work[k])
+        for i in range(k):
+            work[i] -= float(r[k, i]) * part
+    for j in range(n):
+        x[order[j]] = work[j]
+    for j in range(n):
+        scaled[j] = float(scale[j]) * float(x[j])
+    length = _norm(scaled, 0)
+    over = length - delta
+    if over <= 0.1 * delta:
+        return 0.0
+    lower = 0.0
+    if rank >= n:
+        for j in range(n):
+            work[j] = float(scale[order[j]]) * (float(scaled[order[j]]) / length)
+        for j in range(n):
+            total = 0.0
+            for i in range(j):
+                total += float(r[j, i]) * float(work[i])
+            work[j] = (float(work[j]) - total) / float(r[j, j])
+        part = _norm(work, 0)
+        lower = over / delta / part / part
+    for j in range(n):
+        total = 0.0
+        for i in range(j + 1):
+            total += float(r[j, i]) * float(qtb[i])
+        work[j] = total / float(scale[order[j]])
+    slope = _norm(work, 0)
+    upper = slope / delta
+    if upper == 0.0:
+        upper = _TINY / min(delta, 0.1)
+    par = min(max(par, lower), upper)
+    if par == 0.0:
+        par = slope / length
+    for k in range(10):
+        if par == 0.0:
+            par = max(_TINY, 0.001 * upper)
+        part = math.sqrt(par)
+        for j in range(n):
+            scaled[j] = part * float(scale[j])
+        _damped(r, order, scaled, qtb, x, diagonal, work)
+        for j in range(n):
+            scaled[j] = float(scale[j]) * float(x[j])
+        length = _norm(scaled, 0)
+        before = over
+        over = length - delta
+        if abs(over) <= 0.1 * delta or (lower == 0.0 and over <= before and before < 0.0):
+            return par
+        if k == 9:
+            return par
+        for j in range(n):
+            work[j] = float(scale[order[j]]) * (float(scaled[order[j]]) / length)
+        for j in range(n):
+            work[j] /= float(diagonal[j])
+            part = float(work[j])
+            for i in range(j + 1, n):
+                work[i] -= float(r[j, i]) * part
+        part = _norm(work, 0)
+        change = over / delta / part / part
+        if over > 0.0:
+            lower = max(lower, par)
+        if over < 0.0:
+            upper = min(upper, par)
+        par = max(lower, par + change)
+    return par
+
+
+def levenberg_marquardt(
+    f: Any,
+    x: Any,
+    values: Any,
+    ftol: float,
+    xtol: float,
+    gtol: float,
+    most: int,
+    factor: float,
+    eps: float,
+) -> tuple[int, int, Any, Any]:
+    """MINPACK's lmdif. `x` is moved to where the sum of squares of ``f(x)`` is least.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (m,)
+        ``f(x)``, which is written over by the new one.
+
+    Returns
+    -------
+    info, nfev : int
+        Why it ended, as MINPACK says it; how often `f` was called.
+    r : ndarray of float, shape (n, m)
+        Columns of the matrix R of the last Jacobian.
+    order : ndarray of int, shape (n,)
+        Which parameters its columns are of.
+    """
+    n = len(x)
+    m = len(values)
+    if ftol < 0.0 or xtol < 0.0 or gtol < 0.0 or most <= 0 or factor <= 0.0 or n > m:
+        raise NotImplementedError
+    calls = 1
+    length = _norm(values, 0)
+    if length - length != 0.0:
+        raise NotImplementedError
+    a = np.zeros((n, m))
+    order = np.zeros(n, int)
+    diagonal = np.zeros(n)
+    norms = np.zeros(n)
+    scale = np.zeros(n)
+    qtf = np.zeros(n)
+    step = np.zeros(n)
+    moved = np.zeros(n)
+    scaled = np.zeros(n)
+    work = np.zeros(m)
+    par = 0.0
+    delta = 0.0
+    size = 0.0
+    is_first = True
+    h = math.sqrt(max(eps, _EPS))
+    while True:
+        for j in range(n):
+            here = float(x[j])
+            d = h * abs(here)
+            if d == 0.0:
+                d = h
+            x[j] = here + d
+            there = f(x)
+            x[j] = here
+            for i in range(m):
+                a[j, i] = (float(there[i]) - float(values[i])) / d
+        calls += n
+        _factored(a, order, diagonal, norms)
+        if is_first:
+            for j in range(n):
+                scale[j] = float(norms[j]) if float(norms[j]) != 0.0 else 1.0
+                scaled[j] = float(scale[j]) * float(x[j])
+            size = _norm(scaled, 0)
+            delta = factor * size
+            if delta == 0.0:
+                delta = factor
+        for i in range(m):
+            work[i] = values[i]
+        for j in range(n):
+            if float(a[j, j]) != 0.0:
+                total = 0.0
+                for i in range(j, m):
+                    total += float(a[j, i]) * float(work[i])
+                part = -total / float(a[j, j])
+                for i in range(j, m):
+                    work[i] += float(a[j, i]) * part
+            a[j, j] = diagonal[j]
+            qtf[j] = work[j]
+        slope = 0.0
+        if length != 0.0:
+            for j in range(n):
+                if float(norms[order[j]]) != 0.0:
+                    total = 0.0
+                    for i in range(j + 1):
+                        total += float(a[j, i]) * (float(qtf[i]) / length)
+                    slope = max(slope, abs(total / float(norms[order[j]])))
+        if slope <= gtol:
+            return 4, calls, a, order
+        for j in range(n):
+            scale[j] = max(float(scale[j]), float(norms[j]))
+        ratio = 0.0
+        while ratio < 0.0001:
+            par = _parameter(a, order, scale, qtf, delta, par, step)
+            for j in range(n):
+                step[j] = -step[j]
+                moved[j] = float(x[j]) + float(step[j])
+                scaled[j] = float(scale[j]) * float(step[j])
+            walked = _norm(scaled, 0)
+            if is_first:
+                delta = min(delta, walked)
+            there = f(moved)
+            calls += 1
+            after = _norm(there, 0)
+            if after - after != 0.0:
+                raise NotImplementedError
+            actual = -1.0
+            if 0.1 * after < length:
+                part = after / length
+                actual = 1.0 - part * part
+            for j in range(n):
+                scaled[j] = 0.0
+                part = float(step[order[j]])
+                for i in range(j + 1):
+                    scaled[i] += float(a[j, i]) * part
+            first = _norm(scaled, 0) / length
+            second = math.sqrt(par) * walked / length
+            predicted = first * first + second * second / 0.5
+            slanted = -(first * first + second * second)
+            ratio = actual / predicted if predicted != 0.0 else 0.0
+            if ratio <= 0.25:
+                part = 0.5 if actual >= 0.0 else 0.5 * slanted / (slanted + 0.5 * actual)
+                if 0.1 * after >= length or part < 0.1:
+                    part = 0.1
+                delta = part * min(delta, walked / 0.1)
+                par /= part
+            elif par == 0.0 or ratio >= 0.75:
+                delta = walked / 0.5
+                par *= 0.5
+            if ratio >= 0.0001:
+                for j in range(n):
+                    x[j] = moved[j]
+                    scaled[j] = float(scale[j]) * float(x[j])
+                for i in range(m):
+                    values[i] = there[i]
+                size = _norm(scaled, 0)
+                length = after
+                is_first = False
+            info = 0
+            if abs(actual) <= ftol and predicted <= ftol and 0.5 * ratio <= 1.0:
+                info = 1
+            if delta <= xtol * size:
+                info += 2
+            if info != 0:
+                return info, calls, a, order
+            if calls >= most:
+                info = 5
+            if abs(actual) <= _EPS and predicted <= _EPS and 0.5 * ratio <= 1.0:
+                info = 6
+            if delta <= _EPS * size:
+                info = 7
+            if slope <= _EPS:
+                info = 8
+            if info != 0:
+                return info, calls, a, order
+
+
+def _is_full(r: Any) -> bool:
+    """Whether the inverse of R is finite, surely."""
+    return all(1e-150 < abs(float(r[j, j])) < 1e150 for j in range(len(r)))
+
+
+def _covariance(r: Any, order: Any) -> Any:
+    """The inverse of R'R, by the inverse of R."""
+    n = len(order)
+    inverse = np.zeros((n, n))
+    for j in range(n):
+        inverse[order[j], j] = 1.0 / float(r[j, j])
+        for i in range(j - 1, -1, -1):
+            total = 0.0
+            for k in range(i + 1, j + 1):
+                total += float(r[k, i]) * float(inverse[order[k], j])
+            inverse[order[i], j] = -total / float(r[i, i])
+    found = np.zeros((n, n))
+    for i in range(n):
+        for j in range(n):
+            total = 0.0
+            for k in range(n):
+                total += float(inverse[i, k]) * float(inverse[j, k])
+            found[i, j] = total
+    return found
+
+
+def parts(x: Any, count: Any) -> Any:
+    """The elements of an array, as many as something has."""
+    return tuple(x[: len(count)])
+
+
+def _check_finite(x: Any) -> None:
+    if not np.isfinite(x).all():
+        raise ValueError
+
+
+def _fitted(
+    f: Any, x: Any, y: Any, start: Any, count: Any, weights: Any, absolute: bool, finite: bool,
+    ftol: float, xtol: float, gtol: float, most: int, factor: float, eps: float,
+) -> Any:  # fmt: skip
+    """The best parameters of a model, the sum of squares, and R with the order of its columns."""
+
+    def residuals(p: Any) -> Any:
+        found = f(x, *parts(p, count)) - y
+        return found if weights is None else 1.0 / weights * found
+
+    if finite:
+        _check_finite(y)
+    if len(y) == 0:
+        raise ValueError
+    first = parts(start, count)
+    values = f(x, *first) - y
+    values = values.copy() if weights is None else 1.0 / weights * values
+    p = np.zeros(len(count))
+    for k in range(len(count)):
+        p[k] = float(start[k])
+    if len(start) != len(count) or (len(y) != 1 and len(p) > len(y)):
+        raise NotImplementedError
+    info, _, r, order = levenberg_marquardt(
+        residuals, p, values, ftol, xtol, gtol, most, factor, eps
+    )
+    if info < 1 or info > 4:
+        raise RuntimeError
+    if not _is_full(r) or (len(values) <= len(p) and not absolute):
+        raise NotImplementedError
+    return p, values, r, order
+
+
+def best_fit(
+    f: Any, x: Any, y: Any, start: Any, count: Any, weights: Any, absolute: bool, finite: bool,
+    ftol: float, xtol: float, gtol: float, most: int, factor: float, eps: float,
+) -> Any:  # fmt: skip
+    """``scipy.optimize.curve_fit(f, x, y, start)`` of which the covariance is not read."""
+    p, _, _, _ = _fitted(
+        f, x, y, start, count, weights, absolute, finite, ftol, xtol, gtol, most, factor, eps
+    )
+    return p, None
+
+
+def curve_fit(
+    f: Any, x: Any, y: Any, start: Any, count: Any, weights: Any, absolute: bool, finite: bool,
+    ftol: float, xtol: float, gtol: float, most: int, factor: float, eps: float,
+) -> Any:  # fmt: skip
+    """``scipy.optimize.curve_fit(f, x, y, start)``."""
+    p, values, r, order = _fitted(
+        f, x, y, start, count, weights, absolute, finite, ftol, xtol, gtol, most, factor, eps
+    )
+    found = _covariance(r, order)
+    if not absolute:
+        found *= np.sum(values**2) / (len(values) - len(p))
+    return p, found
