@@ -262,9 +262,11 @@ class Typer(RecursiveCalls):
     def _go_on(self, place: Place) -> None:
         """Write the steps from a place to the end of its part."""
         steps = place.code.flow.parts[place.part].steps
+        is_ours = (place.code.function.__module__ or "").startswith(LIBRARY)
         for k in range(place.step, len(steps)):
             step = steps[k]
-            self.line = step.line or self.line
+            if step.line and not is_ours:  # reasons are about lines of the user's
+                self.line = step.line
             self.place, self._step = place._replace(step=k), k
             if at := mixed.found_in(step, self.state, self.place):
                 self._part_by(at)
@@ -380,6 +382,8 @@ class Typer(RecursiveCalls):
 
     def _raise(self, step: Step) -> None:
         raised = exceptions.raised(self, self.value(step.args[0]))
+        if raised is NotImplementedError and self.place.code.function.__module__ in SOLVERS:
+            raise Leaves("SciPy warns, or goes on in a way that is not compiled", raised)
         raise Leaves(f"it raises {raised.__name__}", raised)
 
     def _return(self, step: Step) -> None:
