@@ -11,14 +11,15 @@ import numpy as np
 
 from ... import config
 from ...errors import TraceError
-from ...frontends.python.run.account import Begun
 from ...functions.cache import FunctionCache
 from ...functions.purity import has_loop
 from ...limits import LIMITS
+from ...loop.begun import Begun
 from . import running
 from .applied import Along, Applied
 from .running import SOURCE, Awaited, Refused
 from .traced import TracedFunction
+from .unplanned import price, why_not_compiled
 
 if TYPE_CHECKING:
     from .typed_loop import TypedLoop
@@ -42,12 +43,12 @@ def compiled(
     """
     now, loop = config.current(), _loop(what.rules)
     engine = now.engine
-    if key is None or loop is None or engine not in loop.engines or running.why_not_compiled():
+    if key is None or loop is None or engine not in loop.engines or why_not_compiled():
         return None
     from . import typed_loop
 
     tried = known.traced.get((SOURCE, key))
-    cost = LIMITS.typed_worth * typed_loop.price(what.f)
+    cost = LIMITS.typed_worth * price(what.f)
     if (isinstance(tried, Refused) and tried.unchanged(what.f)) or cost == math.inf:
         return None
     well = isinstance(traced, TracedFunction) and traced.record.does_well
@@ -155,7 +156,7 @@ def may_gain(
         traced.record.does_well
         and (took is None or took > LIMITS.typed_rival)  # None: the next run tells
         and not isinstance(known.traced.get((SOURCE, key)), Refused)
-        and not running.why_not_compiled()
+        and not why_not_compiled()
     )
 
 
@@ -169,7 +170,7 @@ def why_not(what: Applied, known: FunctionCache, key: Hashable) -> str:
     loop = _loop(what.rules)
     if key is None or loop is None:
         return ""
-    if off := running.why_not_compiled():
+    if off := why_not_compiled():
         return f"not compiled: {off}"
     tried = known.traced.get((SOURCE, key))
     if isinstance(tried, Awaited):

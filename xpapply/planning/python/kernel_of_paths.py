@@ -18,8 +18,9 @@ from ...errors import UnsupportedError
 from ...frontends.python.run.in_blocks import InBlocks
 from ...frontends.python.run.record import Record
 from ...frontends.python.run.rows import Block, Chosen, Rows
-from ...frontends.python.trace.tree import Call, Differs, SideExit, Users
+from ...frontends.python.trace.tree import Call, Differs, SideExit
 from ...limits import LIMITS
+from ...loop.begun import Users
 from ...runtime import registry
 from ..ways import Way
 

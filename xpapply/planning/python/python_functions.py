@@ -15,25 +15,26 @@ import numpy as np
 from ... import arrays, config, frontends
 from ...errors import InputError, TraceError, UnsupportedError
 from ...frontends.python.run import account
-from ...frontends.python.run.account import Begun
 from ...frontends.python.run.in_blocks import OnlyTraced, Raises
 from ...frontends.python.run.rows import Rows
 from ...frontends.python.sandbox.tracing import why_impure
-from ...frontends.python.trace.tree import TooLong, Users
+from ...frontends.python.trace.tree import TooLong
 from ...functions import samples
 from ...functions.batch_of_one import BatchOfOne
 from ...functions.cache import FunctionCache, cache_of
 from ...functions.purity import has_loop
 from ...limits import LIMITS
 from ...loop import reference
+from ...loop.begun import Begun, Users
 from ...runtime import error_state
 from ...runtime.budget import Quick
 from ..application import Application
 from ..plan import Plan
 from . import running
-from .applied import Along, Applied, OnHost, plain, slices, trace_key
+from .applied import Along, Applied, OnHost, plain
 from .running import Refused
 from .traced import TracedFunction
+from .unplanned import quick_for, slices, trace_key
 
 if TYPE_CHECKING:
     from .typed_loop import TypedLoop
@@ -81,12 +82,15 @@ class Decision:
         return () if self.begun is None else self.begun.results
 
 
-def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Decision:
+def decide(
+    what: Applied, *, calls: bool = False, limited: bool = False, begun: Begun | None = None
+) -> Decision:
     """How `f` runs on slices.
 
     `calls`: whether the result is wanted now, on a NumPy array. Then `f` is not traced if its
     first calls tell that the loop is done sooner. `limited`: whether planning may take no longer
-    than it can save, though no call has told what the loop takes.
+    than it can save, though no call has told what the loop takes. `begun`: the first calls, if
+    the loop has begun.
     """
     why = what.why_not()
     known, key = cache_of(what.f)[0], None if why else what.key
@@ -94,7 +98,7 @@ def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Deci
     quick: Quick | None = None
     if type(remembered) is Quick:
         if calls and remembered.serves(what.slices) and not config.current().engine:
-            return Decision(what, why=_QUICK, quick=True, loops=remembered)
+            return Decision(what, why=_QUICK, quick=True, begun=begun, loops=remembered)
         quick, remembered = remembered, None
     found: TracedFunction | TypedLoop | Refused | None = remembered
     if found is not None and not found.unchanged(what.f):
@@ -109,12 +113,13 @@ def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Deci
             found = _compiled(what, known, key, None, found.seconds or None, found) or found
     if found is None or not calls:  # a trace that runs sees that itself
         why = why or error_state.why_per_slice()
+    if why and begun is not None:
+        return Decision(what, why=why, begun=begun)
     if why:
         return _refusal(what, why, calls)
-    begun: Begun | None = None
     if found is None:
         # with fallback="raise", before the first call of f
-        if calls and config.current().fallback != "raise":
+        if calls and begun is None and config.current().fallback != "raise":
             later: Users | None = None
             try:
                 begun = what.begun()
@@ -129,8 +134,8 @@ def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Deci
             if later is not None:  # no exception is handled here, which would become its context
                 what.note(later.raised, later.index)
                 raise later.raised
-            assert begun is not None
-            quick = quick or running.quick(what.f)
+        if calls and begun is not None:
+            quick = quick or quick_for(what.f)
             quick.seconds = min(quick.seconds, begun.seconds)
             if quick.serves(what.slices):
                 if key is not None:
@@ -296,11 +301,14 @@ def _traced(what: Applied, begun: Begun | None, limit: float) -> TracedFunction:
 # --- calls and plans --------------------------------------------------------------------
 
 
-def call(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
-    """The result on a NumPy array, under no engine that was asked for."""
+def call(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, begun: Begun | None = None) -> Any:
+    """The result on a NumPy array, under no engine that was asked for.
+
+    `begun`: the first calls, if the loop has begun.
+    """
     if slices(axis, arr) <= LIMITS.few_slices and config.current().fallback != "raise":
         return reference.apply(f, axis, arr, args, kwargs)  # as `decide` would say
-    found = decide(Along(f, axis, arr, args, kwargs), calls=True)
+    found = decide(Along(f, axis, arr, args, kwargs), calls=True, begun=begun)
     if found.why is None:
         return running.along(found.what, found.traced, found.begun)
     if found.loops is not None:

@@ -14,7 +14,7 @@ import numpy as np
 from ... import arrays, config, frontends
 from ...backends import choice
 from ...errors import TraceError, UnsupportedError, add_note
-from ...frontends.python.run.account import Account, Begun
+from ...frontends.python.run.account import Account
 from ...frontends.python.run.rows import RowsOfSeveral, results_at
 from ...functions import advice
 from ...functions.batch_of_one import BatchOfOne
@@ -24,6 +24,7 @@ from ...ir.graph import ShapeDtype
 from ...limits import LIMITS
 from ...loop import processes, reference
 from ...loop.arguments import Arguments, Looped
+from ...loop.begun import Begun
 from ...loop.own_vectorize import note
 from ...loop.signature import CoreDim, Dims, Signature, core_last, resolve
 from ...loop.vectorize import LoopedCall
@@ -34,6 +35,7 @@ from . import python_functions, running
 from .python_functions import Decision
 from .ready import Ready
 from .traced import TracedFunction
+from .unplanned import quick_for
 from .way_out import completed
 
 if TYPE_CHECKING:
@@ -303,7 +305,7 @@ def _quick(what: Several) -> Quick | None:
     known = cache_of(what.f)[0].traced
     found = known.get(key)
     if found is None:
-        found = known[key] = running.quick(what.f)
+        found = known[key] = quick_for(what.f)
         return found  # type: ignore[no-any-return]
     return found if type(found) is Quick and found.serves(what.slices) else None
 

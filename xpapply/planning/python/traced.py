@@ -12,7 +12,7 @@ import numpy as np
 
 from ... import arrays, config
 from ...errors import TraceError, UnsupportedError
-from ...frontends.python.run.account import Account, Begun
+from ...frontends.python.run.account import Account
 from ...frontends.python.run.in_blocks import InBlocks
 from ...frontends.python.run.record import Record
 from ...frontends.python.run.rows import Rows
@@ -22,6 +22,7 @@ from ...functions.cache import BoundedDict
 from ...ir.avals import ShapeDtype
 from ...limits import LIMITS
 from ...loop.arguments import Arguments
+from ...loop.begun import Begun
 from ...runtime import threads
 from ...runtime.warning_filters import silent
 from .. import engines

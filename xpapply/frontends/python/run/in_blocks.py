@@ -17,11 +17,12 @@ from ....errors import TraceError
 from ....ir.avals import ShapeDtype
 from ....limits import LIMITS
 from ....loop.arguments import Arguments
+from ....loop.begun import Begun, Users
 from ....runtime import progress, threads
 from ....runtime.warning_filters import silent
 from ..sandbox.tracing import Tracing
-from ..trace.tree import Call, Differs, Path, SideExit, TooLong, TooManyPaths, Tree, Users
-from .account import Account, Begun, per_call
+from ..trace.tree import Call, Differs, Path, SideExit, TooLong, TooManyPaths, Tree
+from .account import Account, per_call
 from .comparison import cast, check_same, host
 from .executor import Executor
 from .rows import Block, Chosen, Rows

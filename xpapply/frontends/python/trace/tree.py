@@ -156,13 +156,6 @@ class Differs(TraceError):
     """A run of ``f`` does not fit what earlier runs did, or what the batching rules found."""
 
 
-class Users(Exception):
-    """Holds what ``f`` raised for a slice of its own, and where that slice is."""
-
-    def __init__(self, raised: Exception, index: tuple[int, ...]) -> None:
-        self.raised, self.index = raised, index
-
-
 class Tree:
     """All paths of a function that have been seen; `nbytes`: the bytes of a slice."""
 
