@@ -869,7 +869,7 @@ def test_slow_functions_are_not_called_to_see_what_they_take(monkeypatch, second
     monkeypatch.setattr(
         in_blocks.InBlocks, "_first_calls", lambda *given: (first(*given)[0], seconds)
     )
-    of_begun = account.Begun
+    of_begun = begun.Begun
     monkeypatch.setattr(
         several_arrays, "Begun", lambda results, _, took: of_begun(results, seconds, took)
     )

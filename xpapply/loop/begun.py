@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -73,7 +74,7 @@ class Over(BaseException):
 class Limited:
     """Calls of a loop that end with `Over` once they have taken some seconds.
 
-    Where the others would take less than that as well, they go on.
+    They go on as long as the others would take less than that.
 
     Parameters
     ----------
@@ -83,6 +84,8 @@ class Limited:
         How many calls there are.
     seconds : float
         What they may take.
+    look : float
+        After how many it is seen what all of them would take.
 
     Attributes
     ----------
@@ -92,45 +95,59 @@ class Limited:
         What it gave.
     """
 
-    def __init__(self, f: Callable[..., Any], count: int, seconds: float) -> None:
+    def __init__(
+        self, f: Callable[..., Any], count: int, seconds: float, look: float = math.inf
+    ) -> None:
         self.results: list[Any] = []
-        self._began = time.perf_counter()
-        self._count, self._seconds, self._until = count, seconds, self._began + seconds
-        self._left = LIMITS.begun_bytes
+        self._count, self._seconds, self._look = count, seconds, min(seconds, look)
+        self._began = 0.0
+        self._left: int = LIMITS.begun_bytes
         self.call = self._calls(f)
 
     def _calls(self, f: Callable[..., Any]) -> Callable[..., Any]:
-        clock, append = time.perf_counter, self.results.append
+        clock, append, until, kind = time.perf_counter, self.results.append, 0.0, None
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            if clock() > self._until:
-                self._go_on()
+            nonlocal until, kind
+            if clock() > until:
+                until = self._end()
             result = f(*args, **kwargs)
-            append(result if type(result) in _NUMBERS else self._copied(result))
+            if type(result) is kind:
+                append(result)
+            elif type(result) in _NUMBERS:
+                kind = type(result)
+                append(result)
+            else:
+                append(_kept(result))
+                if not self._is_kept(result):
+                    until = 0.0
             return result
 
         call.__name__ = getattr(f, "__name__", "f")  # which NumPy's warnings name
         call.__dict__.update(vars(f))
         return call
 
-    def _go_on(self) -> None:
-        """Raise `Over`, unless the rest is short."""
+    def _end(self) -> float:
+        """Until when calls go on; raises `Over` if the rest is not short."""
         done = len(self.results)
+        if not self._began:  # what the loop does before its first call is none of them
+            self._began = time.thread_time()
+            return time.perf_counter() + self._look
         if self._left < 0 or (self._count - done) * self.took > done * self._seconds:
             raise Over
-        self._until += self._seconds
+        return time.perf_counter() + self._seconds
 
-    def _copied(self, result: Any) -> Any:
-        """A result to keep. If it cannot be kept, or they have become large, it is the last one."""
+    def _is_kept(self, result: Any) -> bool:
+        """Whether there may be more results, which can be kept and are not large all together."""
         self._left -= result.nbytes if isinstance(result, np.ndarray) else 0
-        if type(result) not in _KEPT or self._left < 0:
-            self._left, self._until = -1, 0.0
-        return _kept(result)
+        if type(result) not in _KEPT:
+            self._left = -1
+        return self._left >= 0
 
     @property
     def took(self) -> float:
-        """Seconds so far."""
-        return time.perf_counter() - self._began
+        """CPU seconds so far: on a busy machine the loop takes no more of them."""
+        return time.thread_time() - self._began
 
 
 _NUMBERS = frozenset((bool, int, float, complex, str, bytes, type(None), np.bool_))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +26,7 @@ def call(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
     if _call is not None:
         return _call(f, axis, arr, args, kwargs)
     first: Begun | None = None
-    if _PLANS not in sys.modules and config.current().fallback != "raise":
+    if config.current().fallback != "raise":
         if math.prod(arr.shape) <= LIMITS.few_slices * arr.shape[axis]:
             return reference.apply(f, axis, arr, args, kwargs)
         from . import unplanned
@@ -39,6 +38,3 @@ def call(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
 
     _call = python_functions.call
     return _call(f, axis, arr, args, kwargs, first)
-
-
-_PLANS = f"{__name__}.python_functions"

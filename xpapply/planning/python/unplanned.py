@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,10 @@ from ...limits import LIMITS
 from ...loop import reference, thin
 from ...loop.begun import Begun, Limited, Over, Users, begun
 from ...runtime.budget import Budget, Quick
+
+if TYPE_CHECKING:
+    from ...loop.signature import Dims
+    from ...loop.vectorize import LoopedCall
 
 
 def slices(axis: int, arr: Any) -> int:
@@ -34,9 +38,33 @@ def trace_key(method: Hashable, axis: int, arr: Any, args: tuple, kwargs: dict) 
     given = arguments(args, kwargs)
     if given is None:
         return None
-    foreign = not getattr(arr.dtype, "isnative", True)
-    dtype = arr.dtype.str if foreign else arrays.dtype_name(arr)
-    return (method, arr.shape[axis], dtype, arrays.library(arr), given)
+    return (method, arr.shape[axis], _dtype(arr), arrays.library(arr), given)
+
+
+def key_of(call: LoopedCall, operands: Sequence[Any], dims: Dims) -> Hashable:
+    """What traces of a function of several arrays are remembered by; None: they are not."""
+    known = call.arguments
+    constants = arguments(*known.constants())
+    if constants is None:
+        return None
+    cores = map(dims.sizes.shape, dims.signature.inputs)
+    kinds = [(core, _dtype(x), arrays.library(x)) for core, x in zip(cores, operands, strict=True)]
+    return (
+        cache_of(call.f)[1],
+        dims.signature,  # what results have to be
+        known.places(),
+        constants,
+        known.numbers,
+        known.results,
+        known.dtypes,
+        *kinds,
+    )
+
+
+def _dtype(x: Any) -> str:
+    """The dtype as a key, with a foreign byte order."""
+    foreign = not getattr(x.dtype, "isnative", True)
+    return x.dtype.str if foreign else arrays.dtype_name(x)  # type: ignore[no-any-return]
 
 
 # --- what a plan is worth -------------------------------------------------------------
@@ -104,6 +132,7 @@ def _is_monitored() -> bool:
 
 _loops = Budget(0.0)
 """What loops have taken while nothing was loaded that plans, of all functions."""
+_PLANS = f"{__package__}.python_functions"
 
 
 def along(
@@ -113,10 +142,7 @@ def along(
 
     The axis is not negative. What it takes is noted as `decide` notes it.
     """
-    now = config.current()
-    if type(f) is not FunctionType or not LIMITS.first_loops or not now.plain_loop:
-        return None, None
-    if arr.dtype.kind not in "biufc" or not thin.takes(arr, axis):
+    if not (_may_wait(f) and thin.takes(arr, axis) and arr.dtype.kind in _KINDS):
         return None, None
     known, method = cache_of(f)
     key = trace_key(method, axis, arr, args, kwargs)
@@ -144,11 +170,50 @@ def along(
     try:
         found = reference.apply(calls.call, axis, arr, args, kwargs, results)
     except Over:
-        return None, _more(first, calls, quick)
+        return None, _given_up(calls, quick, first)
     _noted(calls.took, count, quick)
     if key is not None:
         known.traced[key] = quick
     return found, None
+
+
+def of_several(
+    call: LoopedCall, operands: Sequence[Any], dims: Dims, by_loop: Callable[..., Any]
+) -> tuple[Any, Begun | None]:
+    """The same for slices of several arrays, or numbers; `by_loop` takes what is called as `f`."""
+    f, count = call.f, math.prod(dims.loop)
+    if not (_may_wait(f) and operands and count) or {np.ndarray} != {*map(type, operands)}:
+        return None, None
+    dtypes = *(x.dtype for x in operands), *(call.arguments.dtypes or ())
+    if any(d.kind not in _KINDS for d in dtypes) or any(0 in x.shape for x in operands):
+        return None, None
+    known, key = cache_of(f)[0].traced, key_of(call, operands, dims)
+    quick = None if key is None else known.get(key)
+    quick = quick_for(f) if quick is None else quick
+    if type(quick) is not Quick or (
+        quick.seconds < math.inf and count * quick.seconds > _left(f, quick)
+    ):
+        return None, None
+    calls = Limited(f, count, _left(f, quick), LIMITS.plan_worth)
+    try:
+        found = by_loop(f=calls.call)
+    except Over:
+        return None, _given_up(calls, quick)
+    _noted(calls.took, count, quick)
+    if key is not None:
+        known[key] = quick
+    return found, None
+
+
+_KINDS = "biufc"
+
+
+def _may_wait(f: Any) -> bool:
+    """Whether the loop may run before anything is loaded."""
+    now = config.current()
+    if now.engine or now.device or now.fallback == "raise" or not now.plain_loop:
+        return False
+    return type(f) is FunctionType and LIMITS.first_loops > 0 and _PLANS not in sys.modules
 
 
 def _left(f: Any, quick: Quick) -> float:
@@ -166,7 +231,7 @@ def _noted(took: float, count: int, quick: Quick) -> None:
     _loops.spend(took)
 
 
-def _more(first: Begun | None, calls: Limited, quick: Quick) -> Begun:
+def _given_up(calls: Limited, quick: Quick, first: Begun | None = None) -> Begun:
     """What a loop has given before it was given up, which tells what a slice takes."""
     results = [*(first.results if first else ()), *calls.results]
     took = calls.took + (first.took if first else 0.0)
