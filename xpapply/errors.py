@@ -47,6 +47,28 @@ class TraceError(UnsupportedError):
     Of networks it is told without them: `f` is None."""
 
 
+class TooManyPaths(TraceError):
+    """``f`` takes ever new paths."""
+
+
+class TooLong(TraceError):
+    """To find out what ``f`` does takes longer than it may save; `steps`: so many are known."""
+
+    steps = 0
+
+
+class Differs(TraceError):
+    """A run of ``f`` does not fit what earlier runs did, or what the batching rules found."""
+
+
+class Raises(TraceError):
+    """`f` raises for the slice that it was to be traced on."""
+
+
+class OnlyTraced(Raises):
+    """What stands for the slice went into something that raises; the slice itself may not."""
+
+
 class FallbackWarning(UserWarning):
     """`f` runs slice by slice in Python. The message has the reason and the way out."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -19,8 +19,10 @@ from ...loop import reference
 from ...loop.arguments import Arguments, Looped
 from ...loop.begun import Begun, begun
 from ..application import Application, announce, why_awkward
-from .traced import TracedFunction
 from .unplanned import slices, trace_key
+
+if TYPE_CHECKING:
+    from .traced import TracedFunction
 
 
 class Applied(Protocol):
@@ -142,6 +144,8 @@ class Along(Application):
 
     def traced(self, slice0: Any, sample: Any, begun: Begun | None, limit: float) -> TracedFunction:
         """`f` traced on a slice."""
+        from .traced import TracedFunction  # compiled, it is not traced
+
         how = {"around": self.around, "limit": limit}
         return TracedFunction(self.f, self.arguments, slice0, sample, begun, **how)
 

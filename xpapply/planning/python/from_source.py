@@ -17,11 +17,12 @@ from ...limits import LIMITS
 from ...loop.begun import Begun
 from . import running
 from .applied import Along, Applied
+from .at_once import is_traced
 from .running import SOURCE, Awaited, Refused
-from .traced import TracedFunction
 from .unplanned import price, why_not_compiled
 
 if TYPE_CHECKING:
+    from .traced import TracedFunction
     from .typed_loop import TypedLoop
 
 
@@ -51,14 +52,14 @@ def compiled(
     cost = LIMITS.typed_worth * price(what.f)
     if (isinstance(tried, Refused) and tried.unchanged(what.f)) or cost == math.inf:
         return None
-    well = isinstance(traced, TracedFunction) and traced.record.does_well
+    well = is_traced(traced) and traced.record.does_well
     if isinstance(tried, typed_loop.TypedLoop) and tried.unchanged(what.f):
         if well and not engine:
             return None
         known.traced[key] = tried
         return tried
     rival = None  # what a trace takes that is measured beside it
-    if isinstance(traced, TracedFunction) and well and seconds is not None and not engine:
+    if is_traced(traced) and well and seconds is not None and not engine:
         took = traced.record.expected(what.slices)
         most = what.slices * seconds if has_loop(what.f) else math.inf
         if took is not None and LIMITS.typed_gain * took < most:
@@ -147,7 +148,7 @@ def may_gain(
 
     A trace of numbers that goes several ways computes all of them for each number.
     """
-    if not isinstance(traced, TracedFunction) or traced.tree.count < 2:
+    if not is_traced(traced) or traced.tree.count < 2:
         return False
     if key is None or not what.arguments.numbers or config.current().engine:
         return False

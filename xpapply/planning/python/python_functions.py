@@ -13,12 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import arrays, config, frontends
-from ...errors import InputError, TraceError, UnsupportedError
+from ...errors import InputError, OnlyTraced, Raises, TooLong, TraceError, UnsupportedError
 from ...frontends.python.run import account
-from ...frontends.python.run.in_blocks import OnlyTraced, Raises
 from ...frontends.python.run.rows import Rows
-from ...frontends.python.sandbox.tracing import why_impure
-from ...frontends.python.trace.tree import TooLong
 from ...functions import samples
 from ...functions.batch_of_one import BatchOfOne
 from ...functions.cache import FunctionCache, cache_of
@@ -32,11 +29,12 @@ from ..application import Application
 from ..plan import Plan
 from . import running
 from .applied import Along, Applied, OnHost, plain
+from .at_once import is_traced
 from .running import Refused
-from .traced import TracedFunction
 from .unplanned import quick_for, slices, trace_key
 
 if TYPE_CHECKING:
+    from .traced import TracedFunction
     from .typed_loop import TypedLoop
 
 _FEW_SLICES = f"up to {LIMITS.few_slices} slices take less time in the loop"
@@ -108,7 +106,7 @@ def decide(
         saved = found.may_spend(what.slices)
         if config.current().engine or saved:
             found = None
-    if isinstance(found, (TracedFunction, Refused)) and not why:
+    if (isinstance(found, Refused) or is_traced(found)) and not why:
         if found.seconds or config.current().engine or _is_short(what):
             found = _compiled(what, known, key, None, found.seconds or None, found) or found
     if found is None or not calls:  # a trace that runs sees that itself
@@ -178,7 +176,7 @@ def _sooner_in_loop(found: TracedFunction | TypedLoop, slices: int, kept: bool) 
     """
     if config.current().engine or found.library != "numpy":
         return None
-    if slices <= LIMITS.few_slices and isinstance(found, TracedFunction):
+    if slices <= LIMITS.few_slices and is_traced(found):
         return _FEW_SLICES
     seconds = slices * found.seconds
     overhead = found.overhead if kept else max(found.overhead, LIMITS.plan_worth)
@@ -203,15 +201,15 @@ def _compiled(what: Applied, *given: Any) -> TypedLoop | None:
     fails = has_loop(what.f) or _is_short(what)
     if not fails:
         fails = isinstance(traced, Refused)
-        if isinstance(traced, TracedFunction) and what.arguments.numbers:
+        if is_traced(traced) and what.arguments.numbers:
             fails = not traced.record.does_well
-        several = isinstance(traced, TracedFunction) and traced.tree.count > 1
+        several = is_traced(traced) and traced.tree.count > 1
         if not fails and not several:
             return None
     from . import from_source
 
     if not fails:
-        assert isinstance(traced, TracedFunction)
+        assert is_traced(traced)
         if traced.record.expected(what.slices) is None:
             return None
         if not from_source.may_gain(what, known, key, traced):
@@ -234,6 +232,8 @@ def _trace(
 
     `saved`: CPU seconds that it may take beside those of a first call.
     """
+    from ...frontends.python.sandbox.tracing import why_impure  # compiled, it is not traced
+
     why = why_impure(what.f)
     if why:
         return Refused(_completed(why, what.f))
@@ -437,7 +437,7 @@ def _agreed(what: Along) -> tuple[str, ...] | None:
     except TraceError:
         return None
     found = cache_of(what.f)[0].traced.get(replace(what, arr=view).key)
-    if not isinstance(found, TracedFunction) or not found.unchanged(what.f):
+    if not is_traced(found) or not found.unchanged(what.f):
         return None
     known = found.agreed.get((view.shape, what.axis))
     return None if known is None else known[1]

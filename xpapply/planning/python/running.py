@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from ... import config
-from ...errors import TraceError, UnsupportedError
+from ...errors import Differs, TooManyPaths, TraceError, UnsupportedError
 from ...frontends.python.run.record import Record
-from ...frontends.python.trace.tree import Differs, TooManyPaths
 from ...functions.cache import FunctionCache, cache_of
 from ...limits import LIMITS
 from ...loop.begun import Begun, Users

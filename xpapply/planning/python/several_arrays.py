@@ -35,11 +35,11 @@ from ..plan import Plan
 from . import python_functions, running
 from .python_functions import Decision
 from .ready import Ready
-from .traced import TracedFunction
 from .unplanned import key_of, quick_for
 from .way_out import completed
 
 if TYPE_CHECKING:
+    from .traced import TracedFunction
     from .typed_loop import TypedLoop
 
 
@@ -157,6 +157,8 @@ class Several:
         self, slice0: Any, sample: Any, begun: Begun | None = None, limit: float = math.inf
     ) -> TracedFunction:
         """`f` traced on a slice."""
+        from .traced import TracedFunction  # compiled, it is not traced
+
         around = 0.0 if self.call.arguments.numbers else LIMITS.signature_loop_turn
         more: dict[str, Any] = {"around": around, "limit": limit}
         if begun is None:

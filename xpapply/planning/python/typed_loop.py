@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 
 from ... import arrays
-from ...errors import CompilerError, TraceError, UnsupportedError
+from ...errors import CompilerError, Differs, TraceError, UnsupportedError
 from ...frontends.python.run.account import Account, per_call
 from ...frontends.python.run.comparison import cast
 from ...frontends.python.run.rows import Block, Rows
-from ...frontends.python.trace.tree import Differs
 from ...functions.cache import BoundedDict
 from ...functions.guards import Guards
 from ...ir.avals import ShapeDtype
@@ -31,7 +30,7 @@ from ...runtime.error_state import scipy_tells
 from ...runtime.warning_filters import silent
 from ..application import announce
 from ..ways import Run, Said, Way
-from .traced import AtOnce
+from .at_once import AtOnce
 from .typed_results import as_long_as_wanted, empty, results_of, with_texts
 from .unplanned import why_not_compiled
 

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from ...codegen.llvm.typed import device
-from ...errors import CompilerError, TraceError, UnsupportedError
+from ...errors import CompilerError, Differs, TraceError, UnsupportedError
 from ...frontends.python.run.account import Account
 from ...frontends.python.run.rows import Rows
-from ...frontends.python.trace.tree import Differs
 from ...functions.purity import has_loop
 from ...ir.typed import TypedFunction
 from ...ir.typed.function import ARRAYS
