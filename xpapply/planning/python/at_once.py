@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any
 
 from ...frontends.python.run.record import Record
 from ...functions.cache import BoundedDict
 from ...ir.avals import ShapeDtype
-
-if TYPE_CHECKING:
-    from .traced import TracedFunction
 
 
 class AtOnce:
@@ -47,8 +44,3 @@ class AtOnce:
         self.record = Record()
         self.plans: weakref.WeakSet[Any] = weakref.WeakSet()
         self.agreed, self.ready = BoundedDict(), BoundedDict()
-
-
-def is_traced(found: Any) -> TypeGuard[TracedFunction]:
-    """Whether it is a trace that runs."""
-    return isinstance(found, AtOnce) and found.is_traced

@@ -17,8 +17,7 @@ from ...limits import LIMITS
 from ...loop.begun import Begun
 from . import running
 from .applied import Along, Applied
-from .at_once import is_traced
-from .running import SOURCE, Awaited, Refused
+from .running import SOURCE, Awaited, Refused, is_traced
 from .unplanned import price, why_not_compiled
 
 if TYPE_CHECKING:

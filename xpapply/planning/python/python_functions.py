@@ -29,8 +29,7 @@ from ..application import Application
 from ..plan import Plan
 from . import running
 from .applied import Along, Applied, OnHost, plain
-from .at_once import is_traced
-from .running import Refused
+from .running import Refused, is_traced
 from .unplanned import quick_for, slices, trace_key
 
 if TYPE_CHECKING:

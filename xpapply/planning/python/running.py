@@ -6,7 +6,7 @@ import time
 import weakref
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -19,11 +19,20 @@ from ...loop.begun import Begun, Users
 from ...runtime import error_state
 from ...runtime.budget import Budget
 from .applied import Along, Applied, plain
+from .at_once import AtOnce
+
+if TYPE_CHECKING:
+    from .traced import TracedFunction
 
 
 def always(f: Any) -> bool:
     """For a reason that does not depend on `f`."""
     return True
+
+
+def is_traced(found: Any) -> TypeGuard[TracedFunction]:
+    """Whether it is a trace that runs."""
+    return isinstance(found, AtOnce) and found.is_traced
 
 
 @dataclass(slots=True)
