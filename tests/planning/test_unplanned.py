@@ -10,7 +10,8 @@ from xpapply.errors import UnsupportedError
 from xpapply.functions.cache import cache_of, clear
 from xpapply.limits import LIMITS
 from xpapply.planning import python
-from xpapply.planning.python import python_functions, unplanned
+from xpapply.planning.python import from_source, python_functions, unplanned
+from xpapply.planning.python.typed_loop import TypedLoop
 from xpapply.runtime.budget import Budget, Quick
 
 ARR = np.random.default_rng(0).normal(size=(30, 20, 6))
@@ -305,3 +306,26 @@ def test_methods_and_other_objects_are_looked_at(planned):
     got = xpapply.apply_along_axis(Model().predict, -1, ARR)
     np.testing.assert_allclose(got, ARR.sum(-1))
     assert planned
+
+
+def test_a_loop_that_is_compiled_waits_with_its_trace(monkeypatch):
+    """Which might do better, and has to be loaded."""
+
+    def f(x):
+        y = x
+        for k in range(12):
+            y = y * 0.5 + k * x
+        return y
+
+    x = np.linspace(0.0, 1.0, 3000)
+    wanted, traced, trace = np.vectorize(f)(x), [], python_functions._trace
+    monkeypatch.setattr(python_functions, "_trace", lambda *a: traced.append(1) or trace(*a))
+    monkeypatch.setattr(from_source, "_TRACES", "not loaded")
+    limits = {"first_loops": 1e-9, "plan_worth": 0.0, "typed_worth": 0.0}
+    with LIMITS.set(**limits), xpapply.options(fallback="silent"):
+        for _ in range(2):
+            assert traced == []
+            np.testing.assert_array_equal(xpapply.vectorize(f)(x), wanted)
+            kept = cache_of(f)[0].traced
+            assert TypedLoop in {type(found) for found in kept.values()}
+    assert traced == [1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,7 @@ def compiled(
         return None
     well = is_traced(traced) and traced.record.does_well
     if isinstance(tried, typed_loop.TypedLoop) and tried.unchanged(what.f):
-        if well and not engine:
+        if (well or (traced is None and not tried.is_best)) and not engine:
             return None
         known.traced[key] = tried
         return tried
@@ -122,9 +123,13 @@ def compiled(
             return None
     if not (found.is_best or engine) and (well or traced is None):
         running.remember(known, (SOURCE, key), found)
-        return None
+        # a tracer that has to be loaded waits for the next call
+        return found if begun is not None and _TRACES not in sys.modules else None
     running.remember(known, key, found)
     return found
+
+
+_TRACES = f"{__package__}.traced"
 
 
 def _loop(rules: str) -> type[TypedLoop] | None:
