@@ -343,6 +343,7 @@ def _patience():
 PATIENT = {
     "small_patience": 0.0,
     "first_plan": 0.0,
+    "first_loops": 0.0,
     "network_patience": 0.0,
     "trace_seconds": 600.0,
     "paths_at_least": 60.0,

@@ -122,10 +122,54 @@ def test_a_first_function_loads_what_it_runs():
         "LIMITS.first_call = 0.1  # whatever this machine does beside\n"
         "xpapply.apply_along_axis(lambda v: v.mean(), 1, np.ones((20_000, 8)))"
     )
-    assert len([m for m in loaded if m.partition(".")[0] == "xpapply"]) <= 100
+    assert len([m for m in loaded if m.partition(".")[0] == "xpapply"]) <= 103
     late = {"llvmlite", "numpy.ma", "numpy.random", "multiprocessing", "concurrent", "tempfile"}
     assert late.isdisjoint(loaded)
     assert "xpapply.frontends.python.run.executor" in loaded  # it did not run in the loop
+
+
+LOOP = """
+def f(v):
+    s = 0.0
+    for x in v:
+        s = s + x if x > 0 else 0.5 * s
+    return s
+"""
+
+
+def of_a_first_loop(then, limit):
+    """Modules that the first call of a function with a loop loads, whatever this machine does."""
+    code = f"import linecache, xpapply\nfrom xpapply.limits import LIMITS\n{limit}"
+    code += f"\nlinecache.cache['<f>'] = (1, None, {LOOP.splitlines(keepends=True)!r}, '<f>')"
+    return loaded_by(f"{code}\nexec(compile({LOOP!r}, '<f>', 'exec'))\n{then}")
+
+
+@pytest.mark.parametrize(
+    ("call", "most"),
+    [("apply_along_axis(f, 1, x)", 35), ("vectorize(f, signature='(n)->()')(x)", 58)],
+)
+def test_a_first_loop_that_is_short_loads_nothing_that_plans(call, most):
+    loaded = of_a_first_loop(f"xpapply.{call}", "LIMITS.first_loops = 60.0; x = np.ones((99, 99))")
+    ours = [m for m in loaded if m.startswith("xpapply")]
+    assert len(ours) <= most
+    wings = ("frontends.", "backends.cpu", "batching", "codegen", "ir.typed", "library")
+    assert [m for m in ours if m.removeprefix("xpapply.").startswith(wings)] == []
+    late = {"llvmlite", "numpy.ma", "numpy.random", "concurrent", "decimal", "hashlib", "tempfile"}
+    if "vectorize" not in call:
+        assert late.isdisjoint(loaded)
+
+
+def test_a_first_loop_that_is_compiled_loads_no_tracer():
+    loaded = of_a_first_loop(
+        "xpapply.apply_along_axis(f, 1, np.ones((99, 99)))",
+        "LIMITS.first_loops, LIMITS.typed_worth, LIMITS.plan_worth = 1e-9, 0.0, 0.0",
+    )
+    ours = [m for m in loaded if m.startswith("xpapply")]
+    assert "xpapply.backends.cpu.typed" in ours
+    assert len(ours) <= 150
+    traced = ("trace", "sandbox", "data_dependent", "graphs", "run.in_blocks", "run.executor")
+    traced = tuple(f"xpapply.frontends.python.{name}" for name in traced)
+    assert [m for m in ours if m.startswith((*traced, "xpapply.batching"))] == []
 
 
 def test_a_function_that_is_the_first_to_draw():

@@ -13,6 +13,9 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 
+CALLS_BACK = "calls a Python function again and again, for one slice after the other"
+"""Why calls of solvers cannot be traced."""
+
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -45,6 +48,28 @@ class TraceError(UnsupportedError):
     unchanged: Callable[[Any], bool] | None = None
     """``unchanged(f)``: whether all that was looked at before is as it was; None: not known.
     Of networks it is told without them: `f` is None."""
+
+
+class TooManyPaths(TraceError):
+    """``f`` takes ever new paths."""
+
+
+class TooLong(TraceError):
+    """To find out what ``f`` does takes longer than it may save; `steps`: so many are known."""
+
+    steps = 0
+
+
+class Differs(TraceError):
+    """A run of ``f`` does not fit what earlier runs did, or what the batching rules found."""
+
+
+class Raises(TraceError):
+    """`f` raises for the slice that it was to be traced on."""
+
+
+class OnlyTraced(Raises):
+    """What stands for the slice went into something that raises; the slice itself may not."""
 
 
 class FallbackWarning(UserWarning):

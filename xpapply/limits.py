@@ -120,6 +120,9 @@ class Limits:
     first_plan = 40e-3
     # up to so many slices it waits: what one takes is known only after the loop
     first_plan_slices = 128
+    # seconds of loops in a process before what plans Python functions is loaded: about what that
+    # takes
+    first_loops = 40e-3
     # times the seconds of a look at what a refused network depends on, before the next look
     loops_per_look = 50.0
     # times the seconds of a try in vain, before the next; twice as many before each further one
@@ -203,6 +206,8 @@ class Limits:
     begun_slices = 8  # calls of `f` before a plan is made: so many ...
     begun_share = 16  # ... one of so many ...
     begun_seconds = 2e-4  # ... or for so many seconds
+    # bytes of results that loops keep while it is seen whether they end before a plan would
+    begun_bytes = 1 << 24
 
     # --- Measuring two ways beside each other ----------------------------------
     # times the slices of a sample there must be, for a first call to take less than twice as long

@@ -12,7 +12,7 @@ import pytest
 import xpapply
 from xpapply.functions.cache import cache_of
 from xpapply.limits import LIMITS
-from xpapply.planning.python import running
+from xpapply.planning.python import unplanned
 
 torch = pytest.importorskip("torch")
 
@@ -231,10 +231,10 @@ def helper(net):
 def test_functions_that_hold_a_network():
     net = network()
     through = helper(net)
-    assert running.holds_network(through)
-    assert running.holds_network(lambda v: through(v) + 1)
-    assert not running.holds_network(lambda v: v + 1)
-    assert not running.holds_network(np.median)
+    assert unplanned.holds_network(through)
+    assert unplanned.holds_network(lambda v: through(v) + 1)
+    assert not unplanned.holds_network(lambda v: v + 1)
+    assert not unplanned.holds_network(np.median)
     np.testing.assert_array_equal(
         xpapply.apply_along_axis(through, 1, slices()), by_torch(net, slices())
     )
@@ -243,7 +243,7 @@ def test_functions_that_hold_a_network():
 def test_an_empty_cell_is_no_network():
     def outer():
         f = lambda v: later(v)  # noqa: E731
-        found = running.holds_network(f)
+        found = unplanned.holds_network(f)
         later = np.sort
         return found, f, later
 

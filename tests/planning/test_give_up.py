@@ -18,8 +18,8 @@ from xpapply import config
 from xpapply.frontends.python.run import account, in_blocks, record
 from xpapply.functions.cache import cache_of
 from xpapply.limits import LIMITS
-from xpapply.loop import reference
-from xpapply.planning.python import applied, python_functions, running, several_arrays
+from xpapply.loop import begun, reference
+from xpapply.planning.python import python_functions, running, several_arrays
 from xpapply.planning.python.traced import TracedFunction
 
 pytestmark = pytest.mark.usefixtures("by_trace")
@@ -69,7 +69,7 @@ def clock(monkeypatch, step):
     """Clocks for the planner that go on by `step` seconds each time they are looked at."""
     ticks = iter(range(10**9))
     tick = lambda: step * next(ticks)  # noqa: E731
-    monkeypatch.setattr(applied, "time", types.SimpleNamespace(perf_counter=tick))
+    monkeypatch.setattr(begun, "time", types.SimpleNamespace(perf_counter=tick))
     # whether there is still time is never asked
     fake = types.SimpleNamespace(perf_counter=lambda: 0.0, process_time=tick, thread_time=tick)
     monkeypatch.setattr(account, "time", fake)
@@ -869,7 +869,7 @@ def test_slow_functions_are_not_called_to_see_what_they_take(monkeypatch, second
     monkeypatch.setattr(
         in_blocks.InBlocks, "_first_calls", lambda *given: (first(*given)[0], seconds)
     )
-    of_begun = account.Begun
+    of_begun = begun.Begun
     monkeypatch.setattr(
         several_arrays, "Begun", lambda results, _, took: of_begun(results, seconds, took)
     )

@@ -8,7 +8,7 @@ import pytest
 import xpapply
 from xpapply.functions.cache import cache_of
 from xpapply.limits import LIMITS
-from xpapply.planning.python import running
+from xpapply.planning.python import unplanned
 from xpapply.planning.python.traced import TracedFunction
 from xpapply.runtime.budget import Quick
 
@@ -31,7 +31,7 @@ def test_short_loops_are_no_reason_for_a_plan(monkeypatch):
 
 def test_loops_over_networks_are_once_they_have_taken_some_time(monkeypatch):
     monkeypatch.setattr(LIMITS, "plan_worth_of_networks", 1e-9)
-    monkeypatch.setattr(running, "holds_network", lambda f: True)
+    monkeypatch.setattr(unplanned, "holds_network", lambda f: True)
     f, x = lambda v: v[0] if v[1] > 0 else v[2] + 1, slices(100)
     np.testing.assert_array_equal(xpapply.apply_along_axis(f, 1, x), np.apply_along_axis(f, 1, x))
     assert kinds(f) == {TracedFunction}

@@ -13,9 +13,9 @@ import numpy as np
 
 from .. import arrays, config
 from ..errors import UnsupportedError
-from ..frontends.python.run.account import Begun
 from ..limits import LIMITS
 from ..loop import originals, reference
+from ..loop.begun import Begun
 from ..loop.thin import Continued
 from ..planning.python import python_functions, running
 from ..planning.python.applied import Along

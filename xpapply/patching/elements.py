@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from .. import config
-from ..frontends.python.run.account import Begun
 from ..functions.cache import remembered
 from ..limits import LIMITS
 from ..loop import originals
+from ..loop.begun import Begun
 from ..loop.signature import Signature, resolve
 from ..loop.thin import Continued
 from ..loop.vectorize import looped_call

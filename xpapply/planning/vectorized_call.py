@@ -239,7 +239,9 @@ class VectorizedCall:
         found = self._compiled(*given)
         if found is not None:
             return found if given[0].arguments.results else found[0]
-        found, self.ready, self.looped, self.budget = _at_once(*given)
+        found, self.ready, self.looped, self.budget = _at_once(
+            *given, again=self._dtype is not None
+        )
         return found
 
     def _on_the_host(self, operands: list[Any], dims: Dims, place: Place) -> Any:
@@ -394,22 +396,25 @@ class VectorizedCall:
                 return None
         return tuple(x.astype(d, copy=False) for x, d in zip(found, dtypes, strict=True))
 
-    def _by_loop(self, *given: Any) -> Any:
-        """The plain loop, whose seconds are counted."""
+    def _by_loop(self, *given: Any, f: Any = None) -> Any:
+        """The plain loop, whose seconds are counted; `f`: what it calls, if it is another one."""
         began = perf_counter()
-        found = self._in_loop(*given)
+        call = self._call if f is None else replace(self._call, f=f)
+        found = self._in_loop(call, *given)
         self.in_loop += perf_counter() - began
         return found
 
-    def _in_loop(self, operands: list[Any], dims: Dims, place: Place, otypes: Any = None) -> Any:
+    def _in_loop(
+        self, call: LoopedCall, operands: list[Any], dims: Dims, place: Place, otypes: Any = None
+    ) -> Any:
         if otypes is None and self._dtype is not None and not self._numbers:
             otypes = [self._dtype] * len(dims.signature.outputs)
         otypes = self._otypes if otypes is None else otypes
         if self._numbers:
             if self._dtype is not None and operands:
                 otypes, _ = self._dtypes(operands, dims, place)
-            return of_numbers(self._call, operands, otypes, self._cache, self._on_error, place)
-        found = of_slices(self._call, operands, dims, otypes, self._on_error, place)
+            return of_numbers(call, operands, otypes, self._cache, self._on_error, place)
+        found = of_slices(call, operands, dims, otypes, self._on_error, place)
         return found[0] if len(found) == 1 else found
 
     def _dtypes(self, operands: list[Any], dims: Dims, place: Place) -> tuple[Any, bool]:
@@ -534,17 +539,26 @@ def _announce(*given: Any) -> None:
     announce(*given)
 
 
-def _at_once(*given: Any) -> tuple[Any, Any, float, Any]:
+def _at_once(*given: Any, again: bool) -> tuple[Any, Any, float, Any]:
     """All slices, what runs such calls again, and up to how many elements the loop runs in them.
 
     The last is the budget of loops that run instead of something else.
-    The tracer is loaded for the first call that may need it.
+    The tracer is loaded for the first call that may need it. `again`: whether the loop calls the
+    function once more, to learn of what dtype its results are.
     """
-    *_, dims, by_loop, _, why = given
+    call, operands, dims, by_loop, _, why = given
     if why:
         count = math.prod(dims.loop)
         return by_loop(), None, math.inf if count >= LIMITS.several_slices else count, None
+    from .python import unplanned
+
+    found, first = None, None
+    if not again:
+        found, first = unplanned.of_several(call, operands, dims, by_loop)
+    if found is not None:
+        return found, None, 0, None
     from .python.several_arrays import Several, run
 
     what = Several(*given)
+    what.first = first
     return run(what), what.ready, what.looped, what.budget

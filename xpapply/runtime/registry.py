@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.util
-import pkgutil
 import sys
 import threading
 import time
@@ -44,8 +42,10 @@ _here = threading.local()
 
 
 def _found(kind: str, name: str) -> ModuleType | None:
+    from importlib.util import find_spec
+
     path = f"{_PACKAGE}.{kind}.{name}"
-    if name.isidentifier() and importlib.util.find_spec(path) is not None:
+    if name.isidentifier() and find_spec(path) is not None:
         return importlib.import_module(path)
     for entry in _entry_points(kind):
         if entry.name == name:
@@ -66,6 +66,8 @@ _NO_WING = frozenset(["choice"])
 @functools.cache
 def names(kind: str) -> tuple[str, ...]:
     """The root packages that are served, here and by entry points, installed or not."""
+    import pkgutil
+
     here = pkgutil.iter_modules(importlib.import_module(f"{_PACKAGE}.{kind}").__path__)
     found = [module.name for module in here if module.name not in _NO_WING]
     return tuple(dict.fromkeys([*found, *(entry.name for entry in _entry_points(kind))]))

@@ -20,17 +20,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...batching import NoRule
 from ...errors import UnsupportedError
 from ...ir.avals import ShapeDtype
 from ...loop.arguments import Arguments, Looped
 from .. import Frontend, name_of
-from .sandbox.library_calls import Runs
-from .sandbox.tracing import Tracing, why_impure
-from .trace.tree import Path, SideExit
 
 if TYPE_CHECKING:
     from ...ir.graph import Graph
+    from .sandbox.library_calls import Runs
+    from .sandbox.tracing import Tracing
+    from .trace.tree import Path
 
 
 def _graph(
@@ -42,9 +41,11 @@ def _graph(
     tracing, path = _traced(f, aval, arguments, networks)
     if tracing.scratch:
         raise UnsupportedError(f"{name_of(f)}: it sets attributes, which a graph does not")
+    from .graphs.to_graph import to_graph
+    from .trace.tree import SideExit
+
     if isinstance(path.result, SideExit):
         raise UnsupportedError(f"{name_of(f)}: {path.result.why}")
-    from .graphs.to_graph import to_graph
 
     return to_graph(path, aval if isinstance(aval, ShapeDtype) else tuple(aval))
 
@@ -55,6 +56,8 @@ def _traced(
     arguments: Arguments,
     networks: Runs | None = None,
 ) -> tuple[Tracing, Path]:
+    from .sandbox.tracing import Tracing, why_impure  # which a loop that is compiled needs not
+
     why = why_impure(f)
     if why:
         raise UnsupportedError(f"{name_of(f)}: {why}")
@@ -75,6 +78,7 @@ def _made_up(aval: ShapeDtype) -> np.ndarray:
 
 def _no_engine(graph: Graph) -> Callable[[Any, int], Any]:
     """In the place of what runs a network inside `f`: this trace is not run."""
+    from ...batching import NoRule
 
     def run(arr: Any, axis: int) -> Any:
         raise NoRule("a network inside a function that is only lifted")

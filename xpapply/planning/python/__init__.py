@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import config
 from ...limits import LIMITS
 from ...loop import reference
 
+if TYPE_CHECKING:
+    from ...loop.begun import Begun
+
 _call: Callable[..., Any] | None = None
-"""What calls of more than a few slices run, once that is loaded."""
+"""What calls run, once it is loaded."""
 
 
 def call(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
     """A Python function on a NumPy array, along an axis that is not negative.
 
-    The tracer takes 30 ms to load: it is for the first array with more than a few slices.
+    What plans takes 50 ms to load: it is for the first array whose loop takes about as long.
     """
     global _call
-    if _call is None:
-        few = math.prod(arr.shape) <= LIMITS.few_slices * arr.shape[axis]
-        if few and _TRACER not in sys.modules and config.current().fallback != "raise":
+    if _call is not None:
+        return _call(f, axis, arr, args, kwargs)
+    first: Begun | None = None
+    if config.current().fallback != "raise":
+        if math.prod(arr.shape) <= LIMITS.few_slices * arr.shape[axis]:
             return reference.apply(f, axis, arr, args, kwargs)
-        from . import python_functions
+        from . import unplanned
 
-        _call = python_functions.call
-    return _call(f, axis, arr, args, kwargs)
+        found, first = unplanned.along(f, axis, arr, args, kwargs)
+        if found is not None:
+            return found
+    from . import python_functions
 
-
-_TRACER = f"{__name__}.python_functions"
+    _call = python_functions.call
+    return _call(f, axis, arr, args, kwargs, first)

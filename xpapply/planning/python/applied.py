@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 import sys
-import time
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from ... import arrays
-from ...frontends.python.run.account import Account, Begun
+from ...frontends.python.run.account import Account
 from ...frontends.python.run.rows import Rows
-from ...frontends.python.trace.tree import Users
 from ...functions import samples
-from ...functions.cache import arguments, cache_of
+from ...functions.cache import cache_of
 from ...limits import LIMITS
-from ...loop import reference, thin
+from ...loop import reference
 from ...loop.arguments import Arguments, Looped
+from ...loop.begun import Begun, begun
 from ..application import Application, announce, why_awkward
-from .traced import TracedFunction
+from .unplanned import slices, trace_key
+
+if TYPE_CHECKING:
+    from .traced import TracedFunction
 
 
 class Applied(Protocol):
@@ -129,25 +129,8 @@ class Along(Application):
         return plain(self.arr)[(*index[: self.axis], slice(None), *index[self.axis :])]
 
     def begun(self) -> Begun:
-        """The first calls of the loop: as many as tell what one takes, for a small part of all."""
-        x, axis = self.arr, self.axis
-        view = x.transpose(*range(axis), *range(axis + 1, x.ndim), axis)
-        rows, results, times, took = thin.rows_of(view, x.ndim - 1), [], [], 0.0
-        most = max(1, min(LIMITS.begun_slices, self.slices // LIMITS.begun_share))
-        for k, v in enumerate(itertools.islice(rows, most)):
-            started = time.perf_counter()
-            try:
-                results.append(self.f(v, *self.args, **self.kwargs))
-            except Exception as error:
-                if k == 0:
-                    raise
-                raise Users(error, tuple(map(int, np.unravel_index(k, view.shape[:-1])))) from None
-            times.append(time.perf_counter() - started)
-            result = results[-1] = _kept(results[-1])
-            took += times[-1]
-            if took - times[0] > LIMITS.begun_seconds or type(result) not in _KEPT:
-                break
-        return Begun(results, min(times) + self.around, took)
+        """The first calls of the loop."""
+        return begun(self.f, self.axis, self.arr, self.args, self.kwargs, self.around)
 
     @property
     def around(self) -> float:
@@ -161,6 +144,8 @@ class Along(Application):
 
     def traced(self, slice0: Any, sample: Any, begun: Begun | None, limit: float) -> TracedFunction:
         """`f` traced on a slice."""
+        from .traced import TracedFunction  # compiled, it is not traced
+
         how = {"around": self.around, "limit": limit}
         return TracedFunction(self.f, self.arguments, slice0, sample, begun, **how)
 
@@ -214,30 +199,6 @@ class OnHost(Along):
         return reference.apply(self.f, self.axis, self.own, self.args, self.kwargs)
 
 
-_KEPT = frozenset((bool, int, float, complex, str, bytes, type(None), list, tuple, np.ndarray))
-_KEPT |= frozenset(np.dtype(c).type for c in np.typecodes["AllFloat"] + np.typecodes["AllInteger"])
-_KEPT |= {np.bool_}
-"""Classes of results that can be kept while `f` is called again."""
-
-
-def _kept(result: Any, depth: int = 0) -> Any:
-    """A result that further calls of `f` do not write into; the objects in it are the same."""
-    if isinstance(result, np.ndarray):
-        return result.copy()
-    if type(result) in (list, tuple) and depth < _DEPTH:
-        return type(result)(_kept(x, depth + 1) for x in result)
-    return result
-
-
-_DEPTH = 64
-"""Dims that an array may have: of lists in more lists NumPy makes none."""
-
-
-def slices(axis: int, arr: Any) -> int:
-    """How many slices there are along an axis."""
-    return math.prod(arr.shape) // max(1, arr.shape[axis])
-
-
 def _why_not(arr: Any) -> str | None:
     """Why no plan can be made for such an array."""
     if type(arr) is np.memmap:
@@ -251,16 +212,6 @@ def _why_not(arr: Any) -> str | None:
     if 0 in arr.shape or arr.ndim < 2:
         return "the slices are empty" if arr.ndim > 1 else "there is one slice only"
     return why_awkward(arr)
-
-
-def trace_key(method: Hashable, axis: int, arr: Any, args: tuple, kwargs: dict) -> Hashable:
-    """What traces are remembered by; None: they are not."""
-    given = arguments(args, kwargs)
-    if given is None:
-        return None
-    foreign = not getattr(arr.dtype, "isnative", True)
-    dtype = arr.dtype.str if foreign else arrays.dtype_name(arr)
-    return (method, arr.shape[axis], dtype, arrays.library(arr), given)
 
 
 def plain(x: Any) -> Any:

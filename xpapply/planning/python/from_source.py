@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
@@ -11,16 +12,17 @@ import numpy as np
 
 from ... import config
 from ...errors import TraceError
-from ...frontends.python.run.account import Begun
 from ...functions.cache import FunctionCache
 from ...functions.purity import has_loop
 from ...limits import LIMITS
+from ...loop.begun import Begun
 from . import running
 from .applied import Along, Applied
-from .running import SOURCE, Awaited, Refused
-from .traced import TracedFunction
+from .running import SOURCE, Awaited, Refused, is_traced
+from .unplanned import price, why_not_compiled
 
 if TYPE_CHECKING:
+    from .traced import TracedFunction
     from .typed_loop import TypedLoop
 
 
@@ -42,22 +44,22 @@ def compiled(
     """
     now, loop = config.current(), _loop(what.rules)
     engine = now.engine
-    if key is None or loop is None or engine not in loop.engines or running.why_not_compiled():
+    if key is None or loop is None or engine not in loop.engines or why_not_compiled():
         return None
     from . import typed_loop
 
     tried = known.traced.get((SOURCE, key))
-    cost = LIMITS.typed_worth * typed_loop.price(what.f)
+    cost = LIMITS.typed_worth * price(what.f)
     if (isinstance(tried, Refused) and tried.unchanged(what.f)) or cost == math.inf:
         return None
-    well = isinstance(traced, TracedFunction) and traced.record.does_well
+    well = is_traced(traced) and traced.record.does_well
     if isinstance(tried, typed_loop.TypedLoop) and tried.unchanged(what.f):
-        if well and not engine:
+        if (well or (traced is None and not tried.is_best)) and not engine:
             return None
         known.traced[key] = tried
         return tried
     rival = None  # what a trace takes that is measured beside it
-    if isinstance(traced, TracedFunction) and well and seconds is not None and not engine:
+    if is_traced(traced) and well and seconds is not None and not engine:
         took = traced.record.expected(what.slices)
         most = what.slices * seconds if has_loop(what.f) else math.inf
         if took is not None and LIMITS.typed_gain * took < most:
@@ -121,9 +123,13 @@ def compiled(
             return None
     if not (found.is_best or engine) and (well or traced is None):
         running.remember(known, (SOURCE, key), found)
-        return None
+        # a tracer that has to be loaded waits for the next call
+        return found if begun is not None and _TRACES not in sys.modules else None
     running.remember(known, key, found)
     return found
+
+
+_TRACES = f"{__package__}.traced"
 
 
 def _loop(rules: str) -> type[TypedLoop] | None:
@@ -146,7 +152,7 @@ def may_gain(
 
     A trace of numbers that goes several ways computes all of them for each number.
     """
-    if not isinstance(traced, TracedFunction) or traced.tree.count < 2:
+    if not is_traced(traced) or traced.tree.count < 2:
         return False
     if key is None or not what.arguments.numbers or config.current().engine:
         return False
@@ -155,7 +161,7 @@ def may_gain(
         traced.record.does_well
         and (took is None or took > LIMITS.typed_rival)  # None: the next run tells
         and not isinstance(known.traced.get((SOURCE, key)), Refused)
-        and not running.why_not_compiled()
+        and not why_not_compiled()
     )
 
 
@@ -169,7 +175,7 @@ def why_not(what: Applied, known: FunctionCache, key: Hashable) -> str:
     loop = _loop(what.rules)
     if key is None or loop is None:
         return ""
-    if off := running.why_not_compiled():
+    if off := why_not_compiled():
         return f"not compiled: {off}"
     tried = known.traced.get((SOURCE, key))
     if isinstance(tried, Awaited):

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import config
-from ...errors import UnsupportedError
+from ...errors import Differs, UnsupportedError
 from ...frontends.python.run.in_blocks import InBlocks
 from ...frontends.python.run.record import Record
 from ...frontends.python.run.rows import Block, Chosen, Rows
-from ...frontends.python.trace.tree import Call, Differs, SideExit, Users
+from ...frontends.python.trace.tree import Call, SideExit
 from ...limits import LIMITS
+from ...loop.begun import Users
 from ...runtime import registry
 from ..ways import Way
 

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import arrays, config
-from ...errors import InputError, TraceError, UnsupportedError
+from ...errors import Differs, InputError, TraceError, UnsupportedError
 from ...frontends.python.run.in_blocks import InBlocks
 from ...frontends.python.run.rows import Block, Rows
-from ...frontends.python.trace.tree import Differs
 from ...functions.cache import BoundedDict
 from ...ir.graph import Graph
 from ...ir.slices.to_slice_graph import sliced

@@ -13,30 +13,35 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import arrays, config, frontends
-from ...errors import InputError, TraceError, UnsupportedError
+from ...errors import (
+    CALLS_BACK,
+    InputError,
+    OnlyTraced,
+    Raises,
+    TooLong,
+    TraceError,
+    UnsupportedError,
+)
 from ...frontends.python.run import account
-from ...frontends.python.run.account import Begun
-from ...frontends.python.run.in_blocks import OnlyTraced, Raises
 from ...frontends.python.run.rows import Rows
-from ...frontends.python.sandbox.tracing import why_impure
-from ...frontends.python.trace.functions import CALLS_BACK
-from ...frontends.python.trace.tree import TooLong, Users
 from ...functions import samples
 from ...functions.batch_of_one import BatchOfOne
 from ...functions.cache import FunctionCache, cache_of
 from ...functions.purity import has_loop
 from ...limits import LIMITS
 from ...loop import reference
+from ...loop.begun import Begun, Users
 from ...runtime import error_state
 from ...runtime.budget import Quick
 from ..application import Application
 from ..plan import Plan
 from . import running
-from .applied import Along, Applied, OnHost, plain, slices, trace_key
-from .running import Refused
-from .traced import TracedFunction
+from .applied import Along, Applied, OnHost, plain
+from .running import Refused, is_traced
+from .unplanned import quick_for, slices, trace_key
 
 if TYPE_CHECKING:
+    from .traced import TracedFunction
     from .typed_loop import TypedLoop
 
 _FEW_SLICES = f"up to {LIMITS.few_slices} slices take less time in the loop"
@@ -82,12 +87,15 @@ class Decision:
         return () if self.begun is None else self.begun.results
 
 
-def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Decision:
+def decide(
+    what: Applied, *, calls: bool = False, limited: bool = False, begun: Begun | None = None
+) -> Decision:
     """How `f` runs on slices.
 
     `calls`: whether the result is wanted now, on a NumPy array. Then `f` is not traced if its
     first calls tell that the loop is done sooner. `limited`: whether planning may take no longer
-    than it can save, though no call has told what the loop takes.
+    than it can save, though no call has told what the loop takes. `begun`: the first calls, if
+    the loop has begun.
     """
     why = what.why_not()
     known, key = cache_of(what.f)[0], None if why else what.key
@@ -95,7 +103,7 @@ def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Deci
     quick: Quick | None = None
     if type(remembered) is Quick:
         if calls and remembered.serves(what.slices) and not config.current().engine:
-            return Decision(what, why=_QUICK, quick=True, loops=remembered)
+            return Decision(what, why=_QUICK, quick=True, begun=begun, loops=remembered)
         quick, remembered = remembered, None
     found: TracedFunction | TypedLoop | Refused | None = remembered
     if found is not None and not found.unchanged(what.f):
@@ -105,17 +113,18 @@ def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Deci
         saved = found.may_spend(what.slices)
         if config.current().engine or saved:
             found = None
-    if isinstance(found, (TracedFunction, Refused)) and not why:
+    if (isinstance(found, Refused) or is_traced(found)) and not why:
         if found.seconds or config.current().engine or _is_short(what):
             found = _compiled(what, known, key, None, found.seconds or None, found) or found
     if found is None or not calls:  # a trace that runs sees that itself
         why = why or error_state.why_per_slice()
+    if why and begun is not None:
+        return Decision(what, why=why, begun=begun)
     if why:
         return _refusal(what, why, calls)
-    begun: Begun | None = None
     if found is None:
         # with fallback="raise", before the first call of f
-        if calls and config.current().fallback != "raise":
+        if calls and begun is None and config.current().fallback != "raise":
             later: Users | None = None
             try:
                 begun = what.begun()
@@ -130,8 +139,8 @@ def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Deci
             if later is not None:  # no exception is handled here, which would become its context
                 what.note(later.raised, later.index)
                 raise later.raised
-            assert begun is not None
-            quick = quick or running.quick(what.f)
+        if calls and begun is not None:
+            quick = quick or quick_for(what.f)
             quick.seconds = min(quick.seconds, begun.seconds)
             if quick.serves(what.slices):
                 if key is not None:
@@ -174,7 +183,7 @@ def _sooner_in_loop(found: TracedFunction | TypedLoop, slices: int, kept: bool) 
     """
     if config.current().engine or found.library != "numpy":
         return None
-    if slices <= LIMITS.few_slices and isinstance(found, TracedFunction):
+    if slices <= LIMITS.few_slices and is_traced(found):
         return _FEW_SLICES
     seconds = slices * found.seconds
     overhead = found.overhead if kept else max(found.overhead, LIMITS.plan_worth)
@@ -199,15 +208,15 @@ def _compiled(what: Applied, *given: Any) -> TypedLoop | None:
     fails = has_loop(what.f) or _is_short(what)
     if not fails:
         fails = isinstance(traced, Refused)
-        if isinstance(traced, TracedFunction) and what.arguments.numbers:
+        if is_traced(traced) and what.arguments.numbers:
             fails = not traced.record.does_well
-        several = isinstance(traced, TracedFunction) and traced.tree.count > 1
+        several = is_traced(traced) and traced.tree.count > 1
         if not fails and not several:
             return None
     from . import from_source
 
     if not fails:
-        assert isinstance(traced, TracedFunction)
+        assert is_traced(traced)
         if traced.record.expected(what.slices) is None:
             return None
         if not from_source.may_gain(what, known, key, traced):
@@ -230,6 +239,8 @@ def _trace(
 
     `saved`: CPU seconds that it may take beside those of a first call.
     """
+    from ...frontends.python.sandbox.tracing import why_impure  # compiled, it is not traced
+
     why = why_impure(what.f)
     if why:
         return Refused(_completed(why, what.f))
@@ -297,11 +308,14 @@ def _traced(what: Applied, begun: Begun | None, limit: float) -> TracedFunction:
 # --- calls and plans --------------------------------------------------------------------
 
 
-def call(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
-    """The result on a NumPy array, under no engine that was asked for."""
+def call(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, begun: Begun | None = None) -> Any:
+    """The result on a NumPy array, under no engine that was asked for.
+
+    `begun`: the first calls, if the loop has begun.
+    """
     if slices(axis, arr) <= LIMITS.few_slices and config.current().fallback != "raise":
         return reference.apply(f, axis, arr, args, kwargs)  # as `decide` would say
-    found = decide(Along(f, axis, arr, args, kwargs), calls=True)
+    found = decide(Along(f, axis, arr, args, kwargs), calls=True, begun=begun)
     if found.why is None:
         return running.along(found.what, found.traced, found.begun)
     if found.loops is not None:
@@ -430,7 +444,7 @@ def _agreed(what: Along) -> tuple[str, ...] | None:
     except TraceError:
         return None
     found = cache_of(what.f)[0].traced.get(replace(what, arr=view).key)
-    if not isinstance(found, TracedFunction) or not found.unchanged(what.f):
+    if not is_traced(found) or not found.unchanged(what.f):
         return None
     known = found.agreed.get((view.shape, what.axis))
     return None if known is None else known[1]

@@ -14,10 +14,10 @@ from ... import arrays, config
 from ...frontends.python.run.rows import RowsOfSeveral
 from ...loop.arguments import Arguments
 from ...loop.own_vectorize import note
-from .traced import TracedFunction
 
 if TYPE_CHECKING:
     from ..portable import InputSpec
+    from .traced import TracedFunction
     from .typed_loop import TypedLoop
 
 

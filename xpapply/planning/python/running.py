@@ -2,62 +2,37 @@
 
 from __future__ import annotations
 
-import math
-import sys
 import time
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
 from ... import config
-from ...errors import TraceError, UnsupportedError
-from ...frontends.python.run.account import Begun
+from ...errors import Differs, TooManyPaths, TraceError, UnsupportedError
 from ...frontends.python.run.record import Record
-from ...frontends.python.trace.tree import Differs, TooManyPaths, Users
 from ...functions.cache import FunctionCache, cache_of
-from ...functions.purity import has_loop
 from ...limits import LIMITS
+from ...loop.begun import Begun, Users
 from ...runtime import error_state
-from ...runtime.budget import Budget, Quick
+from ...runtime.budget import Budget
 from .applied import Along, Applied, plain
+from .at_once import AtOnce
 
-
-def quick(f: Any) -> Quick:
-    """What loops over a function are noted in that has not been called before."""
-    if holds_network(f):
-        return Quick(LIMITS.plan_worth_of_networks, LIMITS.plan_worth_of_networks)
-    # many short calls are worth to compile what goes through loops of its own
-    limit = LIMITS.typed_short if has_loop(f) and not why_not_compiled() else math.inf
-    return Quick(limit, LIMITS.plan_worth)
-
-
-def holds_network(f: Any, depth: int = 3) -> bool:
-    """Whether a function has a network or an estimator in its closure or among its globals.
-
-    `depth`: how far: functions that it reaches may have what these reach, and so on.
-    """
-    if type(f) is not FunctionType:
-        return depth > 0 and any(
-            str(cls.__module__).partition(".")[0] in _PACKAGES for cls in type(f).__mro__
-        )
-    reached = [f.__globals__.get(name) for name in f.__code__.co_names]
-    for cell in f.__closure__ or ():
-        with suppress(ValueError):  # it is empty
-            reached.append(cell.cell_contents)
-    return depth > 0 and any(holds_network(x, depth - 1) for x in reached)
-
-
-_PACKAGES = ("torch", "sklearn")
+if TYPE_CHECKING:
+    from .traced import TracedFunction
 
 
 def always(f: Any) -> bool:
     """For a reason that does not depend on `f`."""
     return True
+
+
+def is_traced(found: Any) -> TypeGuard[TracedFunction]:
+    """Whether it is a trace that runs."""
+    return isinstance(found, AtOnce) and found.is_traced
 
 
 @dataclass(slots=True)
@@ -204,23 +179,6 @@ def awaited(known: FunctionCache, key: Any, surely: bool = False) -> str:
     left = max(0.0, tried.limit - tried.spent)
     can = "" if surely else ", if it can be,"
     return f"compiled from its source{can} once loops have taken {left:.2g} s more"
-
-
-def why_not_compiled() -> str:
-    """Why no function is compiled from its source now; "": they are."""
-    if not config.current().compile:
-        return f"compile=False is in force{config.origin('compile')}"
-    if sys.gettrace() is not None or _is_monitored():
-        return "a debugger or a report of coverage follows its lines"
-    return ""
-
-
-def _is_monitored() -> bool:
-    """Whether one of `sys.monitoring` does (Python 3.12)."""
-    if sys.version_info < (3, 12):
-        return False
-    tools = sys.monitoring
-    return any(tools.get_tool(t) for t in (tools.DEBUGGER_ID, tools.COVERAGE_ID))
 
 
 def _announce(what: Applied, why: str) -> None:

@@ -14,18 +14,20 @@ import numpy as np
 from ... import arrays, config, frontends
 from ...backends import choice
 from ...errors import TraceError, UnsupportedError, add_note
-from ...frontends.python.run.account import Account, Begun
+from ...frontends.python.run.account import Account
 from ...frontends.python.run.rows import RowsOfSeveral, results_at
 from ...functions import advice
 from ...functions.batch_of_one import BatchOfOne
-from ...functions.cache import arguments, cache_of
+from ...functions.cache import cache_of
 from ...functions.purity import has_loop
 from ...ir.graph import ShapeDtype
 from ...limits import LIMITS
 from ...loop import processes, reference
 from ...loop.arguments import Arguments, Looped
+from ...loop.begun import Begun
 from ...loop.own_vectorize import note
 from ...loop.signature import CoreDim, Dims, Signature, core_last, resolve
+from ...loop.thin import Continued
 from ...loop.vectorize import LoopedCall
 from ...runtime.budget import Quick
 from ..application import Application, announce
@@ -33,10 +35,11 @@ from ..plan import Plan
 from . import python_functions, running
 from .python_functions import Decision
 from .ready import Ready
-from .traced import TracedFunction
+from .unplanned import key_of, quick_for
 from .way_out import completed
 
 if TYPE_CHECKING:
+    from .traced import TracedFunction
     from .typed_loop import TypedLoop
 
 
@@ -53,7 +56,7 @@ class Several:
     dims : Dims
         Core and loop dims.
     by_loop : callable
-        The plain loop.
+        The plain loop; `f` is what it calls, if that is not the function itself.
     place : callable
         Notes at which slice `f` raised.
     why_loop : str
@@ -66,18 +69,21 @@ class Several:
         Up to how many slices the loop runs, if it has run.
     budget : Budget or None
         What loops may take while runs rest.
+    first : Begun or None
+        What the loop has given, if it has begun.
     """
 
     call: LoopedCall
     operands: list[Any]
     dims: Dims
-    by_loop: Callable[[], Any]
+    by_loop: Callable[..., Any]
     place: Callable[[Exception, tuple[int, ...]], None] = note
     why_loop: str = ""
     writes: bool = False
     ready: Ready | None = None
     looped: float = 0
     budget: Any = None
+    first: Begun | None = None
 
     @property
     def f(self) -> Any:
@@ -97,22 +103,7 @@ class Several:
     @property
     def key(self) -> Hashable:
         """What the function's traces are remembered by; None: they are not."""
-        known = self.call.arguments
-        constants = arguments(*known.constants())
-        if constants is None:
-            return None
-        kinds = [(core, _dtype(x), arrays.library(x)) for core, x in self._with_cores()]
-        method = cache_of(self.f)[1]
-        return (
-            method,
-            self.dims.signature,  # what results have to be
-            known.places(),
-            constants,
-            known.numbers,
-            known.results,
-            known.dtypes,
-            *kinds,
-        )
+        return key_of(self.call, self.operands, self.dims)
 
     @property
     def slices_of(self) -> tuple[ShapeDtype, ...]:
@@ -166,6 +157,8 @@ class Several:
         self, slice0: Any, sample: Any, begun: Begun | None = None, limit: float = math.inf
     ) -> TracedFunction:
         """`f` traced on a slice."""
+        from .traced import TracedFunction  # compiled, it is not traced
+
         around = 0.0 if self.call.arguments.numbers else LIMITS.signature_loop_turn
         more: dict[str, Any] = {"around": around, "limit": limit}
         if begun is None:
@@ -204,7 +197,9 @@ class Several:
 
     def loop(self, known: Sequence[Any] = ()) -> Any:
         """The plain loop."""
-        return self.by_loop()
+        if self.first is None:
+            return self.by_loop()
+        return self.by_loop(f=Continued(self.f, self.first.results))
 
     def note(self, error: Exception, index: tuple[int, ...]) -> None:
         """Say at which slice an exception was raised."""
@@ -213,12 +208,6 @@ class Several:
     def announce(self, why: str) -> None:
         """Tell the user that the loop runs."""
         announce(self.f, self.slices, why, self.operands[0] if self.operands else None)
-
-
-def _dtype(x: Any) -> str:
-    """The dtype as a key, with a foreign byte order."""
-    foreign = not getattr(x.dtype, "isnative", True)
-    return x.dtype.str if foreign else arrays.dtype_name(x)  # type: ignore[no-any-return]
 
 
 def decide(what: Several, *, limited: bool = False) -> Decision:
@@ -235,7 +224,11 @@ def decide(what: Several, *, limited: bool = False) -> Decision:
     if engine == "loop":
         return Decision(what, why="the loop was asked for", quick=True)
     choice.check_name(engine)
-    found = python_functions.decide(what, limited=limited)
+    begun = what.first
+    if begun is not None:
+        leaves, first = what.call.arguments.leaves, begun.results[0]
+        begun = begun._replace(results=[first if leaves is None else leaves.of(first)])
+    found = python_functions.decide(what, limited=limited, begun=begun)
     if engine and found.why is not None:
         name = frontends.name_of(what.f)
         raise UnsupportedError(f"engine {engine!r} cannot run {name}: {found.why}")
@@ -252,7 +245,7 @@ def run(what: Several) -> Any:
     found = decide(what, limited=True)
     traced = found.traced
     if traced is not None and found.why is None:
-        result = running.at_once(traced, found.what)
+        result = running.at_once(traced, found.what, found.begun)
         record = traced.record
         if (record.rests or record.refused) and traced.library == "numpy":
             what.looped, what.budget = what.slices, record.loops
@@ -303,7 +296,7 @@ def _quick(what: Several) -> Quick | None:
     known = cache_of(what.f)[0].traced
     found = known.get(key)
     if found is None:
-        found = known[key] = running.quick(what.f)
+        found = known[key] = quick_for(what.f)
         return found  # type: ignore[no-any-return]
     return found if type(found) is Quick and found.serves(what.slices) else None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import weakref
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,60 +10,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import arrays, config
-from ...errors import TraceError, UnsupportedError
-from ...frontends.python.run.account import Account, Begun
+from ...errors import TooManyPaths, TraceError, UnsupportedError
+from ...frontends.python.run.account import Account
 from ...frontends.python.run.in_blocks import InBlocks
-from ...frontends.python.run.record import Record
 from ...frontends.python.run.rows import Rows
 from ...frontends.python.sandbox.tracing import Tracing
-from ...frontends.python.trace.tree import TooManyPaths
-from ...functions.cache import BoundedDict
 from ...ir.avals import ShapeDtype
 from ...limits import LIMITS
 from ...loop.arguments import Arguments
+from ...loop.begun import Begun
 from ...runtime import threads
 from ...runtime.warning_filters import silent
 from .. import engines
 from ..ways import Run, Way, chosen
+from .at_once import AtOnce
 from .by_graph import ByCalls, ByGraph, graph_of_several
 from .kernel_of_paths import KernelOfPaths
 
 if TYPE_CHECKING:
     from ...ir.graph import Graph
-
-
-class AtOnce:
-    """What runs a function on all slices at once, traced or compiled from its source.
-
-    Call it as ``at_once(rows, f)``: it holds on to no function.
-
-    Attributes
-    ----------
-    results : tuple of ShapeDtype
-        Of the result, or of all that are kept apart.
-    differs : bool
-        Whether the first slice of each call says of which dtypes results are.
-    keeps : bool
-        Whether it keeps a large array of the user's alive.
-    record : Record
-        What came of its runs.
-    plans : set of Plan
-        Those that run it, which shall say so if the loop does from now on.
-    ready : dict
-        How further calls of `vectorize` run it, by how their arrays lie.
-    agreed : dict
-        What it gave for arrays of another library, where that was what `f` gives there.
-    """
-
-    library: Any
-    results: tuple[ShapeDtype, ...]
-    keeps: bool
-    differs = has_run = False
-
-    def __init__(self) -> None:
-        self.record = Record()
-        self.plans: weakref.WeakSet[Any] = weakref.WeakSet()
-        self.agreed, self.ready = BoundedDict(), BoundedDict()
 
 
 class TracedFunction(AtOnce):
@@ -94,7 +58,7 @@ class TracedFunction(AtOnce):
         All that there are: the first one that does not refuse runs, and `explain` says which.
     """
 
-    writes = False
+    writes, is_traced = False, True
 
     def __init__(
         self,

@@ -6,7 +6,6 @@ of another kind. The function itself runs for these, in order, after all others.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,40 +14,27 @@ from typing import Any
 import numpy as np
 
 from ... import arrays
-from ...errors import CompilerError, TraceError, UnsupportedError
-from ...frontends.python.run.account import Account, Begun, per_call
+from ...errors import CompilerError, Differs, TraceError, UnsupportedError
+from ...frontends.python.run.account import Account, per_call
 from ...frontends.python.run.comparison import cast
 from ...frontends.python.run.rows import Block, Rows
-from ...frontends.python.trace.tree import Differs, Users
 from ...functions.cache import BoundedDict
 from ...functions.guards import Guards
-from ...functions.purity import python_function
 from ...ir.avals import ShapeDtype
 from ...ir.typed import TypedFunction
 from ...ir.typed.function import WARNED
 from ...limits import LIMITS
 from ...loop.arguments import Arguments, Looped
+from ...loop.begun import Begun, Users
 from ...runtime.error_state import scipy_tells
 from ...runtime.warning_filters import silent
 from ..application import announce
 from ..ways import Run, Said, Way
-from . import running
-from .traced import AtOnce
+from .at_once import AtOnce
 from .typed_results import as_long_as_wanted, empty, results_of, with_texts
-
-
-def price(f: Any) -> float:
-    """CPU seconds of reading a function and compiling it, about, before it is read."""
-    own = python_function(f)
-    size = 400 if own is None else len(own.__code__.co_code)
-    loads = 0.0 if _BACKEND in sys.modules else LIMITS.typed_loading
-    llvm = 0.0 if "llvmlite.binding" in sys.modules else LIMITS.llvm_loading
-    return LIMITS.typed_compiling + LIMITS.typed_per_byte * size + loads + llvm
-
+from .unplanned import why_not_compiled
 
 _NONE = np.empty(0, np.intp)
-
-_BACKEND = f"{__name__.partition('.')[0]}.backends.cpu.typed"
 
 
 class TypedLoop(AtOnce):
@@ -148,7 +134,7 @@ class TypedLoop(AtOnce):
 
     def unchanged(self, f: Any) -> bool:
         """Whether it still is what `f` is, and compiled functions are wanted."""
-        if running.why_not_compiled() or (self._asks_scipy and scipy_tells()):
+        if why_not_compiled() or (self._asks_scipy and scipy_tells()):
             return False
         return self._guards(f)
 
@@ -546,4 +532,4 @@ def made(
     return loop(f, arguments, several, begun.results[0], begun.seconds)
 
 
-__all__ = ["TypedLoop", "made", "price", "read", "tried"]
+__all__ = ["TypedLoop", "made", "read", "tried"]

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from ...codegen.llvm.typed import device
-from ...errors import CompilerError, TraceError, UnsupportedError
-from ...frontends.python.run.account import Account, Begun
+from ...errors import CompilerError, Differs, TraceError, UnsupportedError
+from ...frontends.python.run.account import Account
 from ...frontends.python.run.rows import Rows
-from ...frontends.python.trace.tree import Differs
 from ...functions.purity import has_loop
 from ...ir.typed import TypedFunction
 from ...ir.typed.function import ARRAYS
 from ...loop.arguments import Arguments
+from ...loop.begun import Begun
 from ..ways import Run, Said, Way
 from .typed_loop import TypedLoop
 

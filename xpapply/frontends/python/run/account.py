@@ -10,7 +10,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -45,24 +45,6 @@ def per_call(
             break
     # the first call brings back to the cache what a run has driven out
     return float(np.median(times[1:] or times))
-
-
-class Begun(NamedTuple):
-    """The first calls of a loop.
-
-    Attributes
-    ----------
-    results : sequence
-        What `f` returned for the first slices.
-    seconds : float
-        What a call takes.
-    took : float
-        What these calls took.
-    """
-
-    results: Sequence[Any]
-    seconds: float
-    took: float
 
 
 class Account:

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from .... import arrays
-from ....errors import TraceError
+from ....errors import Differs, TraceError
 from ....runtime.warning_filters import silent
-from ..trace.tree import Differs
 
 _MOST_ROUNDING = 0.1
 """Beyond this part of the largest number results of 16 bits are not the same."""

@@ -22,12 +22,12 @@ from ....batching import Batched, RaisesForSome, one_by_one
 from ....batching.instances import Instances
 from ....batching.ragged import Ragged
 from ....batching.rules import leaves, mapped
-from ....errors import TraceError
+from ....errors import Differs, TooManyPaths, TraceError
 from ....limits import LIMITS
 from ....runtime import error_state, progress, threads
 from ....runtime.warning_filters import Place
 from ..trace.decisions import exactly
-from ..trace.tree import Call, Differs, Ref, Segment, SideExit, TooManyPaths, Tree, invoke
+from ..trace.tree import Call, Ref, Segment, SideExit, Tree, invoke
 from .account import Account
 from .rows import Block
 

@@ -13,15 +13,16 @@ import numpy as np
 from .... import arrays, config
 from ....arrays import streams
 from ....batching import NoRule, in_namespace
-from ....errors import TraceError
+from ....errors import Differs, OnlyTraced, Raises, TooLong, TooManyPaths, TraceError
 from ....ir.avals import ShapeDtype
 from ....limits import LIMITS
 from ....loop.arguments import Arguments
+from ....loop.begun import Begun, Users
 from ....runtime import progress, threads
 from ....runtime.warning_filters import silent
 from ..sandbox.tracing import Tracing
-from ..trace.tree import Call, Differs, Path, SideExit, TooLong, TooManyPaths, Tree, Users
-from .account import Account, Begun, per_call
+from ..trace.tree import Call, Path, SideExit, Tree
+from .account import Account, per_call
 from .comparison import cast, check_same, host
 from .executor import Executor
 from .rows import Block, Chosen, Rows
@@ -590,11 +591,3 @@ _PRODUCTS = frozenset(
     ]
 )
 """Calls that are, or have in them, products of matrices."""
-
-
-class Raises(TraceError):
-    """`f` raises for the slice that it was to be traced on."""
-
-
-class OnlyTraced(Raises):
-    """What stands for the slice went into something that raises; the slice itself may not."""

@@ -13,7 +13,7 @@ import numpy as np
 from ....batching import Batched, BatchingRule, NoRule, find, syntax
 from ....batching.instances import writeable
 from ....batching.names import CUPY, root_of
-from ....errors import TraceError
+from ....errors import CALLS_BACK, TraceError
 from ....ir.avals import ShapeDtype
 from ... import find as frontend_of
 from ... import name_of
@@ -103,7 +103,7 @@ class LibraryCalls:
         """Name the library's function if something is refused in a function that it calls."""
         before = self._recorder.inside
         if any(isinstance(x, types.FunctionType) for x in (*args, *kwargs.values())):
-            self._recorder.inside = f"{functions.public_name(function)} {functions.CALLS_BACK}"
+            self._recorder.inside = f"{functions.public_name(function)} {CALLS_BACK}"
         try:
             yield
         finally:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ....batching import find, lapack, syntax
 from ....batching.names import CUPY, mirrored, public_names, root_of
-from ....errors import TraceError
+from ....errors import CALLS_BACK, TraceError
 from ..data_dependent import ragged
 from . import writes
 from .arrays import as_array, cast, fits, lists_as_arrays
@@ -188,9 +188,6 @@ def _ask_sizes(recorder: Recorder, function: Any, tree: Any) -> None:
         ):
             raise recorder.refuse(f"{public_name(function)} of what is no whole number")
         recorder.ask(x, int(x.value))
-
-
-CALLS_BACK = "calls a Python function again and again, for one slice after the other"
 
 
 def public_name(function: Any) -> str:

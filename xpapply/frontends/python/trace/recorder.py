@@ -14,12 +14,12 @@ import numpy as np
 from ....batching import Batched, BatchingRule, NoRule, one_by_one
 from ....batching.ragged import Ragged
 from ....batching.rules import leaves
-from ....errors import TraceError, located, user_line
+from ....errors import TooLong, TraceError, located, user_line
 from ....limits import LIMITS
 from ....runtime import registry
 from .stand_ins import Results, refs, replaced, tracers, values
 from .tracer import Tracer
-from .tree import Branch, Call, Path, Ref, SideExit, TooLong, invoke, references, same
+from .tree import Branch, Call, Path, Ref, SideExit, invoke, references, same
 
 _COEFFICIENTS = 8
 """Numbers that an interpolator keeps, or works with, for each that it is made of."""

@@ -20,7 +20,7 @@ import numpy as np
 
 from ....batching import Batched, BatchingRule, in_namespace, ragged
 from ....batching.rules import leaves, on_device
-from ....errors import TraceError
+from ....errors import Differs
 from ....runtime import error_state
 from ....runtime.warning_filters import silent
 from .decisions import deciding
@@ -140,27 +140,6 @@ class Segment:
     """For each call the numbers of the calls whose results nothing uses after it."""
     nbytes: int = 1
     """Bytes that a slice has alive here at the worst moment."""
-
-
-class TooManyPaths(TraceError):
-    """``f`` takes ever new paths."""
-
-
-class TooLong(TraceError):
-    """To find out what ``f`` does takes longer than it may save; `steps`: so many are known."""
-
-    steps = 0
-
-
-class Differs(TraceError):
-    """A run of ``f`` does not fit what earlier runs did, or what the batching rules found."""
-
-
-class Users(Exception):
-    """Holds what ``f`` raised for a slice of its own, and where that slice is."""
-
-    def __init__(self, raised: Exception, index: tuple[int, ...]) -> None:
-        self.raised, self.index = raised, index
 
 
 class Tree:
