@@ -144,11 +144,13 @@ def may_gain(
 ) -> bool:
     """Whether a trace may have a quicker rival, which has yet to be measured.
 
-    A trace of numbers that goes several ways computes all of them for each number.
+    A trace of numbers that goes several ways computes all of them for each number. In blocks powers
+    of numbers take long.
     """
-    if not isinstance(traced, TracedFunction) or traced.tree.count < 2:
+    if not isinstance(traced, TracedFunction) or key is None or config.current().engine:
         return False
-    if key is None or not what.arguments.numbers or config.current().engine:
+    several = what.arguments.numbers and traced.tree.count > 1
+    if not several and not traced.tree.powers:
         return False
     took = traced.record.expected(what.slices)
     return (

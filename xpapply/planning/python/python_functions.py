@@ -190,18 +190,22 @@ def _is_short(what: Applied) -> bool:
 def _compiled(what: Applied, *given: Any) -> TypedLoop | None:
     """`f` compiled from its source, if that may do better than a trace, and pays now.
 
-    That is so of loops, of functions of numbers that go several ways, where a trace is refused
-    or does badly, as that of a `try` which catches often, and where slices are short on a GPU.
+    That is so of loops, of functions of numbers that go several ways, of powers of numbers, where a
+    trace is refused or does badly, as that of a `try` which catches often, and where slices are
+    short on a GPU.
     """
     known, key, _, _, *more = given
     traced = more[0] if more else None
     fails = has_loop(what.f) or _is_short(what)
     if not fails:
         fails = isinstance(traced, Refused)
-        if isinstance(traced, TracedFunction) and what.arguments.numbers:
-            fails = not traced.record.does_well
-        several = isinstance(traced, TracedFunction) and traced.tree.count > 1
-        if not fails and not several:
+        if isinstance(traced, TracedFunction):
+            fails = what.arguments.numbers and not traced.record.does_well
+            fails = fails or (config.current().engine == "cpu" and traced.is_cs())
+        rivals = isinstance(traced, TracedFunction) and (
+            traced.tree.count > 1 or traced.tree.powers
+        )
+        if not fails and not rivals:
             return None
     from . import from_source
 

@@ -331,7 +331,7 @@ class TypedLoop(AtOnce):
         for at in zip(*(p.tolist() for p in places), strict=True):
             v = rows[at]
             try:
-                result = call(*v) if isinstance(v, tuple) else call(v)
+                result = call(*self._arguments.given(v)) if isinstance(v, tuple) else call(v)
                 parts = result if several else (result,)
                 for out, part in zip(outs, parts, strict=True):
                     out[at] = self.array(part)
@@ -357,7 +357,7 @@ class TypedLoop(AtOnce):
         for k in sorted({int(whole[p]) for p in (0, n // 3, 2 * n // 3, n - 1) if n}):
             at = tuple(map(int, np.unravel_index(k, rows.batch)))
             v = rows[at] if written is None else np.array(rows[at])
-            result = _silently(call, v if isinstance(v, tuple) else (v,))
+            result = _silently(call, self._arguments.given(v) if isinstance(v, tuple) else (v,))
             parts = result if self._arguments.results else (result,)
             pairs = [(out[at], part) for out, part in zip(outs, parts, strict=True)]
             if written is not None:

@@ -137,8 +137,7 @@ class InBlocks:
 
     def _given(self, v: Any) -> Sequence[Any]:
         """What `f` gets of a slice."""
-        slices = _each(v)
-        return [x.item() for x in slices] if self._arguments.numbers else slices
+        return self._arguments.given(_each(v))
 
     def timed(self, rows: Rows, f: Any, limit: float) -> float:
         """Seconds of a call of `f` in a loop, which takes less than the very first one.

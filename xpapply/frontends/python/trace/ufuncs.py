@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ....batching import find, syntax
+from ....batching import find, libm, syntax
 from ....batching.rules import ufunc_row
 from ..data_dependent import ragged
 from . import choices
@@ -164,8 +164,8 @@ def power(recorder: Recorder, a: Any, b: Any) -> Any:
             return recorder.call(ufunc_row(ufunc), lambda x: x**b, (a,), check=False)
     if not any(isinstance(x, np.ndarray) for x in values((a, b))):
         inputs = _strong(np.power, (a, b), {})
-        if isinstance(recorder.real(operator.pow, *values(inputs)), np.floating):
-            # the operator of NumPy's numbers, which is C's own power
+        real = recorder.real(operator.pow, *values(inputs))
+        if isinstance(real, np.floating) and libm.is_of_c(*map(type, values(inputs))):
             found = recorder.call(ufunc_row(np.power), operator.pow, inputs, check=False)
             if isinstance(found, Tracer) and found.ref is not None:
                 recorder.of_numbers()
