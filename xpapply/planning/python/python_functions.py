@@ -97,7 +97,7 @@ def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Deci
             return Decision(what, why=_QUICK, quick=True, loops=remembered)
         quick, remembered = remembered, None
     found: TracedFunction | TypedLoop | Refused | None = remembered
-    if found is not None and not found.unchanged(what.f):
+    if found is not None and not (found.unchanged(what.f) and _is_asked_for(found)):
         found = None
     saved = 0.0
     if isinstance(found, Refused) and found.is_slow:
@@ -158,6 +158,11 @@ def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Deci
     if begun is not None:  # it takes a slice
         return Decision(what, why=why, begun=begun)
     return _refusal(what, why, calls)
+
+
+def _is_asked_for(found: Any) -> bool:
+    """Whether it runs under the engine that is asked for: what is compiled is one of its own."""
+    return isinstance(found, (TracedFunction, Refused)) or config.current().engine in found.engines
 
 
 def _refusal(what: Applied, why: str, calls: bool) -> Decision:

@@ -318,7 +318,8 @@ class Tracer(Traced):
         return self.recorder.operations.whole(self, np.ceil, math.ceil)
 
     def _in_place(self, ufunc: Any, other: Any) -> Any:
-        if not isinstance(self.value, np.ndarray):  # a number: a new one, as in Python
+        own = self.recorder.library == "cupy" and not self.weak  # an array without axes
+        if not (own or isinstance(self.value, np.ndarray)):  # a number: a new one, as in Python
             return NotImplemented
         return self.recorder.operations.in_place(self, ufunc, other)
 

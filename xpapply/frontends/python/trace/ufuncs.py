@@ -232,4 +232,17 @@ def in_place(x: Tracer, ufunc: Any, other: Any) -> Any:
     if ufunc is np.matmul:
         other = as_array(x.recorder, other)
         x.recorder.real(x.value.copy().__imatmul__, values(other))
-    return ufunc_call(x.recorder, ufunc, "__call__", (x, other), {"out": (x,)})
+    if isinstance(x.value, np.ndarray):
+        return ufunc_call(x.recorder, ufunc, "__call__", (x, other), {"out": (x,)})
+    if not x.owned:  # CuPy's, which is a part of the slice
+        raise x.recorder.refuse("it writes into the slice, a number of which a name holds")
+    found = ufunc_call(x.recorder, ufunc, "__call__", (x, other), {})
+    dtype = x.value.dtype
+    if np.shape(values(found)) or not np.can_cast(np.asarray(values(found)).dtype, dtype, _KINDS):
+        raise x.recorder.refuse(f"what does not fit is written into a number of {dtype}")
+    found = cast(found, dtype)
+    x.become(found.value, found.ref)
+    return x
+
+
+_KINDS: Any = "same_kind"
