@@ -18,6 +18,7 @@ from ... import arrays
 from ...errors import CompilerError, TraceError, UnsupportedError
 from ...frontends.python.run.account import Account, Begun, per_call
 from ...frontends.python.run.comparison import cast
+from ...frontends.python.run.in_blocks import check_holds
 from ...frontends.python.run.rows import Block, Rows
 from ...frontends.python.trace.tree import Differs, Users
 from ...functions.cache import BoundedDict
@@ -334,7 +335,11 @@ class TypedLoop(AtOnce):
                 result = call(*self._arguments.given(v)) if isinstance(v, tuple) else call(v)
                 parts = result if several else (result,)
                 for out, part in zip(outs, parts, strict=True):
+                    if self._arguments.exactly:
+                        check_holds(part, out[at], self._arguments.numbers)
                     out[at] = self.array(part)
+            except TraceError:
+                raise
             except Exception as error:
                 raise Users(error, at) from None
 

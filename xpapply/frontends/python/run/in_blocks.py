@@ -375,7 +375,7 @@ class InBlocks:
     def _written(self, result: Any, like: Any, xp: Any) -> Any:
         """A result of `f` as it can be assigned to a place in an array."""
         if self._arguments.exactly and xp is np:
-            _check_holds(result, like, self._arguments.numbers)
+            check_holds(result, like, self._arguments.numbers)
         result = self._tensor(result, like)
         return xp.asarray(result) if self.library == "cupy" else _array(result)
 
@@ -537,7 +537,7 @@ class InBlocks:
         return max(1, rows)
 
 
-def _check_holds(result: Any, like: np.ndarray, numbers: bool) -> None:
+def check_holds(result: Any, like: np.ndarray, numbers: bool) -> None:
     """Refuse a result that Python, or NumPy, does not put into such an array."""
     try:
         if numbers:

@@ -53,6 +53,8 @@ def ufunc_call(
                 return found
         if ufunc is np.power:
             _check_power(inputs)
+        if ufunc is np.square and not kwargs and _is_squared_alone(values(inputs[0])):
+            return of_complex(recorder, operator.mul, *inputs, *inputs)
         if ufunc in _CHECKED and not kwargs and all(map(_one_integer, inputs)):
             return _whole_number(recorder, ufunc, inputs)
         return recorder.call(ufunc_row(ufunc), ufunc, inputs, kwargs, check=False)
@@ -114,6 +116,40 @@ _SCALAR: dict[Any, Callable[..., Any]] = {
     np.negative: operator.neg,
     np.absolute: operator.abs,
 }
+
+
+def of_complex(recorder: Recorder, python: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    """A product of numbers, of which one is complex, or a comparison of their order."""
+    if python is not operator.mul:  # NumPy compares arrays with NaN otherwise
+        level = a.real == b.real
+        return (level & python(a.imag, b.imag)) | (~level & python(a.real, b.real))
+    if recorder.library != "numpy":
+        return ufunc_call(recorder, np.multiply, "__call__", (a, b), {})
+    real = np.asarray(recorder.real(python, *values((a, b))))[()]
+    return recorder.call(syntax.PRODUCT, lambda *_: real, (a, b, real.dtype), check=False)
+
+
+def _is_squared_alone(x: Any) -> bool:
+    """Whether NumPy squares this complex number as the operator does.
+
+    Its loop over arrays may fuse products and sums; what it does with a number alone depends on
+    where it puts the result.
+    """
+    kind: Any = type(x)
+    return issubclass(kind, (complex, np.complexfloating)) and _squares_plainly(kind)
+
+
+@functools.cache
+def _squares_plainly(kind: Any) -> bool:
+    numbers = [kind(complex(*x)) for x in np.random.default_rng(0).normal(size=(64, 2))]
+    return all(np.square(x) == x * x for x in numbers)
+
+
+def size(x: Tracer) -> Any:
+    """``abs(x)`` of a complex number of NumPy's, which is C's own, not that of its arrays."""
+    if x.recorder.library != "numpy":
+        return ufunc_call(x.recorder, np.absolute, "__call__", (x,), {})
+    return ufunc_call(x.recorder, np.hypot, "__call__", (x.real, x.imag), {})
 
 
 def _check_power(inputs: tuple) -> None:
