@@ -80,6 +80,7 @@ class Limits:
     typed_straight = (
         32  # numbers of a slice up to which loops without decisions are unrolled better
     )
+    raised_faults = 0  # whether what fails in the compiler itself is raised: tests shall see it
     typed_gain = 10.0  # times as fast as the loop from which a trace is left as it is ...
     # ... but for one of numbers that goes several ways, and takes so many seconds a call: once all
     # calls have taken what loops may take, both are measured

@@ -84,14 +84,19 @@ def compiled(
         return None
     slice0 = what.slice_at((0,) * len(rows.batch))
     try:
-        if seconds is None:  # nobody has called it yet
-            begun = typed_loop.tried(loop, what.f, what.arguments, slice0)
-            if what.slices * begun.seconds < cost:
+        if begun is None:
+            typed_loop.read(loop, what.f, what.arguments, slice0)
+            try:
+                begun = typed_loop.tried(loop, what.f, what.arguments, slice0)
+            except Exception:  # whatever runs now raises it too, and says where
+                price = LIMITS.typed_worth * typed_loop.price(what.f)
+                known.traced[SOURCE, key] = Awaited(price, 0.0, seconds or 0.0)
+                return None
+            if seconds is None and what.slices * begun.seconds < cost:
                 tried = Awaited(cost, spent, begun.seconds)
                 if not tried.is_over:
                     known.traced[SOURCE, key] = tried
                     return None
-        begun = begun or typed_loop.tried(loop, what.f, what.arguments, slice0)
         found = typed_loop.made(loop, what.f, what.arguments, slice0, begun)
         if why := what.why_other(found, begun.results[0]):
             raise TraceError(why)
@@ -102,9 +107,7 @@ def compiled(
         known.traced[SOURCE, key] = Refused(str(error), error.unchanged or running.always)
         return None
     except Exception as error:
-        if seconds is not None:
-            raise
-        known.traced[SOURCE, key] = Refused(f"it raises {type(error).__name__}: {error}")
+        known.traced[SOURCE, key] = _faulty(error)
         return None
     if rival is not None:
         if not found.is_quicker(rows, rival):
@@ -124,6 +127,16 @@ def compiled(
         return None
     running.remember(known, key, found)
     return found
+
+
+def _faulty(error: Exception) -> Refused:
+    """What is known of a function in which xpapply itself fails: tests raise that."""
+    if LIMITS.raised_faults:
+        raise error
+    return Refused(
+        f"{type(error).__name__} in xpapply itself ({error}): a fault of it, please report it with "
+        "the function"
+    )
 
 
 def _loop(rules: str) -> type[TypedLoop] | None:
@@ -183,6 +196,8 @@ def why_not(what: Applied, known: FunctionCache, key: Hashable) -> str:
         except TraceError as error:
             tried = Refused(str(error), error.unchanged or running.always)
             known.traced[SOURCE, key] = tried
+        except Exception as error:
+            tried = known.traced[SOURCE, key] = _faulty(error)
         else:
             return running.awaited(known, key, surely=True)
     if isinstance(tried, Refused) and tried.unchanged(what.f):

@@ -476,15 +476,11 @@ def _given(x: Any, numbers: bool) -> Any:
 
 
 def tried(loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any) -> Begun:
-    """What a function gives for the first slices, and what that takes; it gets copies.
+    """What a function that was read gives for the first slices, and what that takes.
 
-    Raises
-    ------
-    TraceError
-        If it may do anything but compute: then it is not called.
+    It gets copies, and raises what it raises.
     """
     several = slices if isinstance(slices, tuple) else (slices,)
-    read(loop, f, arguments, slices)
     return loop.calls(arguments.caller(f), several)
 
 
@@ -534,13 +530,9 @@ def _typed(
 
 
 def made(
-    loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any, begun: Begun | None
+    loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any, begun: Begun
 ) -> TypedLoop:
-    """A function compiled from its source, for slices like the first.
-
-    `begun`: the first calls of the loop, if there were any.
-    """
-    begun = begun or tried(loop, f, arguments, slices)
+    """A function compiled from its source, for slices like the first; `begun`: its first calls."""
     several = slices if isinstance(slices, tuple) else (slices,)
     return loop(f, arguments, several, begun.results[0], begun.seconds)
 
