@@ -74,6 +74,8 @@ class Limits:
     typed_short = 0.5  # seconds that its loops take, each too short for a plan, before one is made
     typed_told = 0.01  # the share of slices left to the function from which a warning says so ...
     typed_marked = 0.8  # ... and from which the function runs for all
+    # times that is asked until what was refused for the slices of one call is tried again
+    typed_again = 16
     # numbers of a slice on a GPU up to which a thread takes it, of a function without loops, ...
     device_numbers = 32
     device_slices = 2048  # ... and slices, from which there is a thread for each core

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -100,9 +101,14 @@ def compiled(
         found = typed_loop.made(loop, what.f, what.arguments, slice0, begun)
         if why := what.why_other(found, begun.results[0]):
             raise TraceError(why)
+        if found.doubt:
+            found.settle(rows)
         shared = any(map(_has_array, (*what.arguments.args, *what.arguments.kwargs.values())))
         if found.writes and (shared or type(what) is not Along):
             raise TraceError("it writes to its slices")
+    except typed_loop.ForNow as error:
+        known.traced[SOURCE, key] = Refused(str(error), _for_calls(found.unchanged))
+        return None
     except TraceError as error:
         known.traced[SOURCE, key] = Refused(str(error), error.unchanged or running.always)
         return None
@@ -127,6 +133,12 @@ def compiled(
         return None
     running.remember(known, key, found)
     return found
+
+
+def _for_calls(unchanged: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """The same for some calls: then it is tried again."""
+    asked = itertools.count(1)
+    return lambda f: next(asked) < LIMITS.typed_again and unchanged(f)
 
 
 def _faulty(error: Exception) -> Refused:

@@ -47,6 +47,10 @@ def price(f: Any) -> float:
     return LIMITS.typed_compiling + LIMITS.typed_per_byte * size + loads + llvm
 
 
+class ForNow(TraceError):
+    """Why a function is not compiled, which may be otherwise for other slices."""
+
+
 _NONE = np.empty(0, np.intp)
 
 _BACKEND = f"{__name__.partition('.')[0]}.backends.cpu.typed"
@@ -91,6 +95,8 @@ class TypedLoop(AtOnce):
     """Those under which it runs, of `xpapply.options`."""
     is_wanted = False
     """Whether nobody wants the loop, however short it is."""
+    doubt = ""
+    """Why the first slice is left to the function, where that may be so of most."""
 
     def __init__(
         self, f: Any, arguments: Arguments, slices: tuple[Any, ...], first: Any, seconds: float
@@ -179,6 +185,9 @@ class TypedLoop(AtOnce):
         if (width := self.compiled.width) > 1:
             said += f", {width} slices side by side"
         return said
+
+    def settle(self, rows: Rows) -> None:
+        """Raise `ForNow` if there is a doubt, and most slices are as the first one."""
 
     @property
     def kernels(self) -> tuple[str, ...]:
