@@ -105,3 +105,22 @@ def test_functions_of_libraries_that_are_read(by_source):
         for _ in range(3):
             got = xpapply.vectorize(abs)(x)
     np.testing.assert_array_equal(got, np.vectorize(abs)(x))
+
+
+def test_results_of_several_numbers_that_are_left_to_the_function(by_source):
+    def smoothed(v):
+        out = np.zeros_like(v)
+        t = 1
+        for i, x in enumerate(v):
+            t = t * (1 + int(abs(x))) if x > 900 else 1
+            out[i] = x + t % 7
+        return out
+
+    x = X.copy()
+    x[7] = 1e9  # products beyond 64 bits, which are Python's
+    own = np.vectorize(smoothed, signature="(n)->(n)")
+    f = xpapply.vectorize(smoothed, signature="(n)->(n)")
+    with xpapply.options(fallback="raise"):
+        for _ in range(3):
+            np.testing.assert_array_equal(f(x), own(x))
+    assert "compiled loop" in f.explain(x).kernels[0]
