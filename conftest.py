@@ -26,6 +26,8 @@ from xpapply.limits import LIMITS
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # tests compile what they run, and leave nothing in the user's folders
 os.environ["XPAPPLY_CACHE_DIR"] = ""
+# nor is anything hidden that fails in the compiler itself
+LIMITS.raised_faults = 1
 # JAX compiles every operation for every shape, and the code runs once
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 

@@ -244,8 +244,9 @@ def apply_along_axis(f, axis, arr, *args, **kwargs):
     view = np.moveaxis(arr._array, axis, -1)
     first = asarray(f(ndarray(view[(0,) * (view.ndim - 1)]), *args, **kwargs))
     out = np.empty((*view.shape[:-1], *first.shape), first.dtype)
-    for at in np.ndindex(view.shape[:-1]):
-        out[at] = asarray(f(ndarray(view[at]), *args, **kwargs))._array
+    for k, at in enumerate(np.ndindex(view.shape[:-1])):
+        found = asarray(f(ndarray(view[at]), *args, **kwargs)) if k else first
+        out[at] = found._array
     order = (*range(axis % arr.ndim), *range(view.ndim - 1, out.ndim))
     rest = range(axis % arr.ndim, view.ndim - 1)
     return ndarray(out.transpose(*order, *rest))

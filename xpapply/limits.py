@@ -75,12 +75,15 @@ class Limits:
     typed_rounding = 1e-9  # the relative difference from a real call where solvers may round
     typed_told = 0.01  # the share of slices left to the function from which a warning says so ...
     typed_marked = 0.8  # ... and from which the function runs for all
+    # times that is asked until what was refused for the slices of one call is tried again
+    typed_again = 16
     # numbers of a slice on a GPU up to which a thread takes it, of a function without loops, ...
     device_numbers = 32
     device_slices = 2048  # ... and slices, from which there is a thread for each core
     typed_straight = (
         32  # numbers of a slice up to which loops without decisions are unrolled better
     )
+    raised_faults = 0  # whether what fails in the compiler itself is raised: tests shall see it
     typed_gain = 10.0  # times as fast as the loop from which a trace is left as it is ...
     # ... but for one of numbers that goes several ways, and takes so many seconds a call: once all
     # calls have taken what loops may take, both are measured

@@ -15,6 +15,7 @@ from xpapply.backends.cpu import host
 from xpapply.codegen.llvm.typed import device
 from xpapply.errors import TraceError
 from xpapply.ir.typed.evaluate import evaluate
+from xpapply.limits import LIMITS
 from xpapply.loop.arguments import Arguments, Looped
 from xpapply.planning.python.typed_loop import read
 from xpapply.planning.python.typed_on_device import TypedOnDevice
@@ -150,3 +151,38 @@ def test_what_is_not_compiled_runs_as_before(cupy):
     got = xpapply.apply_along_axis(positive, 1, x)
     assert "one compiled loop" not in str(xpapply.explain(positive, 1, x))
     assert np.array_equal(got.get(), cupy.apply_along_axis(positive, 1, x).get())
+
+
+def straight(v):
+    """Without a loop; large integers are left to Python."""
+    return int(v[0]) ** 15 % 7
+
+
+def test_a_first_slice_that_is_left_says_nothing_of_the_others(cupy):
+    x = np.random.default_rng(3).integers(1, 9, (300, 4)).astype(float)
+    x[0, 0] = 500
+    there = cupy.asarray(x)
+    want = cupy.apply_along_axis(straight, 1, there)
+    with LIMITS.set(device_slices=100), xpapply.options(fallback="silent"):
+        for _ in range(2):
+            got = xpapply.apply_along_axis(straight, 1, there)
+            np.testing.assert_array_equal(got.get(), want.get())
+        assert "one compiled function on the GPU" in str(xpapply.explain(straight, 1, there))
+
+
+def test_where_most_are_left_it_is_tried_again(cupy):
+    def own(v):
+        return int(v[0]) ** 15 % 7
+
+    rng = np.random.default_rng(3)
+    x = cupy.asarray(rng.integers(1, 9, (300, 4)) + 500.0)
+    few = cupy.asarray(rng.integers(1, 9, (300, 4)).astype(float))
+    with LIMITS.set(device_slices=100, typed_again=3), xpapply.options(fallback="silent"):
+        for _ in range(2):
+            got = xpapply.apply_along_axis(own, 1, x)
+            np.testing.assert_array_equal(got.get(), cupy.apply_along_axis(own, 1, x).get())
+        assert "one compiled function" not in str(xpapply.explain(own, 1, x))
+        for _ in range(4):
+            got = xpapply.apply_along_axis(own, 1, few)
+            np.testing.assert_array_equal(got.get(), cupy.apply_along_axis(own, 1, few).get())
+        assert "one compiled function on the GPU" in str(xpapply.explain(own, 1, few))

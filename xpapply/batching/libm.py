@@ -1,9 +1,10 @@
 """Functions of Python's `math`, and powers of numbers, to the last bit of those for one number.
 
-Python calls the library of C. NumPy's loops do so for some functions; others have a loop of their
-own, which differs in the last bit for some numbers, and so does a power to an exponent that is the
-same for all, such as 2 or 0.5. That is as good, unless something is decided by it: a whole number,
-a comparison, an index. Then what is here runs.
+Python calls the library of C, and so do powers of NumPy's numbers. NumPy's loops do so for some
+functions; others have a loop of their own, which differs in the last bit for some numbers, and so
+does a power to an exponent that is the same for all, such as 2 or 0.5. Powers are always what is
+here. Of other functions NumPy's are as good, unless something is decided by them: a whole number, a
+comparison, an index.
 """
 
 from __future__ import annotations
@@ -54,12 +55,12 @@ def of_numbers(a: Any, b: Any) -> Batched:
     given = [x.array if isinstance(x, Batched) else x for x in (a, b)]
     dtype = np.power.resolve_dtypes((*map(_dtype, given), None))[0]
     columns = [np.array(x, dtype) for x in np.broadcast_arrays(*given)]
-    found = np.power(*columns)  # whose warnings are the operator's
-    if dtype.kind in "fc" and not _powers_agree(dtype):
-        with np.errstate(all="ignore"):
-            numbers = [*map(operator.pow, *(x.ravel() for x in columns))]
-        found = np.array(numbers, dtype).reshape(found.shape)
-    return Batched(found)
+    if dtype == np.float64 and not differs("power"):
+        return Batched(np.float_power(*columns))
+    if dtype.kind not in "fc" or _powers_agree(dtype):
+        return Batched(np.power(*columns))
+    numbers = map(operator.pow, *(x.ravel() for x in columns))  # which warn as in f
+    return Batched(np.fromiter(numbers, dtype, columns[0].size).reshape(columns[0].shape))
 
 
 def _dtype(x: Any) -> Any:
@@ -89,7 +90,24 @@ def _by_python(name: str, columns: list[Any]) -> Any:
 
 
 def _numpys(name: str) -> Any:
+    if name == "power":  # which is C's, unless NumPy has vectors for it
+        return np.float_power
     return getattr(np, name, None) or in_namespace(np, f"scipy.special.{name}")
+
+
+@functools.cache
+def is_of_c(base: type, exponent: type) -> bool:
+    """Whether ``a ** b`` of numbers of such types is C's own power, not that of NumPy's arrays.
+
+    An integer to the power of Python's float is the latter.
+    """
+    rng = np.random.default_rng(0)
+    sizes, few = rng.integers(2, 60, 256), rng.integers(2, 5, 256)
+    with np.errstate(all="ignore"):
+        numbers = [base(n) for n in sizes], [exponent(n) for n in few + 0.3]
+        found = [*map(operator.pow, *numbers)]
+        kind = type(found[0])
+        return found == [kind(a) ** kind(b) for a, b in zip(*numbers, strict=True)]
 
 
 @functools.cache
@@ -121,4 +139,4 @@ def _agree(name: str) -> bool:
         return bool(np.array_equal(own, _by_python(name, columns), equal_nan=True))
 
 
-__all__ = ["differs", "of_floats", "of_numbers"]
+__all__ = ["differs", "is_of_c", "of_floats", "of_numbers"]

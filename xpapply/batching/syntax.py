@@ -190,6 +190,17 @@ def _math(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
         return Batched(function(*(x.array if isinstance(x, Batched) else x for x in numbers)))
 
 
+def _product(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """``a * b`` of complex numbers: NumPy's loop over arrays may fuse products and sums."""
+    a, b, dtype = args
+    given = [(x.array if isinstance(x, Batched) else xp.asarray(x)).astype(dtype) for x in (a, b)]
+    x, y = given
+    found = xp.empty(max(map(xp.shape, given), key=len), dtype)
+    found.real = x.real * y.real - x.imag * y.imag
+    found.imag = x.real * y.imag + x.imag * y.real
+    return Batched(found)
+
+
 def _integers(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     """Arithmetic of NumPy's integers, which reports where one overflows.
 
@@ -386,6 +397,7 @@ PYTHON = _rows("Python arithmetic", _python, fresh=True)
 MATMUL = _rows("matmul", _matmul, fresh=True)
 MASKED_UFUNC = _rows("ufunc with where=", _masked_ufunc, fresh=True)
 MATH = _rows("math", _math, fresh=True)
+PRODUCT = _rows("product of complex numbers", _product, fresh=True)
 INTEGERS = _rows("arithmetic of integers", _integers, fresh=True)
 UNIQUE_COUNT = _rows("count of unique", _unique_count, fresh=True)
 UNIQUE = _rows("unique", _unique, fresh=True, lazy=True)

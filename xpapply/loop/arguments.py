@@ -87,6 +87,10 @@ class Arguments:
         called.__name__ = getattr(f, "__name__", "f")  # which NumPy's warnings name
         return called
 
+    def given(self, slices: Sequence[Any]) -> Sequence[Any]:
+        """What `f` gets of one slice of each array: numbers as Python's, if it gets these."""
+        return [x.item() for x in slices] if self.numbers else slices
+
     def replaced(self, function: Callable[[Any], Any]) -> Arguments:
         """The same with something else for each argument that is not looped over."""
 

@@ -127,3 +127,105 @@ def test_powers_and_hypotenuses_in_kernels_and_in_blocks(f, engine):
     with xpapply.options(engine=engine):
         got = xpapply.apply_along_axis(f, -1, x)
     np.testing.assert_array_equal(got, np.apply_along_axis(f, -1, x))
+
+
+# --- what decides nothing has them too -----------------------------------------------------------
+
+NUMBERS = {
+    "squares": lambda a: a**2,
+    "squares of a float": lambda a: float(a) ** 2,
+    "by pow": lambda a: pow(a, 2),
+    "cubes": lambda a: a**3,
+    "fourths": lambda a: a**4.0,
+    "roots": lambda a: a**0.5,
+    "inverses": lambda a: a**-1,
+    "others": lambda a: a**2.5,
+    "exponents": lambda a: 2**a,
+    "both": lambda a: a**a,
+    "a polynomial": lambda a: 3 * a**2 + 2 * a + 1,
+    "a distance": lambda a: ((a - 2) ** 2 + (a + 1) ** 2) ** 0.5,
+    "by a float": lambda a: a ** np.float64(2),
+    "by a float of 32 bits": lambda a: a ** np.float32(1.5),
+    "NumPy's": lambda a: np.power(a, 2.5),
+    "NumPy's squares": lambda a: np.square(a),
+}
+
+
+@pytest.mark.parametrize("engine", ["", "cpu", "numpy"])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "int16"])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_powers_of_numbers_have_the_bits_of_the_operator(name, dtype, engine):
+    if engine == "cpu":
+        pytest.importorskip("llvmlite")
+        of_ufunc = dtype == "int64" and name == "by a float of 32 bits"
+        if name.startswith("NumPy's") or of_ufunc or dtype == "float16":
+            pytest.skip("functions of arrays in kernels have bounds")
+    if "int" in dtype and name in ("inverses", "exponents", "both"):
+        pytest.skip("what is an integer is no matter of bits")
+    f = NUMBERS[name]
+    x = (np.random.default_rng(3).random(3000) * 9 + 0.5).astype(dtype)
+    x[:4] = [0.75, 1, 2, 3]
+
+    def own(v):
+        return f(v[0])
+
+    columns = np.repeat(x[:, None], 2, 1)
+    with np.errstate(all="ignore"):
+        wants = np.vectorize(f)(x), np.apply_along_axis(own, -1, columns)
+        with xpapply.options(engine=engine):
+            for _ in range(3):
+                gots = xpapply.vectorize(f)(x), xpapply.apply_along_axis(own, -1, columns)
+                for got, want in zip(gots, wants, strict=True):
+                    assert got.dtype == want.dtype
+                    assert got.tobytes() == want.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("exponent", [2, 3, 4, 0.5, -1])
+@pytest.mark.parametrize("engine", ["cpu", "numpy"])
+def test_powers_of_special_numbers(exponent, dtype, engine):
+    if engine == "cpu":
+        pytest.importorskip("llvmlite")
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, -2.0, 1e-320, 1e-170, 1e170, 2.0**80, 1e-30]
+    with np.errstate(all="ignore"):
+        x = np.r_[np.random.default_rng(4).random(500), special].astype(dtype)
+
+    def f(v):
+        return v[0] ** exponent
+
+    columns = np.repeat(x[:, None], 2, 1)
+    with np.errstate(all="ignore"), xpapply.options(engine=engine):
+        want = np.apply_along_axis(f, -1, columns)
+        for _ in range(2):
+            got = xpapply.apply_along_axis(f, -1, columns)
+            np.testing.assert_array_equal(got, want)
+            np.testing.assert_array_equal(np.signbit(got[got == 0]), np.signbit(want[want == 0]))
+
+
+def gives_up_for_some(x):
+    s = 0.0
+    while s < 3:
+        s += 1 / x
+    return s
+
+
+def test_what_is_left_of_numbers_is_called_with_pythons(by_source):
+    """A marked number that is Python's raises, where one of NumPy's would warn."""
+    x = np.random.default_rng(3).random(3000) + 0.5
+    f = xpapply.vectorize(gives_up_for_some)
+    np.testing.assert_array_equal(f(x), np.vectorize(gives_up_for_some)(x))
+    assert "compiled loop" in f.explain(x).kernels[0]
+    x[777] = 0
+    with pytest.raises(ZeroDivisionError, match="division by zero"):
+        f(x)
+
+
+def test_what_is_compiled_is_no_engine_of_another_name(by_source):
+    x = np.random.default_rng(3).random(3000) + 0.5
+    f = xpapply.vectorize(gives_up_for_some)
+    with xpapply.options(engine="cpu"):
+        f(x)
+        assert f.explain(x).engine == "cpu"
+    with xpapply.options(engine="numpy"):
+        f(x)
+        assert f.explain(x).engine == "numpy"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import platform
 import sys
 
 import numpy as np
@@ -47,13 +46,6 @@ def address(*name: str) -> tuple[int, int]:
     if kind == "libm":
         return _of_libm(called), 0
     return _of_ufunc(called, tuple(types))
-
-
-@functools.cache
-def near_libm() -> bool:
-    """Whether the C library's functions are as near as `codegen.llvm.typed.quick` says."""
-    name, version = platform.libc_ver()
-    return name == "glibc" and [int(n) for n in version.split(".")[:2]] >= [2, 28]
 
 
 def _of_libm(name: str) -> int:

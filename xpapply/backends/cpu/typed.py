@@ -19,7 +19,7 @@ from ...functions.cache import BoundedDict
 from ...ir.typed import Instruction, TypedFunction
 from ...ir.typed.function import NOTED, WARNED
 from ...limits import LIMITS
-from ...runtime import threads
+from ...runtime import c_library, threads
 from . import compiler, crew, externals
 from .addresses import of_array
 from .host import loading
@@ -246,14 +246,14 @@ class Compiled:
             target = compiler.host()
             if form == LANES:
                 width = LIMITS.typed_lanes
-                how = (width, self._may_warn, externals.near_libm())
+                how = (width, self._may_warn, c_library.is_near())
                 text = text_of.kernel_of_lanes(self.made, target, *how)
             else:
                 text = text_of.kernel(
                     self.made,
                     target,
                     form == QUIET,
-                    externals.near_libm(),
+                    c_library.is_near(),
                     warns=self._may_warn,
                     side_by_side=side_by_side,
                 )

@@ -56,6 +56,8 @@ class ByGraph(Way):
                 self._graph = _to_graph(path, aval)
             elif path.raises_errors:
                 raise UnsupportedError("numpy.errstate makes errors raise")
+            elif blocks.tree.powers:
+                raise UnsupportedError("powers of numbers are those of C's library")
             else:
                 self._make = lambda: _to_graph(path, aval)
         except UnsupportedError as error:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import sys
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,27 +87,36 @@ def compiled(
         return None
     slice0 = what.slice_at((0,) * len(rows.batch))
     try:
-        if seconds is None:  # nobody has called it yet
-            begun = typed_loop.tried(loop, what.f, what.arguments, slice0)
-            if what.slices * begun.seconds < cost:
+        if begun is None:
+            typed_loop.read(loop, what.f, what.arguments, slice0)
+            try:
+                begun = typed_loop.tried(loop, what.f, what.arguments, slice0)
+            except Exception:  # whatever runs now raises it too, and says where
+                known.traced[SOURCE, key] = Awaited(
+                    LIMITS.typed_worth * price(what.f), 0.0, seconds or 0.0
+                )
+                return None
+            if seconds is None and what.slices * begun.seconds < cost:
                 tried = Awaited(cost, spent, begun.seconds)
                 if not tried.is_over:
                     known.traced[SOURCE, key] = tried
                     return None
-        begun = begun or typed_loop.tried(loop, what.f, what.arguments, slice0)
         found = typed_loop.made(loop, what.f, what.arguments, slice0, begun)
         if why := what.why_other(found, begun.results[0]):
             raise TraceError(why)
+        if found.doubt:
+            found.settle(rows)
         shared = any(map(_has_array, (*what.arguments.args, *what.arguments.kwargs.values())))
         if found.writes and (shared or type(what) is not Along):
             raise TraceError("it writes to its slices")
+    except typed_loop.ForNow as error:
+        known.traced[SOURCE, key] = Refused(str(error), _for_calls(found.unchanged))
+        return None
     except TraceError as error:
         known.traced[SOURCE, key] = Refused(str(error), error.unchanged or running.always)
         return None
     except Exception as error:
-        if seconds is not None:
-            raise
-        known.traced[SOURCE, key] = Refused(f"it raises {type(error).__name__}: {error}")
+        known.traced[SOURCE, key] = _faulty(error)
         return None
     if rival is not None:
         if not found.is_quicker(rows, rival):
@@ -132,6 +142,22 @@ def compiled(
 _TRACES = f"{__package__}.traced"
 
 
+def _for_calls(unchanged: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """The same for some calls: then it is tried again."""
+    asked = itertools.count(1)
+    return lambda f: next(asked) < LIMITS.typed_again and unchanged(f)
+
+
+def _faulty(error: Exception) -> Refused:
+    """What is known of a function in which xpapply itself fails: tests raise that."""
+    if LIMITS.raised_faults:
+        raise error
+    return Refused(
+        f"{type(error).__name__} in xpapply itself ({error}): a fault of it, please report it with "
+        "the function"
+    )
+
+
 def _loop(rules: str) -> type[TypedLoop] | None:
     """What runs functions by the rules of a library."""
     if rules == "cupy":
@@ -150,11 +176,13 @@ def may_gain(
 ) -> bool:
     """Whether a trace may have a quicker rival, which has yet to be measured.
 
-    A trace of numbers that goes several ways computes all of them for each number.
+    A trace of numbers that goes several ways computes all of them for each number. In blocks powers
+    of numbers take long.
     """
-    if not is_traced(traced) or traced.tree.count < 2:
+    if not is_traced(traced) or key is None or config.current().engine:
         return False
-    if key is None or not what.arguments.numbers or config.current().engine:
+    several = what.arguments.numbers and traced.tree.count > 1
+    if not several and not traced.tree.powers:
         return False
     took = traced.record.expected(what.slices)
     return (
@@ -187,6 +215,8 @@ def why_not(what: Applied, known: FunctionCache, key: Hashable) -> str:
         except TraceError as error:
             tried = Refused(str(error), error.unchanged or running.always)
             known.traced[SOURCE, key] = tried
+        except Exception as error:
+            tried = known.traced[SOURCE, key] = _faulty(error)
         else:
             return running.awaited(known, key, surely=True)
     if isinstance(tried, Refused) and tried.unchanged(what.f):

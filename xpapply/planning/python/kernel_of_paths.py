@@ -42,6 +42,8 @@ _PASSES: dict[Any, float] = {
 
 def _what(call: Call) -> Any:
     """What `_PASSES` names a call by."""
+    if call.of_numbers:
+        return "power", "float64"
     return (call.args[0], call.args[-1]) if call.row.name == "Python arithmetic" else call.row.name
 
 
@@ -144,6 +146,13 @@ class KernelOfPaths(Way):
             except (UnsupportedError, OverflowError) as error:
                 self._why = str(error)
         return None if self.made is None else self.made.call_for(rows, most)
+
+    def can_be(self) -> bool:
+        """Whether all paths that are known have graphs."""
+        try:
+            return bool(self._as_graphs())
+        except (UnsupportedError, OverflowError):
+            return False
 
     def ran(self, rows: Rows) -> tuple[Callable[[Rows], Sequence[Any] | None], bool] | None:
         """What ran last, if it marked no slice."""

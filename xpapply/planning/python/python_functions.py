@@ -106,7 +106,7 @@ def decide(
             return Decision(what, why=_QUICK, quick=True, begun=begun, loops=remembered)
         quick, remembered = remembered, None
     found: TracedFunction | TypedLoop | Refused | None = remembered
-    if found is not None and not found.unchanged(what.f):
+    if found is not None and not (found.unchanged(what.f) and _is_asked_for(found)):
         found = None
     saved = 0.0
     if isinstance(found, Refused) and found.is_slow:
@@ -170,6 +170,11 @@ def decide(
     return _refusal(what, why, calls)
 
 
+def _is_asked_for(found: Any) -> bool:
+    """Whether it runs under the engine that is asked for: what is compiled is one of its own."""
+    return isinstance(found, (TracedFunction, Refused)) or config.current().engine in found.engines
+
+
 def _refusal(what: Applied, why: str, calls: bool) -> Decision:
     """What to do where `f` cannot be traced: a method may want a batch of one instead."""
     batched = what.for_batches(why)
@@ -200,18 +205,20 @@ def _is_short(what: Applied) -> bool:
 def _compiled(what: Applied, *given: Any) -> TypedLoop | None:
     """`f` compiled from its source, if that may do better than a trace, and pays now.
 
-    That is so of loops, of functions of numbers that go several ways, where a trace is refused
-    or does badly, as that of a `try` which catches often, and where slices are short on a GPU.
+    That is so of loops, of functions of numbers that go several ways, of powers of numbers, where a
+    trace is refused or does badly, as that of a `try` which catches often, and where slices are
+    short on a GPU.
     """
     known, key, _, _, *more = given
     traced = more[0] if more else None
     fails = has_loop(what.f) or _is_short(what)
     if not fails:
         fails = isinstance(traced, Refused)
-        if is_traced(traced) and what.arguments.numbers:
-            fails = not traced.record.does_well
-        several = is_traced(traced) and traced.tree.count > 1
-        if not fails and not several:
+        if is_traced(traced):
+            fails = what.arguments.numbers and not traced.record.does_well
+            fails = fails or (config.current().engine == "cpu" and traced.is_cs())
+        rivals = is_traced(traced) and (traced.tree.count > 1 or traced.tree.powers)
+        if not fails and not rivals:
             return None
     from . import from_source
 

@@ -161,6 +161,11 @@ class TracedFunction(AtOnce):
         """The graph of a slice, if there is one."""
         return self.by_graph.graph
 
+    def is_cs(self) -> bool:
+        """Whether it has powers of numbers that no kernel of it can have, but C's library."""
+        kernel = self.ways[0]
+        return self.tree.powers and isinstance(kernel, KernelOfPaths) and not kernel.can_be()
+
     @property
     def looped(self) -> int:
         """Slices that `f` was called for in the last run."""

@@ -16,7 +16,7 @@ import numpy as np
 from ... import arrays
 from ...errors import CompilerError, Differs, TraceError, UnsupportedError
 from ...frontends.python.run.account import Account, per_call
-from ...frontends.python.run.comparison import cast
+from ...frontends.python.run.comparison import cast, check_holds
 from ...frontends.python.run.rows import Block, Rows
 from ...functions.cache import BoundedDict
 from ...functions.guards import Guards
@@ -33,6 +33,11 @@ from ..ways import Run, Said, Way
 from .at_once import AtOnce
 from .typed_results import as_long_as_wanted, empty, results_of, with_texts
 from .unplanned import why_not_compiled
+
+
+class ForNow(TraceError):
+    """Why a function is not compiled, which may be otherwise for other slices."""
+
 
 _NONE = np.empty(0, np.intp)
 
@@ -76,6 +81,8 @@ class TypedLoop(AtOnce):
     """Those under which it runs, of `xpapply.options`."""
     is_wanted = False
     """Whether nobody wants the loop, however short it is."""
+    doubt = ""
+    """Why the first slice is left to the function, where that may be so of most."""
 
     def __init__(
         self, f: Any, arguments: Arguments, slices: tuple[Any, ...], first: Any, seconds: float
@@ -164,6 +171,9 @@ class TypedLoop(AtOnce):
         if (width := self.compiled.width) > 1:
             said += f", {width} slices side by side"
         return said
+
+    def settle(self, rows: Rows) -> None:
+        """Raise `ForNow` if there is a doubt, and most slices are as the first one."""
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -317,10 +327,14 @@ class TypedLoop(AtOnce):
         for at in zip(*(p.tolist() for p in places), strict=True):
             v = rows[at]
             try:
-                result = call(*v) if isinstance(v, tuple) else call(v)
+                result = call(*self._arguments.given(v)) if isinstance(v, tuple) else call(v)
                 parts = result if several else (result,)
                 for out, part in zip(outs, parts, strict=True):
+                    if self._arguments.exactly:
+                        check_holds(part, out[at][None], self._arguments.numbers)
                     out[at] = self.array(part)
+            except TraceError:
+                raise
             except Exception as error:
                 raise Users(error, at) from None
 
@@ -343,7 +357,7 @@ class TypedLoop(AtOnce):
         for k in sorted({int(whole[p]) for p in (0, n // 3, 2 * n // 3, n - 1) if n}):
             at = tuple(map(int, np.unravel_index(k, rows.batch)))
             v = rows[at] if written is None else np.array(rows[at])
-            result = _silently(call, v if isinstance(v, tuple) else (v,))
+            result = _silently(call, self._arguments.given(v) if isinstance(v, tuple) else (v,))
             parts = result if self._arguments.results else (result,)
             pairs = [(out[at], part) for out, part in zip(outs, parts, strict=True)]
             if written is not None:
@@ -463,15 +477,11 @@ def _given(x: Any, numbers: bool) -> Any:
 
 
 def tried(loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any) -> Begun:
-    """What a function gives for the first slices, and what that takes; it gets copies.
+    """What a function that was read gives for the first slices, and what that takes.
 
-    Raises
-    ------
-    TraceError
-        If it may do anything but compute: then it is not called.
+    It gets copies, and raises what it raises.
     """
     several = slices if isinstance(slices, tuple) else (slices,)
-    read(loop, f, arguments, slices)
     return loop.calls(arguments.caller(f), several)
 
 
@@ -521,13 +531,9 @@ def _typed(
 
 
 def made(
-    loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any, begun: Begun | None
+    loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any, begun: Begun
 ) -> TypedLoop:
-    """A function compiled from its source, for slices like the first.
-
-    `begun`: the first calls of the loop, if there were any.
-    """
-    begun = begun or tried(loop, f, arguments, slices)
+    """A function compiled from its source, for slices like the first; `begun`: its first calls."""
     several = slices if isinstance(slices, tuple) else (slices,)
     return loop(f, arguments, several, begun.results[0], begun.seconds)
 

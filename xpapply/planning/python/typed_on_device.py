@@ -19,10 +19,11 @@ from ...frontends.python.run.rows import Rows
 from ...functions.purity import has_loop
 from ...ir.typed import TypedFunction
 from ...ir.typed.function import ARRAYS
+from ...limits import LIMITS
 from ...loop.arguments import Arguments
 from ...loop.begun import Begun
 from ..ways import Run, Said, Way
-from .typed_loop import TypedLoop
+from .typed_loop import ForNow, TypedLoop
 
 
 class TypedOnDevice(TypedLoop):
@@ -62,14 +63,23 @@ class TypedOnDevice(TypedLoop):
             if 0 < (mark := int(marks)) <= len(known) and known[mark - 1].why == ARRAYS:
                 raise TraceError("its arrays need more memory than a thread of a GPU has")
             if not self.has_loop:
-                why = f": {known[mark - 1].why}" if 0 < mark <= len(known) else ""
-                raise TraceError(f"compiled it leaves its first slice to itself{why}")
+                self.doubt = known[mark - 1].why if 0 < mark <= len(known) else "it may warn"
             return
         parts = first if self._arguments.results else (first,)
         for out, part in zip(outs, parts, strict=True):
             mine, real = out.get(), self.array(part).get()
             if not np.array_equal(mine, real, equal_nan=mine.dtype.kind == "f"):
                 raise TraceError(f"compiled it gives {mine}, a real call gives {real}")
+
+    def settle(self, rows: Rows) -> None:
+        """Look at all slices, where the first one is left to the function: a launch tells."""
+        with rows.like.device:
+            _, marks = self._compiled(rows)
+        left = 0 if marks is None else int(np.count_nonzero(marks))
+        count = int(np.prod(rows.batch))
+        if left > LIMITS.typed_told * count and left > 1:
+            raise ForNow(f"compiled it leaves {left:,} of {count:,} slices to itself: {self.doubt}")
+        self.doubt = ""
 
     @staticmethod
     def array(part: Any) -> Any:

@@ -66,7 +66,9 @@ class _Builder(NumPyBuilder):
                 power: Value = super().node("multiply", x, x)
                 if exponent == 2:
                     return power
-                power = self.cast(super().node("multiply", power, (x, power)[exponent - 3]), dtype)
+                power = self.cast(
+                    super().node("multiply", power, (x, power)[int(exponent) - 3]), dtype
+                )
                 return power if dtype not in FLOATS else self.approximate(power)
         found: Value = super().ufunc(ufunc, *operands)
         # C's library computes it in another way
@@ -269,12 +271,11 @@ def _lowered(lowering: _Lowering, call: Call) -> Any:
         return order.accumulated(lowering, name, *args, **kwargs)
     function = resolve(name) if "." in name else None
     if isinstance(function, np.ufunc) and call.row.kind == "elementwise":
-        found = _ufunc(lowering, function, *args, **kwargs)
         if not call.of_numbers:
-            return found
+            return _ufunc(lowering, function, *args, **kwargs)
         from . import numbers
 
-        return numbers.power_of_numbers(lowering, found)
+        return numbers.power_of_numbers(lowering, *args)
     named = (_functions_of_slices().get(name) if lowering.of_slices else None) or _FUNCTIONS.get(
         name
     )

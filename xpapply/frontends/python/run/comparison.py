@@ -74,3 +74,16 @@ def host(x: Any) -> Any:
     if arrays.library(x) is None:
         return [host(y) for y in x] if isinstance(x, (list, tuple)) else x
     return arrays.on_host(x)
+
+
+def check_holds(result: Any, like: np.ndarray, numbers: bool) -> None:
+    """Refuse a result that Python, or NumPy, does not put into such an array."""
+    try:
+        if numbers:
+            one = np.empty((), object)
+            one[()] = result
+            np.asarray(one, dtype=like.dtype)
+        else:
+            np.empty((1, *like.shape[1:]), like.dtype)[0] = result
+    except Exception as error:
+        raise TraceError(f"a result that its dtype does not hold: {error}") from None

@@ -26,7 +26,6 @@ from ....errors import Differs, TooManyPaths, TraceError
 from ....limits import LIMITS
 from ....runtime import error_state, progress, threads
 from ....runtime.warning_filters import Place
-from ..trace.decisions import exactly
 from ..trace.tree import Call, Ref, Segment, SideExit, Tree, invoke
 from .account import Account
 from .rows import Block
@@ -337,9 +336,7 @@ class Executor:
         args, kwargs = filled(call.args, values), filled(call.kwargs, values)
         if number in at.reused:
             kwargs["in_place"] = True
-        if number in at.exact and self.xp is np:
-            return exactly(call, args)
-        found = invoke(self.xp, call, args, kwargs)
+        found = invoke(self.xp, call, args, kwargs, number in at.exact)
         if type(found) is not Batched and one_by_one(found):
             self.tree.singly.add(call.row.name)
         if call.dtype is not None and self.xp is np and isinstance(found, Batched):
@@ -361,7 +358,8 @@ class Executor:
             args, kwargs = filled(call.args, values), filled(call.kwargs, values)
 
             def run(part: Any, args: Any = args, kwargs: Any = kwargs) -> Any:
-                return invoke(self.xp, call, _picked(args, part), _picked(kwargs, part))
+                is_exact = number in at.exact
+                return invoke(self.xp, call, _picked(args, part), _picked(kwargs, part), is_exact)
 
             k = error_state.first_with(place, run, _batch(next(leaves((args, kwargs), _BATCHED))))
             if k is not None:

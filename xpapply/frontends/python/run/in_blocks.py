@@ -23,7 +23,7 @@ from ....runtime.warning_filters import silent
 from ..sandbox.tracing import Tracing
 from ..trace.tree import Call, Path, SideExit, Tree
 from .account import Account, per_call
-from .comparison import cast, check_same, host
+from .comparison import cast, check_holds, check_same, host
 from .executor import Executor
 from .rows import Block, Chosen, Rows
 
@@ -138,8 +138,7 @@ class InBlocks:
 
     def _given(self, v: Any) -> Sequence[Any]:
         """What `f` gets of a slice."""
-        slices = _each(v)
-        return [x.item() for x in slices] if self._arguments.numbers else slices
+        return self._arguments.given(_each(v))
 
     def timed(self, rows: Rows, f: Any, limit: float) -> float:
         """Seconds of a call of `f` in a loop, which takes less than the very first one.
@@ -377,7 +376,7 @@ class InBlocks:
     def _written(self, result: Any, like: Any, xp: Any) -> Any:
         """A result of `f` as it can be assigned to a place in an array."""
         if self._arguments.exactly and xp is np:
-            _check_holds(result, like, self._arguments.numbers)
+            check_holds(result, like, self._arguments.numbers)
         result = self._tensor(result, like)
         return xp.asarray(result) if self.library == "cupy" else _array(result)
 
@@ -537,19 +536,6 @@ class InBlocks:
         if not config.current().block_bytes:
             rows = min(rows, least // self.tree.per_call)
         return max(1, rows)
-
-
-def _check_holds(result: Any, like: np.ndarray, numbers: bool) -> None:
-    """Refuse a result that Python, or NumPy, does not put into such an array."""
-    try:
-        if numbers:
-            one = np.empty((), object)
-            one[()] = result
-            np.asarray(one, dtype=like.dtype)
-        else:
-            np.empty((1, *like.shape[1:]), like.dtype)[0] = result
-    except Exception as error:
-        raise TraceError(f"a result that its dtype does not hold: {error}") from None
 
 
 def _each(v: Any) -> Sequence[Any]:

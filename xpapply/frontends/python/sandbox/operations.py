@@ -16,7 +16,7 @@ from ..trace.elements import Elements as elements
 from ..trace.functions import function_call
 from ..trace.indexing import getitem, setitem
 from ..trace.python_builtins import plain, rounded, whole
-from ..trace.ufuncs import in_place, power, ufunc_call
+from ..trace.ufuncs import in_place, of_complex, power, size, ufunc_call
 from .proxies import Different
 from .sandbox import namespace_of
 
@@ -46,11 +46,13 @@ __all__ = [
     "in_place",
     "namespace_of",
     "native",
+    "of_complex",
     "plain",
     "power",
     "rounded",
     "scalars",
     "setitem",
+    "size",
     "ufunc_call",
     "whole",
 ]

@@ -107,6 +107,8 @@ class Blocks:
     def _handler(self) -> Place | None:
         """Where it goes on if an exception is raised here; None: that is not compiled."""
         p = self.place
+        if p is None:  # a function of a library is all that there is
+            return None
         if (p.code.function.__module__ or "").startswith(calls.LIBRARY) and not self._speaks:
             return None  # which raises for what it leaves to others
         frames = [(p.callers, p.code, p.part)]

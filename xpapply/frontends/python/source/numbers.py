@@ -315,7 +315,7 @@ def binary(w: Writes, op: str, a: Num, b: Num) -> Num:
                 marked_beyond(w, n.value, EXACT)
     x, y = operand(w, a, loop), operand(w, b, loop)
     letter = kind_of(loop)
-    if op == "**" and letter == "f" and _is_of_ufunc(a, b):
+    if op == "**" and letter == "f" and _is_of_ufunc(a, b, loop):
         name = w.external("ufunc", "power", loop, loop, loop)
         return Num(out, kind, w.op("ufunc", loop, x, y, what=name))
     if letter == "f":
@@ -343,11 +343,15 @@ def _beside_complex(a: Num, b: Num) -> Num:
     return b._replace(kind=PYTHON) if a.kind == PYTHON else b
 
 
-def _is_of_ufunc(a: Num, b: Num) -> bool:
+def _is_of_ufunc(a: Num, b: Num, loop: str) -> bool:
     """Whether NumPy hands a power to its ufunc: an integer of NumPy's, with a float of Python's.
+
+    Or to the power of one of NumPy's that has fewer bits than the result.
 
     Its loop has other last bits than the C library's function where it is written for AVX-512.
     """
+    if a.kind == b.kind == NUMPY and kind_of(a.dtype) != "f" and kind_of(b.dtype) == "f":
+        return b.dtype != loop
     kinds = {x.kind: kind_of(x.dtype) for x in (a, b)}
     return kinds.get(PYTHON) == "f" and kinds.get(NUMPY) in ("i", "u", "b")
 

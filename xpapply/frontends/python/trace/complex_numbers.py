@@ -12,7 +12,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ....batching import syntax
+from ....batching.rules import ufunc_row
 from ....batching.scalars import LARGEST
 from . import scalars
 from .python_builtins import plain
@@ -181,8 +184,8 @@ def unary(python: Callable[[Any], Any], x: Tracer) -> Any:
         return x
     if python is operator.abs:
         x.recorder.real(abs, x.value)
-        value, batch = abs(x.value), (("hypot", re, im), dict[str, Any]())
-        found = x.recorder.call(syntax.MATH, lambda *_: value, (re, im), batch=batch, check=False)
+        value = abs(x.value)  # by C's function, which that of `math` is not
+        found = x.recorder.call(ufunc_row(np.hypot), lambda *_: value, (re, im), check=False)
         must(found != math.inf)  # it may be an overflow
         return found
     return scalars.call(x.recorder, python, (x,), {})

@@ -59,22 +59,29 @@ def deciding(steps: Sequence[Any]) -> set[int]:
     calls = [step for step in steps if hasattr(step, "row")]
     if not any(map(_differs, calls)):
         return set()
+    powers = {number for number, call in enumerate(calls, 1) if is_power(call)}
     wanted = {step.ref.index for step in steps if not hasattr(step, "row")}
     for number in range(len(calls), 0, -1):
         call = calls[number - 1]
         if number in wanted or not _is_smooth(call):
             if not _asks_whether_finite(call):
                 wanted |= call.uses
-    return {number for number, call in enumerate(calls, 1) if number in wanted and _differs(call)}
+    found = {number for number, call in enumerate(calls, 1) if number in wanted and _differs(call)}
+    return found | powers
+
+
+def is_power(call: Any) -> bool:
+    """Whether a call is a power of NumPy's numbers or of Python's floats, which is C's own."""
+    if call.row is syntax.PYTHON:
+        return bool(call.args[0] == "power" and call.args[3] == "float64")
+    return bool(call.of_numbers)
 
 
 def _differs(call: Any) -> bool:
     """Whether a call for all slices may not have the bits of one for a single slice."""
     if call.row is syntax.MATH:
         return libm.differs(call.args[0])
-    if call.row is syntax.PYTHON:
-        return bool(call.args[0] == "power" and call.args[3] == "float64")
-    return bool(call.of_numbers)
+    return is_power(call)
 
 
 def _is_smooth(call: Any) -> bool:

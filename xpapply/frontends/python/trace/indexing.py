@@ -127,7 +127,8 @@ def _part(x: Tracer, key: tuple[Any, ...]) -> Any:
     found = recorder.structural(
         syntax.INDEX, lambda *_: real, (x,), batch=((x, key), {}), is_part=view
     )
-    if isinstance(found, Tracer) and view and found is not x:
+    # a number of CuPy's is an array without axes
+    if isinstance(found, Tracer) and (view or recorder.library == "cupy") and found is not x:
         found.is_view_of(x, key)
     return found
 

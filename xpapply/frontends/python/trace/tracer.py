@@ -230,8 +230,8 @@ class Tracer(Traced):
             self.weak or (ufunc is np.multiply and isinstance(self.value, np.generic))
         ):
             return NotImplemented  # Python repeats the sequence, or raises
-        if python in _ORDERS and _complex_numbers(a, b):
-            return _complex_order(python, a, b)
+        if python in _OF_COMPLEX and _complex_numbers(a, b):
+            return self.recorder.operations.of_complex(self.recorder, python, a, b)
         return self.__array_ufunc__(ufunc, "__call__", a, b)
 
     __add__, __radd__ = _binary(np.add, operator.add)
@@ -291,6 +291,8 @@ class Tracer(Traced):
             if isinstance(self.value, int) and ufunc is not np.positive:
                 must(self > -(2**63))  # which has no positive counterpart in 64 bits
             return self.recorder.call(ufunc_row(ufunc), python, (self,), check=False)
+        if python is operator.abs and isinstance(self.value, np.complexfloating):
+            return self.recorder.operations.size(self)
         return self.__array_ufunc__(ufunc, "__call__", self)
 
     def __neg__(self) -> Any:
@@ -318,7 +320,8 @@ class Tracer(Traced):
         return self.recorder.operations.whole(self, np.ceil, math.ceil)
 
     def _in_place(self, ufunc: Any, other: Any) -> Any:
-        if not isinstance(self.value, np.ndarray):  # a number: a new one, as in Python
+        own = self.recorder.library == "cupy" and not self.weak  # an array without axes
+        if not (own or isinstance(self.value, np.ndarray)):  # a number: a new one, as in Python
             return NotImplemented
         return self.recorder.operations.in_place(self, ufunc, other)
 
@@ -509,19 +512,13 @@ class Part(NamedTuple):
 
 
 _ATTRIBUTES = frozenset((*Tracer.__slots__, "value", "ref"))
-_ORDERS = frozenset((operator.lt, operator.le, operator.gt, operator.ge))
+_OF_COMPLEX = frozenset((operator.lt, operator.le, operator.gt, operator.ge, operator.mul))
 
 
 def _complex_numbers(a: Any, b: Any) -> bool:
     given = values((a, b))
     single = all(isinstance(x, (int, float, complex, np.generic)) for x in given)
     return single and any(isinstance(x, (complex, np.complexfloating)) for x in given)
-
-
-def _complex_order(python: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
-    """By the real part first. NumPy compares single numbers so, and arrays with NaN otherwise."""
-    level = a.real == b.real
-    return (level & python(a.imag, b.imag)) | (~level & python(a.real, b.real))
 
 
 def python_arithmetic(recorder: Any, ufunc: Any, python: Any, a: Any, b: Any) -> Any:

@@ -23,7 +23,7 @@ from ....batching.rules import leaves, on_device
 from ....errors import Differs
 from ....runtime import error_state
 from ....runtime.warning_filters import silent
-from .decisions import deciding
+from .decisions import deciding, exactly, is_power
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +166,8 @@ class Tree:
         """Slices for which ``f`` raised when a path was looked for, and what it raised last."""
         self.masks = False
         """Whether values are taken by a mask."""
+        self.powers = False
+        """Whether there are powers of numbers, which only C's library has to the last bit."""
         self.add(first)
 
     @property
@@ -197,6 +199,7 @@ class Tree:
                         at.calls.append(step)
                         self.calls.append(step)
                         self.masks |= step.row.lazy
+                        self.powers |= is_power(step)
                         at.reused |= reusing & {number}
                         at.needless |= unused & {number}
                     elif position >= len(at.calls) or not same(at.calls[position], step):
@@ -416,8 +419,12 @@ def _same_tensors(a: Any, b: Any) -> bool:
     return bool(torch.equal(*of_bytes))
 
 
-def invoke(xp: Any, call: Call, args: tuple, kwargs: dict) -> Any:
-    """Run a call by its batching rule, under the error state that ``f`` set."""
+def invoke(xp: Any, call: Call, args: tuple, kwargs: dict, is_exact: bool = False) -> Any:
+    """Run a call by its batching rule, under the error state that ``f`` set.
+
+    `is_exact`: on NumPy's arrays with the bits of calls for single slices.
+    """
+    is_exact = is_exact and xp is np
     if xp is not np and "torch" in xp.__name__:  # f may have made a NumPy array of a tensor
         found = next(leaves((args, kwargs), (Batched, ragged.Ragged)), None)
         values = getattr(found, "array" if isinstance(found, Batched) else "flat", None)
@@ -426,11 +433,11 @@ def invoke(xp: Any, call: Call, args: tuple, kwargs: dict) -> Any:
     if function is not None and xp.__name__ == "cupy":
         function = on_device(xp, function)
     if call.errstate is None and not call.quiet:
-        return call.row.rule(xp, function, args, kwargs)
+        return exactly(call, args) if is_exact else call.row.rule(xp, function, args, kwargs)
     with contextlib.ExitStack() as stack:
         if call.quiet:
             stack.enter_context(silent())
         if call.errstate is not None:
             own = error_state.for_notes(call.errstate)
             stack.enter_context(np.errstate(**own))  # type: ignore[arg-type]
-        return call.row.rule(xp, function, args, kwargs)
+        return exactly(call, args) if is_exact else call.row.rule(xp, function, args, kwargs)

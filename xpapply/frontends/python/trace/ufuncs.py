@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ....batching import find, syntax
+from ....batching import find, libm, syntax
 from ....batching.rules import ufunc_row
 from ..data_dependent import ragged
 from . import choices
@@ -53,6 +53,8 @@ def ufunc_call(
                 return found
         if ufunc is np.power:
             _check_power(inputs)
+        if ufunc is np.square and not kwargs and _is_squared_alone(values(inputs[0])):
+            return of_complex(recorder, operator.mul, *inputs, *inputs)
         if ufunc in _CHECKED and not kwargs and all(map(_one_integer, inputs)):
             return _whole_number(recorder, ufunc, inputs)
         return recorder.call(ufunc_row(ufunc), ufunc, inputs, kwargs, check=False)
@@ -116,6 +118,40 @@ _SCALAR: dict[Any, Callable[..., Any]] = {
 }
 
 
+def of_complex(recorder: Recorder, python: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    """A product of numbers, of which one is complex, or a comparison of their order."""
+    if python is not operator.mul:  # NumPy compares arrays with NaN otherwise
+        level = a.real == b.real
+        return (level & python(a.imag, b.imag)) | (~level & python(a.real, b.real))
+    if recorder.library != "numpy":
+        return ufunc_call(recorder, np.multiply, "__call__", (a, b), {})
+    real = np.asarray(recorder.real(python, *values((a, b))))[()]
+    return recorder.call(syntax.PRODUCT, lambda *_: real, (a, b, real.dtype), check=False)
+
+
+def _is_squared_alone(x: Any) -> bool:
+    """Whether NumPy squares this complex number as the operator does.
+
+    Its loop over arrays may fuse products and sums; what it does with a number alone depends on
+    where it puts the result.
+    """
+    kind: Any = type(x)
+    return issubclass(kind, (complex, np.complexfloating)) and _squares_plainly(kind)
+
+
+@functools.cache
+def _squares_plainly(kind: Any) -> bool:
+    numbers = [kind(complex(*x)) for x in np.random.default_rng(0).normal(size=(64, 2))]
+    return all(np.square(x) == x * x for x in numbers)
+
+
+def size(x: Tracer) -> Any:
+    """``abs(x)`` of a complex number of NumPy's, which is C's own, not that of its arrays."""
+    if x.recorder.library != "numpy":
+        return ufunc_call(x.recorder, np.absolute, "__call__", (x,), {})
+    return ufunc_call(x.recorder, np.hypot, "__call__", (x.real, x.imag), {})
+
+
 def _check_power(inputs: tuple) -> None:
     """Integers to negative powers raise, if it depends on the slice."""
     base, exponent = inputs
@@ -164,8 +200,8 @@ def power(recorder: Recorder, a: Any, b: Any) -> Any:
             return recorder.call(ufunc_row(ufunc), lambda x: x**b, (a,), check=False)
     if not any(isinstance(x, np.ndarray) for x in values((a, b))):
         inputs = _strong(np.power, (a, b), {})
-        if isinstance(recorder.real(operator.pow, *values(inputs)), np.floating):
-            # the operator of NumPy's numbers, which is C's own power
+        real = recorder.real(operator.pow, *values(inputs))
+        if isinstance(real, np.floating) and libm.is_of_c(*map(type, values(inputs))):
             found = recorder.call(ufunc_row(np.power), operator.pow, inputs, check=False)
             if isinstance(found, Tracer) and found.ref is not None:
                 recorder.of_numbers()
@@ -232,4 +268,17 @@ def in_place(x: Tracer, ufunc: Any, other: Any) -> Any:
     if ufunc is np.matmul:
         other = as_array(x.recorder, other)
         x.recorder.real(x.value.copy().__imatmul__, values(other))
-    return ufunc_call(x.recorder, ufunc, "__call__", (x, other), {"out": (x,)})
+    if isinstance(x.value, np.ndarray):
+        return ufunc_call(x.recorder, ufunc, "__call__", (x, other), {"out": (x,)})
+    if not x.owned:  # CuPy's, which is a part of the slice
+        raise x.recorder.refuse("it writes into the slice, a number of which a name holds")
+    found = ufunc_call(x.recorder, ufunc, "__call__", (x, other), {})
+    dtype = x.value.dtype
+    if np.shape(values(found)) or not np.can_cast(np.asarray(values(found)).dtype, dtype, _KINDS):
+        raise x.recorder.refuse(f"what does not fit is written into a number of {dtype}")
+    found = cast(found, dtype)
+    x.become(found.value, found.ref)
+    return x
+
+
+_KINDS: Any = "same_kind"

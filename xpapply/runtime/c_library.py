@@ -1,0 +1,19 @@
+"""The library of C that this process runs with."""
+
+from __future__ import annotations
+
+import functools
+import platform
+
+
+@functools.cache
+def is_near() -> bool:
+    """Whether its functions are as near as glibc's are said to be.
+
+    Then whoever computes more bits knows which number most of their results are.
+    """
+    name, version = platform.libc_ver()
+    return name == "glibc" and [int(n) for n in version.split(".")[:2]] >= [2, 28]
+
+
+__all__ = ["is_near"]
