@@ -8,7 +8,7 @@ import os
 import sys
 import warnings
 import zlib
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from random import Random
@@ -46,6 +46,13 @@ for _name in WITHOUT:
 # numba needs llvmlite
 NO_NUMBA = find_spec("numba") is None or sys.modules.get("llvmlite", "") is None
 collect_ignore = ["xpapply/frontends/numba.py"] if NO_NUMBA else []
+
+with suppress(ImportError):
+    import llvmlite.binding
+
+    # where little is done about a kernel, LLVM's short cut ends the process: it takes no vectors
+    # with a carry, which 512 bits make legal (an assertion of llvmlite 0.50's LLVM)
+    llvmlite.binding.set_option("tests", "-fast-isel=false")
 
 REQUIRED = [name for name in os.environ.get("XPAPPLY_REQUIRE", "").split(",") if name]
 """Libraries whose absence is a failure, not a skip: a GPU run cannot pass by skipping."""
