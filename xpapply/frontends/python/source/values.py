@@ -292,11 +292,14 @@ class Cursor(NamedTuple):
         One number: where it is.
     stop : Num or None
         Where it ends before that does.
+    ahead : int
+        How many elements are taken before it, in the same round.
     """
 
     over: Any
     place: Lst
     stop: Any
+    ahead: int = 0
 
 
 class Groups(NamedTuple):
