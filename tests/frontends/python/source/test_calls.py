@@ -10,6 +10,8 @@ from xpapply.errors import TraceError
 
 HEAD = "import functools\nimport math\nimport numpy as np\n"
 HEAD += "EDGES = np.array([-2.0, -0.5, 0.0, 1.0, 1.0, 3.0])\n"
+HEAD += "TENTHS = np.array([0.1, 0.2, 1.0], np.float32)\n"
+HEAD += "MIXED = np.array([0.5, -3.0, 2.0, 2.0, -1.0, 4.0, 0.0, 1.0, -0.5, 3.0, -2.0])\n"
 RNG = np.random.default_rng(0)
 
 
@@ -64,6 +66,11 @@ np.digitize(v, EDGES)
 np.digitize(v[0], EDGES, right=True)
 np.searchsorted(EDGES, v)
 np.searchsorted(EDGES, v[0], side="right")
+np.searchsorted(np.sort(v), 0.1, side="right") + np.searchsorted(TENTHS, 0.1, "right")
+np.digitize(0.1, TENTHS) + np.digitize(1, TENTHS) + np.digitize(True, TENTHS, right=True)
+np.searchsorted(v, v[::-1]) + np.searchsorted(v, v, "right")
+np.interp(v, MIXED, MIXED[::-1])
+np.interp(v[0], MIXED, MIXED[::-1]) + np.interp(v[-1], MIXED[:3], MIXED[3:6])
 np.convolve(v, [0.25, 0.5, 0.25])
 np.convolve(v, np.ones(3) / 3, mode="same")
 np.convolve(v, np.ones(3) / 3, mode="valid")

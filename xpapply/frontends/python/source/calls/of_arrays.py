@@ -110,8 +110,8 @@ def _searchsorted(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         raise t.refuse("numpy.searchsorted on a side that is computed")
     right = TRUE if side.value == "right" else FALSE
     a = TAKEN["array"](t, args[0])
-    if isinstance(args[1], Num):
-        return Inlined(of_numpy.searched, [a, args[1], right], {})
+    if isinstance(args[1], Num):  # NumPy makes an array of it: not a weak number
+        return Inlined(of_numpy.searched, [a, args[1]._replace(kind=NUMPY), right], {})
     v = TAKEN["array"](t, args[1])
     if v.type != a.type:
         raise t.refuse("numpy.searchsorted of several types")
@@ -206,6 +206,8 @@ def _bincount(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
 def _digitize(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     one = bool(args) and isinstance(args[0], Num)
     given = bound(t, f"x:{'number' if one else 'array'} bins:array right:flag", args, kwargs)
+    if one:
+        given["x"] = given["x"]._replace(kind=NUMPY)
     return Inlined(of_order.in_bins if one else of_order.all_in_bins, [], given)
 
 
