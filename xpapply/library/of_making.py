@@ -36,7 +36,10 @@ def stepped(start: Any, stop: Any, step: Any) -> Any:
     """``np.arange(start, stop, step)`` of floats."""
     if step == 0:
         raise ValueError
-    n = math.ceil((float(stop) - float(start)) / float(step))
+    parts = (float(stop) - float(start)) / float(step)
+    n = math.ceil(parts)
+    if parts == 0 and float(stop) != float(start):  # so little, or so large a step
+        n = 1 if math.copysign(1.0, parts) > 0 else 0
     if n < 0:
         n = 0
     out = np.empty(n, np.float64)
