@@ -382,8 +382,9 @@ class ShortProgram(Program):
 
     def draw(self) -> str:
         r = self.r
-        self.vectors, self.tables = ["v"], []
+        self.tables = []
         if self.ndim == 2:
+            self.vectors = ["v"]
             self.line(f"v = v[{self.pick('0', '-1', ':, 0', '0, ::2', 'len(v) // 2')}]")
         self.line(f"mask, mask2 = {self.some()} > {self.literal()}, v < {self.literal()}")
         for _ in range(r.choice([1, 1, 2, 2, 3])):

@@ -80,9 +80,10 @@ def rolled(a: Any, shift: int) -> Any:
 def tiled(A: Any, reps: int) -> Any:
     """``np.tile(A, reps)``."""
     n = len(A)
-    times = reps if reps > 0 else 0
-    out = np.empty(n * times, A.dtype)
-    for j in range(times):
+    if reps < 0:
+        raise ValueError
+    out = np.empty(n * reps, A.dtype)
+    for j in range(reps):
         for k in range(n):
             out[j * n + k] = A[k]
     return out

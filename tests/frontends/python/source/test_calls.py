@@ -39,6 +39,7 @@ np.percentile(v, 90)
 np.percentile(v, [25, 50, 75])
 np.percentile(v, (5, 95.5))
 np.quantile(v, np.array([0.1, 0.9]))
+len(np.tile(v, int(abs(v[0]) < 2) * 3 - 1))
 np.median(v)
 np.clip(v, -1, 1)
 np.clip(v, -0.5, None)
@@ -233,6 +234,21 @@ def test_whose_number_it_is(expression):
     for dtype in ("float64", "int64"):
         with contextlib.suppress(TraceError, loops.Skipped):
             assert loops.compared(program, loops.Given(slices(dtype, 7), False)) is None, dtype
+
+
+REFUSED = {
+    "np.quantile(v, [0, 1])": "quantiles at an array .int64",
+    "np.quantile(v, [True, False])": "quantiles at an array .bool",
+    "np.percentile(v, np.arange(3).astype(np.uint8))": "quantiles at an array .uint8",
+    "np.percentile(v, TENTHS)": "quantiles at an array .float32",
+}
+
+
+@pytest.mark.parametrize("expression", REFUSED)
+def test_where_numpy_takes_elements_or_other_types(expression):
+    x = np.array([[-0.0, 1.0, 2.0], [-1.0, 0.7, 3.0]])
+    with pytest.raises(TraceError, match=REFUSED[expression]):
+        loops.compared(source(expression), loops.Given(x, False))
 
 
 WARN = """

@@ -146,6 +146,9 @@ def _quantile(one: Any, many: Any) -> Call:
             raise t.refuse("a quantile by another method")
         if not isinstance(q, Num):
             given = bound(t, "a:doubles q:array axis:axis", args, kwargs)
+            taken = {"float64", "int64"} if many is of_order.percentiles else {"float64"}
+            if "q" in given and given["q"].type.dtype not in taken:
+                raise t.refuse(f"quantiles at {places.described(given['q'])}")
             return Inlined(many, [], given)
         if q.dtype not in ("float64", "int64"):
             raise t.refuse(f"a quantile at {places.described(q)}")
