@@ -222,3 +222,26 @@ def test_vectorize_gives_what_cannot_be_written():
     want = outcome(lambda f, _, x: np.vectorize(f, **of_rows)(x), clears, 0, arr - 2)
     got = outcome(lambda f, _, x: xpapply.vectorize(f, **of_rows)(x), clears, 0, arr - 2)
     assert all(map(same, want[:2], got[:2]))
+
+
+def flattened_part(v):
+    w = v + 1
+    some = w[::2].ravel()  # a copy
+    whole = w.ravel()
+    for k in range(len(some)):
+        some[k] = 7
+        whole[-1 - k] = 9
+    return w.sum() + some.sum()
+
+
+def flattened_slice(v):
+    w = v.ravel()  # a copy, where the elements of a slice do not lie side by side
+    for k in range(len(w)):
+        w[k] = k
+    return v.sum()
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_what_is_flattened_may_be_a_copy(axis):
+    check(flattened_part, RNG.standard_normal((40, 40)), axis)
+    check(flattened_slice, RNG.standard_normal((40, 40)), axis, compiled=False)

@@ -143,6 +143,13 @@ def as_type(v: Any, dtype: Any) -> Any:
     return out
 
 
+def flat(v: Any) -> Any:
+    """``v.ravel()``: a copy if the elements do not lie side by side."""
+    if len(v) > 1 and v.strides[0] != v.dtype.itemsize:
+        v = v.copy()
+    return v
+
+
 def as_list(v: Any) -> Any:
     """``v.tolist()``."""
     found = []

@@ -534,6 +534,9 @@ class Writes(Protocol):
     def writes(self, x: Arr) -> None:
         """Say that the function writes to an array; refuse it for one that is not its own."""
 
+    def flattens(self) -> None:
+        """Say that a part of a slice is flattened: a copy or not, as the slice lies in memory."""
+
     def ignores(self, kind: str) -> bool:
         """Whether what NumPy would warn of is ignored here, whatever was said before the call."""
 

@@ -12,6 +12,7 @@ from .....library import of_making, of_middle, of_numpy, of_order, of_series, of
 from .. import arrays, numbers, places, whole
 from ..values import (
     NUMPY,
+    OF_SLICE,
     PYTHON,
     Abstract,
     Arr,
@@ -410,9 +411,13 @@ def _astype(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def _flat(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """``v.ravel()``: of one axis itself."""
+    """``v.ravel()``: of one axis itself, or a copy where its elements do not lie side by side."""
     exactly(t, args, kwargs, 1)
-    return TAKEN["array"](t, args[0])
+    x = TAKEN["array"](t, args[0])
+    if x.own != OF_SLICE:
+        return Inlined(of_making.flat, [x], {})
+    t.flattens()
+    return x
 
 
 def _copied(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
