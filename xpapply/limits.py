@@ -72,6 +72,7 @@ class Limits:
     # whoever calls it no more pays a third in vain, at the most
     typed_waits = 3.0
     typed_short = 0.5  # seconds that its loops take, each too short for a plan, before one is made
+    typed_apart = 4  # times the bytes of slices that a copy may take which lies as they do
     typed_told = 0.01  # the share of slices left to the function from which a warning says so ...
     typed_marked = 0.8  # ... and from which the function runs for all
     # numbers of a slice on a GPU up to which a thread takes it, of a function without loops, ...

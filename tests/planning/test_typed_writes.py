@@ -245,3 +245,43 @@ def flattened_slice(v):
 def test_what_is_flattened_may_be_a_copy(axis):
     check(flattened_part, RNG.standard_normal((40, 40)), axis)
     check(flattened_slice, RNG.standard_normal((40, 40)), axis, compiled=False)
+
+
+def halved(v):
+    for k in range(len(v)):
+        v[k] *= 0.5
+    return v @ v[::-1] + v @ v  # whose bits depend on how far elements are from each other
+
+
+def told_strides(v):
+    for k in range(len(v)):
+        v[k] += v.strides[0]
+    return v.strides[0]
+
+
+PARTS = [
+    lambda x: x, lambda x: x[:, ::3], lambda x: x[:, ::-1], lambda x: x[::-1, ::2],
+    np.asfortranarray, lambda x: x[:, 3:90],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("f", [halved, told_strides])
+def test_slices_that_are_written_lie_as_the_array_does(f, axis, part):
+    x = RNG.standard_normal((40, 96))
+    mine, plain = part(x.copy()), part(x.copy())
+    want = np.apply_along_axis(f, axis, plain)
+    with xpapply.options(engine="cpu"):
+        got = xpapply.apply_along_axis(f, axis, mine)
+        assert "one compiled loop" in xpapply.explain(f, axis, mine).kernels[0]
+    assert same(want, got)
+    assert same(plain, mine)
+
+
+def test_slices_that_lie_far_apart_are_looped_over():
+    x = RNG.standard_normal((20, 30, 40))
+    plain = x.copy()
+    want = np.apply_along_axis(halved, 1, plain[:, :, 0])
+    assert same(want, xpapply.apply_along_axis(halved, 1, x[:, :, 0]))
+    assert same(plain, x)
