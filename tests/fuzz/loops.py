@@ -141,7 +141,7 @@ def limited(seconds: float) -> Iterator[None]:
 
 
 def outcome(f: Any, *args: Any) -> tuple[Any, str]:
-    """What a function gives for a slice of each argument, which it may write to; why it has to be marked."""
+    """What a function gives for slices, which it may write to; why it has to be marked."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:

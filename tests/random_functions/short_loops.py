@@ -79,7 +79,8 @@ np.array([{e}, $ {e}||1||0.5||{x}[0]$]$||, np.float32||, dtype=float||, int$)
 np.array([{e} for _ in range({n})])
 np.$diff||copy||flip||abs||negative||sign$({x})
 np.isnan({x})
-{x}.$copy()||ravel()||flatten()||cumsum()||cumprod()||argsort()||nonzero()[0]||tolist()||reshape(-1)$
+{x}.$copy()||ravel()||flatten()||cumsum()||cumprod()||argsort()||nonzero()[0]||tolist()||\
+reshape(-1)$
 """)
 SINGLE = _lines("""
 {x}.$sum||prod||max||min||mean||var||std||argmax||argmin||any||all$($||axis=0||axis=-1||0$)
@@ -92,7 +93,8 @@ np.percentile({x}, $50||100||33.3||0$)
 np.median($ {x}||{x} * 1.0||mask * 1.0||np.concatenate(({x}, {y}))$)
 np.$dot||inner||vdot$({x}, $ {x}||{y}||{x}[::-1]||TAB$)
 ({x} @ $ {x}||{x}[::-1]||{y}$)
-np.searchsorted($np.sort({x})||{x}||TAB||np.cumsum({x})$, $ {e}||0||0.1||1$$||, side="right"||, "right"$)
+np.searchsorted($np.sort({x})||{x}||TAB||np.cumsum({x})$, $ {e}||0||0.1||1$$||, side="right"||\
+, "right"$)
 np.digitize($ {e}||0.1||1$, $np.sort({x})||TAB[::-1]$$||, right=True$)
 np.interp($ {e}||0.3$, $np.sort({x})||{x}||TAB[::-1]$, $ {x}||TAB$)
 np.trapezoid({x}$||, dx=0.5||, dx={e}||, {y}$)
@@ -106,13 +108,18 @@ $max||min||sum||any||all||sorted||list$({x})$||[0]||[-1]$
 $max||min||sum$(z$||*z||-z||% 2$ for z in {x})
 $max||min$($ {x}||list({x})||[z for z in {x}]$, key=lambda z: $abs(z)||-z||z % 2||z > {e}||0$)
 $max||min$({e}, $ {x}[0], {e}||{x}[-1]||0||1.5||np.float32(0.1)$)
-sorted({x}, $reverse=True||key=abs||key=lambda z: -z||key=lambda z: z % 2, reverse=True$)[$0||-1||{n}$]
+sorted({x}, $reverse=True||key=abs||key=lambda z: -z||key=lambda z: z % 2, reverse=True$)[$0||\
+-1||{n}$]
 math.$fsum||prod$($ {x}||{x} * 0.5||[z for z in {x}]$)
-functools.reduce($max||min||lambda p, q: p * 0.5 + q||operator.add||operator.mul$, {x}$||, 0||, 0.5$)
+functools.reduce($max||min||lambda p, q: p * 0.5 + q||operator.add||operator.mul$, {x}$||, 0||\
+, 0.5$)
 sum(map($abs||float||lambda z: z * 2||math.sqrt||int$, {x}))
-len(list($filter(None, {x})||filterfalse(lambda z: z > {e}, {x})||takewhile(lambda z: z < {e}, {x})$))
-sum($islice({x}, {n})||islice({x}, 1, None, 2)||islice({x}, {n}, 3)||chain({x}, {y})||accumulate({x})$)
-$max||min||sum$($accumulate({x}, max)||accumulate({x}, lambda p, q: q - p)||accumulate({x}, initial=2)$)
+len(list($filter(None, {x})||filterfalse(lambda z: z > {e}, {x})||\
+takewhile(lambda z: z < {e}, {x})$))
+sum($islice({x}, {n})||islice({x}, 1, None, 2)||islice({x}, {n}, 3)||chain({x}, {y})||\
+accumulate({x})$)
+$max||min||sum$($accumulate({x}, max)||accumulate({x}, lambda p, q: q - p)||\
+accumulate({x}, initial=2)$)
 sum(p < q for p, q in $pairwise({x})||zip({x}, {y})||zip({x}, {x}[1:])||combinations({x}, 2)$)
 sum(i * (z > {e}) for i, z in enumerate({x}$||, 1||, {n}$))
 sum(1 for k, g in groupby($ {x}||mask||({x} > {e})$) if k)
@@ -237,7 +244,8 @@ for {y}, {n2} in $zip(it, it)||zip(it, {u})||zip({u}, it)||zip(it, range({n}))||
 {l}.$append({e})||extend({x})||insert({n}, {e})||insert(-1, {x}[0])||extend({l})||reverse()||sort()$
 $ {l}.pop()||{l}.pop(0)||del {l}[0]||del {l}[-1]||{l}.remove({l}[0])||{l} += [{e}]||{l}.clear()$
 {a} = len({l})
-{b} = $ {l}[0]||{l}[-1]||sum({l})||{l}[{n}]||max({l})||{l}.index({l}[-1])||{l}[::-1][0]||{l} == {l}[:]$
+{b} = $ {l}[0]||{l}[-1]||sum({l})||{l}[{n}]||max({l})||{l}.index({l}[-1])||{l}[::-1][0]||\
+{l} == {l}[:]$
 ---
 {l} = [z for z in {x}]
 for {y} in {l}:
@@ -248,10 +256,12 @@ for {y} in {l}:
 ---
 d = {{}}
 for {i}, {y} in enumerate({x}):
-    d[$ {y}||{i} % 3||{y} > {e}||({i} % 2, {y} > 0)||float({y})||int({y})$] = $ {i}||{y}||d.get({y}, 0)$
+    d[$ {y}||{i} % 3||{y} > {e}||({i} % 2, {y} > 0)||float({y})||int({y})$] = $ {i}||{y}||\
+d.get({y}, 0)$
     $pass||d.pop({i}, None)||d.setdefault({y}, {i})||del d[{y}]||if {y} in d: {b} += 1$
 {a} = len(d)
-{b} += $sum(d.values())||max(d.values())||d.get({x}[0], 5)||len(list(d))||list(d.values())[0]||min(d)$
+{b} += $sum(d.values())||max(d.values())||d.get({x}[0], 5)||len(list(d))||list(d.values())[0]||\
+min(d)$
 ---
 c = $Counter({x})||Counter(z > {e} for z in {x})||Counter([int(z) for z in {x}])||defaultdict(int)$
 for {y} in {u}:
@@ -263,7 +273,8 @@ s = $set()||{{1, 2}}||set({u})||{{z for z in {x} if z > {e}}}$
 for {y} in {x}:
     $s.add({y})||s.discard({y})||s.add(int({y}))||s |= {{{y}}}||s.update([{y}, 1])||s.add({y} > 0)$
     {a} += {y} in s
-{b} = $len(s)||min(s)||max(s)||sorted(s)[0]||len(s & {{0, 1}})||s <= {{0, 1, 2}}||len(s - set({u}))||1 in s$
+{b} = $len(s)||min(s)||max(s)||sorted(s)[0]||len(s & {{0, 1}})||s <= {{0, 1, 2}}||\
+len(s - set({u}))||1 in s$
 ---
 h = []
 for {i}, {y} in enumerate({x}):
@@ -275,7 +286,8 @@ for {i}, {y} in enumerate({x}):
 ---
 {l} = []
 for {y} in {x}:
-    $bisect.insort({l}, {y})||bisect.insort_left({l}, {y})||{l}.insert(bisect.bisect({l}, {y}), {y})$
+    $bisect.insort({l}, {y})||bisect.insort_left({l}, {y})||\
+{l}.insert(bisect.bisect({l}, {y}), {y})$
     {a} = bisect.$bisect_left||bisect_right||bisect$({l}, {e})
 {b} = {l}[$0||-1||len({l}) // 2$]
 ---
@@ -286,18 +298,21 @@ for {y} in {u}:
         {a} = q.$pop()||popleft()$
 {b} = $len(q)||q[0]||q[-1]||sum(q)||max(q)||q[{n}]$
 ---
-{l} = sorted($zip({x}, range(9))||enumerate({x})||[(z > {e}, z) for z in {x}]||[(z, -z) for z in {x}]$)
+{l} = sorted($zip({x}, range(9))||enumerate({x})||[(z > {e}, z) for z in {x}]||\
+[(z, -z) for z in {x}]$)
 {a} = {l}[$0||-1||{n}$][$0||1$]
 {l} = sorted(range(len({x})), key=lambda k: $ {x}[k]||-{x}[k]||({x}[k] > 0, k)||{x}[k] % 2$)
 {b} = {l}[$0||-1$]
 ---
 for {i}, {y} in enumerate({x}):
     try:
-        {a} += $math.log({y})||1 / float({y})||int({y})||{x}[{i} * 2]||math.sqrt({y})||{n} // int({y})$
+        {a} += $math.log({y})||1 / float({y})||int({y})||{x}[{i} * 2]||math.sqrt({y})||\
+{n} // int({y})$
         if {y} > {e}:
             $continue||break||pass||raise ValueError$
         {b} += 1
-    except ($ValueError, ZeroDivisionError||ArithmeticError, ValueError||IndexError, OverflowError$):
+    except ($ValueError, ZeroDivisionError||ArithmeticError, ValueError||\
+IndexError, OverflowError$):
         {b} += 10
         $continue||break||pass||{a} = 0$
     else:
@@ -323,9 +338,11 @@ for {y} in {x}:
 ---
 {n2} = ""
 for {i}, {y} in enumerate({x}):
-    {n2} $+=||= {n2} +||= "x" +$ "$a||ab||b,||$" if {y} > {e} else $"b"||"-"||str({i})||"ab"[{i} % 2]$
+    {n2} $+=||= {n2} +||= "x" +$ "$a||ab||b,||$" if {y} > {e} else $"b"||"-"||str({i})||\
+"ab"[{i} % 2]$
 {a} = $len({n2})||{n2}.count("a")||{n2}.find("b")||len({n2}.split("b"))||{n2} < "b"||ord({n2}[-1])$
-{b} = $"ab" in {n2}||{n2}.replace("a", "cd").count("d")||{n2}[::-1].find("a")||{n2}[1:] == {n2}[:-1]$
+{b} = $"ab" in {n2}||{n2}.replace("a", "cd").count("d")||{n2}[::-1].find("a")||\
+{n2}[1:] == {n2}[:-1]$
 ---
 {n2} = "".join("$ab||+-||01$"[z > {e}] for z in {x})
 {a} = $len(set({n2}))||{n2} == {n2}[::-1]||max(map(len, {n2}.split("a")))||{n2}.startswith("a")$
@@ -353,7 +370,8 @@ else:
     {b} = 5
 {b} += len({w})
 ---
-for {y} in np.$reshape({x}, (-1, 1))||vstack(({x}, {x}))||outer({x}, TAB)||column_stack(({x}, {x}))$:
+for {y} in np.$reshape({x}, (-1, 1))||vstack(({x}, {x}))||outer({x}, TAB)||\
+column_stack(({x}, {x}))$:
     {a} += {y}[$0||-1$]
     {b} += {y}.$sum()||max()||argmax()||shape[0]||mean()$
 ---
