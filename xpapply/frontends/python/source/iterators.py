@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 from ....ir.typed import Array, Literal
@@ -193,15 +194,16 @@ def zipped(t: Writes, some: list[Abstract]) -> Zipped:
     if any(x.place != kept[0].place for x in kept):
         raise t.refuse("zip of several iterators that are kept")
     count = itertools.count()
+    return Zipped(tuple(_counted(x, count) for x in some))
 
-    def counted(x: Any) -> Any:
-        if isinstance(x, Cursor):
-            return x._replace(ahead=next(count))
-        if isinstance(x, Zipped):
-            return Zipped(tuple(map(counted, x.inner)))
-        return x._replace(inner=counted(x.inner)) if isinstance(x, Counted) else x
 
-    return Zipped(tuple(map(counted, some)))
+def _counted(x: Any, count: Iterator[int]) -> Any:
+    """What goes through something, with how often the kept iterator was taken from before it."""
+    if isinstance(x, Cursor):
+        return x._replace(ahead=next(count))
+    if isinstance(x, Zipped):
+        return Zipped(tuple(_counted(y, count) for y in x.inner))
+    return x._replace(inner=_counted(x.inner, count)) if isinstance(x, Counted) else x
 
 
 def advanced(t: Writes, name: str) -> Abstract:
