@@ -48,7 +48,8 @@ for _name in WITHOUT:
 if "llvmlite" not in WITHOUT and find_spec("llvmlite"):
     import llvmlite.binding
 
-    # what LLVM takes for its least effort knows no overflow of vectors, and ends the process
+    # where little is done about a kernel, LLVM's short cut ends the process: it takes no vectors
+    # with a carry, which 512 bits make legal (an assertion of llvmlite 0.50's LLVM)
     llvmlite.binding.set_option("", "-fast-isel=false")
 
 # numba needs llvmlite

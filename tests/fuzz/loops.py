@@ -63,6 +63,15 @@ class Given(NamedTuple):
     slices: np.ndarray
     outs: bool
     """Whether a tuple is several results."""
+    more: tuple[np.ndarray, ...] = ()
+    """Slices of further arguments."""
+    numbers: bool = False
+    """Whether slices are numbers, which become Python's."""
+
+    @property
+    def all(self) -> list[np.ndarray]:
+        """The slices of all arguments."""
+        return [self.slices, *self.more]
 
 
 # --- arrays -----------------------------------------------------------------------------------
@@ -131,12 +140,12 @@ def limited(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def outcome(f: Any, x: np.ndarray) -> tuple[Any, str]:
-    """What a function gives for a slice, which it may write to; why it has to be marked."""
+def outcome(f: Any, *args: Any) -> tuple[Any, str]:
+    """What a function gives for slices, which it may write to; why it has to be marked."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
-            found = f(x)
+            found = f(*args)
         except Skipped:
             raise
         except Exception as error:
@@ -203,10 +212,11 @@ def same(a: np.ndarray, b: np.ndarray) -> bool:
 def compared(source: str, given: Given, *, counted: bool = False) -> str | None:
     """What differs between compiled code and Python."""
     f = made(source)
-    x = given.slices
-    written = x.copy()
+    x = given.all
+    written = [a.copy() for a in x]
     with limited(2.0):
-        found = [outcome(f, one) for one in written]
+        some = zip(*([y.item() for y in a] if given.numbers else a for a in written), strict=True)
+        found = [outcome(f, *these) for these in some]
         good = [k for k, (result, why) in enumerate(found) if not why and expected(result)]
         if not good:
             raise Skipped("no slice gives a result")
@@ -221,21 +231,21 @@ def compared(source: str, given: Given, *, counted: bool = False) -> str | None:
             np.asarray(y).dtype if w.dtype == "text" else w.dtype
             for y, w in zip(firsts, results, strict=True)
         ]
-        loop = [np.zeros((len(x), *w.shape), d) for w, d in zip(results, dtypes, strict=True)]
+        loop = [np.zeros((len(x[0]), *w.shape), d) for w, d in zip(results, dtypes, strict=True)]
         whys = [why or stored(y, loop, k) for k, (y, why) in enumerate(found)]
-    kind = Array(x.dtype.name, x.ndim - 1)
+    kinds = [a.dtype.name if given.numbers else Array(a.dtype.name, a.ndim - 1) for a in x]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        program, compiled = _compiled(source, f, kind, results, counted)
+        program, compiled = _compiled(source, f, kinds, given.numbers, results, counted)
         outs = _places(loop, program)
-        mine = x.copy()
-        mark = compiled.run([mine], outs, 1, originals=[x])
+        mine = [a.copy() for a in x]
+        mark = compiled.run(mine, outs, 1, originals=x)
         codes, outs = outs, _texts(program, outs, loop)
     if counted:
         _count(program, mark, whys)
     if not program.writes:
         written = mine = x
-    said = _differs(program, x, [*loop, written], [*outs, mine], mark, whys)
+    said = _differs(program, x, [*loop, *written], [*outs, *mine], mark, whys)
     said = said or _side_by_side(compiled, x, loop, mark, whys, counted)
     return said or _evaluated(program, x, codes, mark)
 
@@ -244,15 +254,23 @@ _last: dict[Any, tuple[Any, Compiled]] = {}
 """What was made of a source: of slices of another length the same, if the results are alike."""
 
 
-def _compiled(source: str, f: Any, kind: Array, results: list[Expected], counted: bool) -> Any:
-    key = (source, kind, *results)
+def _compiled(
+    source: str,
+    f: Any,
+    kinds: list[Any],
+    numbers: bool,
+    results: list[Expected],
+    counted: bool,
+) -> Any:
+    key = (source, *kinds, numbers, *results)
     if key in _last:
         return _last[key]
     guards = Guards()
     guards.start(f)
     begun = time.perf_counter()
     try:
-        program = typed(f, [Input(0)], {}, [kind], results, guards)
+        inputs = [Input(k, numbers) for k in range(len(kinds))]
+        program = typed(f, inputs, {}, kinds, results, guards)
     finally:
         if counted:
             counts["ms typed"] += round(1e3 * (time.perf_counter() - begun))
@@ -284,7 +302,7 @@ def _texts(program: Any, outs: list[np.ndarray], loop: list[np.ndarray]) -> list
 
 def _side_by_side(
     compiled: Compiled,
-    x: np.ndarray,
+    x: list[np.ndarray],
     loop: list[np.ndarray],
     mark: np.ndarray,
     whys: list[str],
@@ -295,7 +313,7 @@ def _side_by_side(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = compiled.run([x], outs, 1, form=LANES)
+            found = compiled.run(x, outs, 1, form=LANES)
     except UnsupportedError as why:
         if counted:
             counts["not side by side"] += 1
@@ -304,7 +322,7 @@ def _side_by_side(
     counts["side by side"] += counted
     if (found[mark == 0] != 0).any():
         k = int(np.flatnonzero((found != 0) & (mark == 0))[0])
-        return f"side by side: slice {x[k]!r} is marked"
+        return f"side by side: slice {_of(x, k)} is marked"
     outs = _texts(compiled.made, outs, loop)
     said = _differs(compiled.made, x, loop, outs, found, whys)
     return said and f"side by side: {said}"
@@ -322,7 +340,7 @@ def _count(program: Any, mark: np.ndarray, whys: list[str]) -> None:
 
 def _differs(
     program: Any,
-    x: np.ndarray,
+    x: list[np.ndarray],
     loop: list[np.ndarray],
     outs: list[np.ndarray],
     mark: np.ndarray,
@@ -332,26 +350,32 @@ def _differs(
         if mark[k]:
             continue
         if why:
-            return f"slice {x[k]!r} is not marked: {why}"
+            return f"slice {_of(x, k)} is not marked: {why}"
         for out, want in zip(outs, loop, strict=True):
             if not same(out[k], want[k]):
-                return f"slice {x[k]!r} differs: {out[k]!r}, in Python {want[k]!r}"
+                return f"slice {_of(x, k)} differs: {out[k]!r}, in Python {want[k]!r}"
     return None
 
 
-def _evaluated(program: Any, x: np.ndarray, outs: list[np.ndarray], mark: np.ndarray) -> str | None:
-    picked = sorted({0, len(x) - 1, *np.flatnonzero(mark)[:2].tolist()})
+def _of(x: list[np.ndarray], k: int) -> str:
+    return ", ".join(repr(a[k]) for a in x)
+
+
+def _evaluated(
+    program: Any, x: list[np.ndarray], outs: list[np.ndarray], mark: np.ndarray
+) -> str | None:
+    picked = sorted({0, len(x[0]) - 1, *np.flatnonzero(mark)[:2].tolist()})
     for k in picked:
         here = [np.zeros(y.shape[1:], y.dtype) for y in outs]
         with limited(5.0), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            m = evaluate(program, [x[k].copy()], here)
+            m = evaluate(program, [a[k].copy() for a in x], here)
         if m == WARNED or mark[k] == WARNED:
             continue
         if m != mark[k]:
-            return f"evaluator: slice {x[k]!r} has mark {m}, compiled {mark[k]}"
+            return f"evaluator: slice {_of(x, k)} has mark {m}, compiled {mark[k]}"
         if not m and not all(same(a, b[k]) for a, b in zip(here, outs, strict=True)):
-            return f"evaluator: slice {x[k]!r} gives {here!r}, compiled {[b[k] for b in outs]!r}"
+            return f"evaluator: slice {_of(x, k)} gives {here!r}, compiled {[b[k] for b in outs]!r}"
     return None
 
 
@@ -373,6 +397,11 @@ def case_of(r: random.Random, dtype: str, programs: Any) -> str | None:
         source = ComplexProgram(r, ndim, given=True).draw()
     else:
         source = programs(r, ndim, kind in "iub").draw()
+    return looked_at(source, given)
+
+
+def looked_at(source: str, given: Given) -> str | None:
+    """Compare, and shorten where something differs."""
     counts["programs"] += 1
     found = _found(source, given, counted=True)
     if found is None:
@@ -500,8 +529,8 @@ def _shortened(source: str, given: Given, found: str) -> str:
             if one is not None and _kind(one) == kind and len(text) < len(source):
                 source, found, smaller = text, one, True
                 break
-    x = given.slices
-    return f"{source}\n{x.dtype}, {x.shape}, several results: {given.outs}\n{found}"
+    dtypes = ", ".join(f"{x.dtype}, {x.shape}" for x in given.all)
+    return f"{source}\n{dtypes}, several results: {given.outs}\n{found}"
 
 
 def report() -> str:
@@ -513,4 +542,7 @@ def report() -> str:
     return "\n".join(lines)
 
 
-__all__ = ["case", "case_of", "compared", "counts", "made", "report", "types"]
+__all__ = [
+    "Given", "case", "case_of", "compared", "counts", "drawn", "looked_at", "made", "report",
+    "types",
+]  # fmt: skip

@@ -74,6 +74,17 @@ def test_places_and_tables():
             assert of_numpy.searched(xs, x, side == "right") == np.searchsorted(xs, x, side)
 
 
+@pytest.mark.parametrize("n", [2, 4, 5, 12, 40])
+def test_tables_that_do_not_rise(n):
+    for _ in range(20):
+        xs, ys, v = np.round(RNG.standard_normal((3, n)) * 3)
+        assert same(of_numpy.all_interpolated(v, xs, ys), np.interp(v, xs, ys))
+        assert same(of_numpy.interpolated(v[0], xs, ys), np.interp(v[0], xs, ys))
+        for side in ("left", "right"):
+            found = of_order.all_searched(xs, v, side == "right")
+            assert same(found, np.searchsorted(xs, v, side))
+
+
 def test_of_python():
     values = [3, 1, 2, 1]
     for mine, theirs in (

@@ -222,3 +222,66 @@ def test_vectorize_gives_what_cannot_be_written():
     want = outcome(lambda f, _, x: np.vectorize(f, **of_rows)(x), clears, 0, arr - 2)
     got = outcome(lambda f, _, x: xpapply.vectorize(f, **of_rows)(x), clears, 0, arr - 2)
     assert all(map(same, want[:2], got[:2]))
+
+
+def flattened_part(v):
+    w = v + 1
+    some = w[::2].ravel()  # a copy
+    whole = w.ravel()
+    for k in range(len(some)):
+        some[k] = 7
+        whole[-1 - k] = 9
+    return w.sum() + some.sum()
+
+
+def flattened_slice(v):
+    w = v.ravel()  # a copy, where the elements of a slice do not lie side by side
+    for k in range(len(w)):
+        w[k] = k
+    return v.sum()
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_what_is_flattened_may_be_a_copy(axis):
+    check(flattened_part, RNG.standard_normal((40, 40)), axis)
+    check(flattened_slice, RNG.standard_normal((40, 40)), axis, compiled=False)
+
+
+def halved(v):
+    for k in range(len(v)):
+        v[k] *= 0.5
+    return v @ v[::-1] + v @ v  # whose bits depend on how far elements are from each other
+
+
+def told_strides(v):
+    for k in range(len(v)):
+        v[k] += v.strides[0]
+    return v.strides[0]
+
+
+PARTS = [
+    lambda x: x, lambda x: x[:, ::3], lambda x: x[:, ::-1], lambda x: x[::-1, ::2],
+    np.asfortranarray, lambda x: x[:, 3:90],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("f", [halved, told_strides])
+def test_slices_that_are_written_lie_as_the_array_does(f, axis, part):
+    x = RNG.standard_normal((40, 96))
+    mine, plain = part(x.copy()), part(x.copy())
+    want = np.apply_along_axis(f, axis, plain)
+    with xpapply.options(engine="cpu"):
+        got = xpapply.apply_along_axis(f, axis, mine)
+        assert "one compiled loop" in xpapply.explain(f, axis, mine).kernels[0]
+    assert same(want, got)
+    assert same(plain, mine)
+
+
+def test_slices_that_lie_far_apart_are_looped_over():
+    x = RNG.standard_normal((20, 30, 40))
+    plain = x.copy()
+    want = np.apply_along_axis(halved, 1, plain[:, :, 0])
+    assert same(want, xpapply.apply_along_axis(halved, 1, x[:, :, 0]))
+    assert same(plain, x)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 
 def part(values: Any, start: int, step: int, count: int) -> Any:
     """``values[...]``, of a slice."""
@@ -333,10 +335,10 @@ def heap_of(heap: Any) -> None:
 
 
 def as_table(rows: Any, dtype: Any) -> Any:
-    """``np.array(rows)`` of lists of one length."""
-    import numpy as np
-
+    """``np.array(rows)`` of lists of one length, which have numbers."""
     m = len(rows[0])
+    if m == 0:
+        raise ValueError
     out = np.empty((len(rows), m), dtype)
     for k in range(len(rows)):
         if len(rows[k]) != m:

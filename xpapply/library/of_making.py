@@ -36,7 +36,10 @@ def stepped(start: Any, stop: Any, step: Any) -> Any:
     """``np.arange(start, stop, step)`` of floats."""
     if step == 0:
         raise ValueError
-    n = math.ceil((float(stop) - float(start)) / float(step))
+    parts = (float(stop) - float(start)) / float(step)
+    n = math.ceil(parts)
+    if parts == 0 and float(stop) != float(start):  # so little, or so large a step
+        n = 1 if math.copysign(1.0, parts) > 0 else 0
     if n < 0:
         n = 0
     out = np.empty(n, np.float64)
@@ -77,9 +80,10 @@ def rolled(a: Any, shift: int) -> Any:
 def tiled(A: Any, reps: int) -> Any:
     """``np.tile(A, reps)``."""
     n = len(A)
-    times = reps if reps > 0 else 0
-    out = np.empty(n * times, A.dtype)
-    for j in range(times):
+    if reps < 0:
+        raise ValueError
+    out = np.empty(n * reps, A.dtype)
+    for j in range(reps):
         for k in range(n):
             out[j * n + k] = A[k]
     return out
@@ -145,6 +149,13 @@ def as_type(v: Any, dtype: Any) -> Any:
     for k in range(len(v)):
         out[k] = v[k]
     return out
+
+
+def flat(v: Any) -> Any:
+    """``v.ravel()``: a copy if the elements do not lie side by side."""
+    if len(v) > 1 and v.strides[0] != v.dtype.itemsize:
+        v = v.copy()
+    return v
 
 
 def as_list(v: Any) -> Any:

@@ -255,24 +255,66 @@ def searched(a: Any, x: Any, right: bool) -> Any:
     return np.int64(low)
 
 
-def interpolated(x: Any, xp: Any, fp: Any) -> Any:
-    """``np.interp(x, xp, fp)`` of one number, as NumPy computes it; NaN raises."""
+def _below(x: Any, xp: Any, guess: int) -> int:
+    """The place in a table before a number, as `np.interp` looks for it; `guess`: the last one.
+
+    In tables that do not rise that is another one than halves find.
+    """
     n = len(xp)
-    if n < 2 or len(fp) != n or x != x:
-        raise ValueError
-    if x > xp[n - 1]:
-        return fp[n - 1]
-    if x < xp[0]:
-        return fp[0]
+    if n <= 4:
+        at = 1
+        while at < n and x >= xp[at]:
+            at += 1
+        return at - 1
+    near = guess
+    if near > n - 3:
+        near = n - 3
+    if near < 1:
+        near = 1
     low, high = 0, n
+    if x < xp[near]:
+        if x >= xp[near - 1]:
+            return near - 1
+        high = near - 1
+        if near > 8 and x >= xp[near - 8]:
+            low = near - 8
+    else:
+        if x < xp[near + 1]:
+            return near
+        if x < xp[near + 2]:
+            return near + 1
+        low = near + 2
+        if near < n - 9 and x < xp[near + 8]:
+            high = near + 8
     while low < high:
         middle = (low + high) // 2
         if x >= xp[middle]:
             low = middle + 1
         else:
             high = middle
-    j = low - 1
-    if j == n - 1 or xp[j] == x:
+    return low - 1
+
+
+def _place_in(x: Any, xp: Any, guess: int) -> int:
+    """The same of any number: -1 before the table, its length after it; NaN raises."""
+    n = len(xp)
+    if x != x:
+        raise ValueError
+    if x > xp[n - 1]:
+        return n
+    if x < xp[0]:
+        return -1
+    return _below(x, xp, guess)
+
+
+def _value_at(x: Any, xp: Any, fp: Any, j: int) -> Any:
+    """The value for a number whose place in a table is known; NaN raises."""
+    n = len(xp)
+    if j == -1:
+        return fp[0]
+    if j >= n - 1:
+        return fp[n - 1]
+    if xp[j] == x:
         return fp[j]
     slope = (fp[j + 1] - fp[j]) / (xp[j + 1] - xp[j])
     found = slope * (x - xp[j]) + fp[j]
@@ -281,9 +323,20 @@ def interpolated(x: Any, xp: Any, fp: Any) -> Any:
     return found
 
 
+def interpolated(x: Any, xp: Any, fp: Any) -> Any:
+    """``np.interp(x, xp, fp)`` of one number, as NumPy computes it; NaN raises."""
+    if len(xp) < 2 or len(fp) != len(xp):
+        raise ValueError
+    return _value_at(x, xp, fp, _place_in(x, xp, 0))
+
+
 def all_interpolated(x: Any, xp: Any, fp: Any) -> Any:
     """``np.interp(x, xp, fp)`` of an array that is shorter than the table, or not; NaN raises."""
+    if len(xp) < 2 or len(fp) != len(xp):
+        raise ValueError
     out = np.empty(len(x), np.float64)
+    j = 0
     for k in range(len(x)):
-        out[k] = interpolated(x[k], xp, fp)
+        j = _place_in(x[k], xp, j)
+        out[k] = _value_at(x[k], xp, fp, j)
     return out

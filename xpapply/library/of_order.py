@@ -188,10 +188,30 @@ def all_in_bins(x: Any, bins: Any, right: bool = False) -> Any:
 
 
 def all_searched(a: Any, v: Any, right: bool) -> Any:
-    """``np.searchsorted(a, v)`` of an array."""
+    """``np.searchsorted(a, v)`` of an array, as NumPy looks: from where the last one was.
+
+    In values that do not rise that is another place than halves of all find. NaN raises.
+    """
+    n = len(a)
     out = np.empty(len(v), np.int64)
+    low, high = 0, n
     for k in range(len(v)):
-        out[k] = searched(a, v[k], right)
+        x = v[k]
+        if x != x:
+            raise ValueError
+        before = v[k - 1] if k > 0 else x
+        if before < x or (right and before == x):
+            high = n
+        else:
+            low = 0
+            high = high + 1 if high < n else n
+        while low < high:
+            middle = (low + high) // 2
+            if a[middle] < x or (right and a[middle] == x):
+                low = middle + 1
+            else:
+                high = middle
+        out[k] = low
     return out
 
 

@@ -287,8 +287,8 @@ class TypedLoop(AtOnce):
         """
         (view,) = rows.views
         n, done = int(np.prod(rows.batch)), len(known)
-        copy = np.array(view, order="K")
         is_apart = _is_apart(view, self.compiled.made.constants)
+        copy = self._copy(view) if is_apart else np.array(view, order="K")
         if is_apart:
             outs, marks = self._compiled(rows, copy)
         else:  # one slice may see what another one has written
@@ -312,6 +312,15 @@ class TypedLoop(AtOnce):
         if is_apart:
             self._told(f, marks, rows)
         return Block(outs) if self._arguments.results else outs[0]
+
+    def _copy(self, view: np.ndarray) -> np.ndarray:
+        """A copy of slices, which lies in memory as they do: products of BLAS depend on that."""
+        if sum(_span(view)) <= LIMITS.typed_apart * view.nbytes:
+            return _lying_alike(view)
+        blocks = self.compiled.made.blocks
+        if any(x.op in ("stride", "dot") for block in blocks for x in block.instructions):
+            raise UnsupportedError("slices that it writes to are far apart in memory")
+        return np.array(view, order="K")
 
     def _put(self, outs: list[np.ndarray], rows: Rows, k: int, result: Any) -> None:
         """A result of the function's own, where it belongs."""
@@ -356,7 +365,7 @@ class TypedLoop(AtOnce):
         n = whole.size
         for k in sorted({int(whole[p]) for p in (0, n // 3, 2 * n // 3, n - 1) if n}):
             at = tuple(map(int, np.unravel_index(k, rows.batch)))
-            v = rows[at] if written is None else np.array(rows[at])
+            v = rows[at] if written is None else _lying_alike(rows[at])
             result = _silently(call, self._arguments.given(v) if isinstance(v, tuple) else (v,))
             parts = result if self._arguments.results else (result,)
             pairs = [(out[at], part) for out, part in zip(outs, parts, strict=True)]
@@ -433,6 +442,21 @@ def _copied(x: Any) -> Any:
     if type(x) is dict:
         return {name: _copied(y) for name, y in x.items()}
     return type(x)(map(_copied, x)) if type(x) in (tuple, list) else x
+
+
+def _span(x: np.ndarray) -> tuple[int, int]:
+    """How many bytes an array takes before its first element, and from there on."""
+    far = [stride * (size - 1) for stride, size in zip(x.strides, x.shape, strict=True)]
+    return -sum(n for n in far if n < 0), sum(n for n in far if n > 0) + x.itemsize
+
+
+def _lying_alike(x: np.ndarray) -> np.ndarray:
+    """A copy whose elements are as far from each other in memory."""
+    before, after = _span(x)
+    memory = np.empty(before + after, np.uint8)
+    found: np.ndarray = np.ndarray(x.shape, x.dtype, memory, before, x.strides)
+    found[...] = x
+    return found
 
 
 def _is_apart(x: np.ndarray, others: Sequence[np.ndarray]) -> bool:

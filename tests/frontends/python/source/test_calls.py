@@ -10,6 +10,8 @@ from xpapply.errors import TraceError
 
 HEAD = "import functools\nimport math\nimport numpy as np\n"
 HEAD += "EDGES = np.array([-2.0, -0.5, 0.0, 1.0, 1.0, 3.0])\n"
+HEAD += "TENTHS = np.array([0.1, 0.2, 1.0], np.float32)\n"
+HEAD += "MIXED = np.array([0.5, -3.0, 2.0, 2.0, -1.0, 4.0, 0.0, 1.0, -0.5, 3.0, -2.0])\n"
 RNG = np.random.default_rng(0)
 
 
@@ -37,6 +39,7 @@ np.percentile(v, 90)
 np.percentile(v, [25, 50, 75])
 np.percentile(v, (5, 95.5))
 np.quantile(v, np.array([0.1, 0.9]))
+len(np.tile(v, int(abs(v[0]) < 2) * 3 - 1))
 np.median(v)
 np.clip(v, -1, 1)
 np.clip(v, -0.5, None)
@@ -64,6 +67,12 @@ np.digitize(v, EDGES)
 np.digitize(v[0], EDGES, right=True)
 np.searchsorted(EDGES, v)
 np.searchsorted(EDGES, v[0], side="right")
+np.searchsorted(np.sort(v), 0.1, side="right") + np.searchsorted(TENTHS, 0.1, "right")
+np.digitize(0.1, TENTHS) + np.digitize(1, TENTHS) + np.digitize(True, TENTHS, right=True)
+np.searchsorted(v, v[::-1]) + np.searchsorted(v, v, "right")
+np.interp(v, MIXED, MIXED[::-1])
+len(np.arange(v[0], v[-1], math.inf)) + len(np.arange(0.0, float(v[0]) * 1e-320, 1e10))
+np.interp(v[0], MIXED, MIXED[::-1]) + np.interp(v[-1], MIXED[:3], MIXED[3:6])
 np.convolve(v, [0.25, 0.5, 0.25])
 np.convolve(v, np.ones(3) / 3, mode="same")
 np.convolve(v, np.ones(3) / 3, mode="valid")
@@ -225,6 +234,21 @@ def test_whose_number_it_is(expression):
     for dtype in ("float64", "int64"):
         with contextlib.suppress(TraceError, loops.Skipped):
             assert loops.compared(program, loops.Given(slices(dtype, 7), False)) is None, dtype
+
+
+REFUSED = {
+    "np.quantile(v, [0, 1])": "quantiles at an array .int64",
+    "np.quantile(v, [True, False])": "quantiles at an array .bool",
+    "np.percentile(v, np.arange(3).astype(np.uint8))": "quantiles at an array .uint8",
+    "np.percentile(v, TENTHS)": "quantiles at an array .float32",
+}
+
+
+@pytest.mark.parametrize("expression", REFUSED)
+def test_where_numpy_takes_elements_or_other_types(expression):
+    x = np.array([[-0.0, 1.0, 2.0], [-1.0, 0.7, 3.0]])
+    with pytest.raises(TraceError, match=REFUSED[expression]):
+        loops.compared(source(expression), loops.Given(x, False))
 
 
 WARN = """

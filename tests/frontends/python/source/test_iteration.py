@@ -84,6 +84,32 @@ for x in it:
 other = it
 return first, n, next(other, -1.0), sum(1 for _ in it)
 """,
+    "zip takes of one before it asks the next": """
+it, n = iter(v), 0
+for x, y in zip(it, v[:2]):
+    n += 1
+for k, (i, x), y in zip(range(9), enumerate(it), (1, 2)):
+    n += k + i
+return n, sum(1 for _ in it)
+""",
+    "zip of one with itself": """
+it, s, n = iter(v), 0.0, 0
+for x, y in zip(it, it):
+    s += x - y
+some = iter(v)
+for x, (i, y), z in zip(some, enumerate(some), some):
+    n += i
+return s, n, next(it, -1.0), len(list(zip(some, v)))
+""",
+    "one that has ended has ended": """
+l = [1.0, 2.0]
+it = iter(l)
+n = len(list(it))
+l.append(3.0)
+for x in it:
+    n += 10
+return n, next(it, 7.0)
+""",
     "the first one": "return next((k for k, x in enumerate(v) if x > 1), -1)",
     "the first one, or none": "return next(x for x in v if x > 1)",
     "what is caught": """
@@ -138,6 +164,11 @@ for x in takewhile(lambda y: y < limit, v):
     limit -= 0.1
     n += 1
 return n
+""",
+    "several that are kept": """
+it = iter(v)
+other = it if v[0] > 0 else iter(v)
+return sum(x - y for x, y in zip(it, other))
 """,
     "used twice": "x = accumulate(v)\nreturn sum(x) + sum(x)",
     "a function that raises": """

@@ -55,6 +55,12 @@ b = a[:]
 b[-1] = 3
 return a == b, a != b, a == a.copy()
 """,
+    "an array of lists": """
+t = [[x, 2 * x, 0 * x] for x in v]
+w, m = np.array(t), np.asarray([[k, k + 1] for k in range(4)])
+w[0, 1] += m[3, 1]
+return w.sum(), t[0][1], np.argmax(w), m[:, 0].sum(), np.array([[x > 0] for x in v]).shape[1]
+""",
     "lists of lists": """
 t = [[0] * (len(v) + 1) for _ in range(3)]
 for i in range(3):

@@ -83,7 +83,7 @@ def item(t: Writes, x: Abstract, index: Abstract) -> Abstract:
         return Inlined(which, [x, index], {})
     indices = _indices(t, index)
     if len([i for i in indices if not is_none(i)]) > x.type.ndim:
-        raise t.refuse(f"{len(indices)} indices of {described(x)}")
+        raise Leaves(f"{len(indices)} indices of {described(x)}", IndexError)
     if len(indices) == x.type.ndim and all(isinstance(i, Num) for i in indices):
         at = [within(t, i, length(t, x, k)) for k, i in enumerate(indices)]
         return element(t, x, at)

@@ -66,6 +66,7 @@ class Blocks:
         self._block = Block()
         self._registers = 0
         self._retyped: set[Any] = set()
+        self._flattens = False
         self._sites: dict[Any, int] = {}
         self._held: dict[Slot, Value] = {}
         self._tables: dict[tuple[str, bytes], np.ndarray] = {}
@@ -140,6 +141,16 @@ class Blocks:
         if x.own == OF_SLICE and self.element == DEVICE:
             raise self.refuse("it writes into its slice on a device")
         self.made.writes |= x.own == OF_SLICE
+        self._may_not_both()
+
+    def flattens(self) -> None:
+        """Say that a part of a slice is flattened: a copy or not, as the slice lies in memory."""
+        self._flattens = True
+        self._may_not_both()
+
+    def _may_not_both(self) -> None:
+        if self._flattens and self.made.writes:
+            raise self.refuse("it writes into its slice, of which ravel may have made a copy")
 
     def ignores(self, kind: str) -> bool:
         """Whether what NumPy would warn of is ignored here, whatever was said before the call."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
 from ....ir.typed import Array, Literal
 from ....ir.typed.function import Value
 from . import held, lists
@@ -125,8 +129,15 @@ def has_more(t: Writes, it: Abstract) -> Value:
     ):
         return Literal(False, "bool")
     if isinstance(it, Cursor):
-        at = t.op("list item", "int64", it.place.value, ZERO)
-        return t.op("lt", "bool", at, length(t, it.over) if it.stop is None else it.stop.value)
+        at = here = t.op("list item", "int64", it.place.value, ZERO)
+        if it.ahead:
+            here = t.op("add", "int64", at, Literal(it.ahead, "int64"))
+        n = length(t, it.over) if it.stop is None else it.stop.value
+        more = t.op("lt", "bool", here, n)
+        if it.stop is None and isinstance(it.over, (Lst, Rows)):  # more will not make it go on
+            at = t.op("select", "int64", more, at, Literal(1 << 62, "int64"))
+            t.do("set list item", it.place.value, ZERO, at)
+        return more
     if isinstance(it, Groups) and not lists.is_typed(it.keys):
         return Literal(False, "bool")
     if isinstance(it, Groups):
@@ -150,14 +161,49 @@ def has_more(t: Writes, it: Abstract) -> Value:
         return has_more(t, it.inner)
     assert isinstance(it, Zipped), it
     found: Value = Literal(True, "bool")
+    taken: list[tuple[Cursor, Value]] = []  # by then, and whether all before have more
     for inner in it.inner:
         one = has_more(t, inner)
         if isinstance(one, Literal):
             if not one.value:
-                return one
+                found = one
+                break
         else:
             found = one if isinstance(found, Literal) else t.op("and", "bool", found, one)
+        taken += [(x, found) for x in cursors(inner)]
+    for x, had_more in taken:
+        ended = t.op("and", "bool", had_more, t.op("not", "bool", found))
+        at = t.op("list item", "int64", x.place.value, ZERO)
+        after = t.op("add", "int64", at, ONE)
+        at = t.op("select", "int64", ended, after, at)
+        t.do("set list item", x.place.value, ZERO, at)
     return found
+
+
+def cursors(x: Abstract) -> list[Cursor]:
+    """The iterators that are kept, of all that one goes through."""
+    if isinstance(x, Cursor):
+        return [x]
+    inner = x.inner if isinstance(x, (Counted, Zipped)) else ()
+    return [y for one in (inner if type(inner) is tuple else (inner,)) for y in cursors(one)]
+
+
+def zipped(t: Writes, some: list[Abstract]) -> Zipped:
+    """``zip`` of iterators; of one that is there twice, what is taken before counts."""
+    kept = [x for one in some for x in cursors(one)]
+    if any(x.place != kept[0].place for x in kept):
+        raise t.refuse("zip of several iterators that are kept")
+    count = itertools.count()
+    return Zipped(tuple(_counted(x, count) for x in some))
+
+
+def _counted(x: Any, count: Iterator[int]) -> Any:
+    """What goes through something, with how often the kept iterator was taken from before it."""
+    if isinstance(x, Cursor):
+        return x._replace(ahead=next(count))
+    if isinstance(x, Zipped):
+        return Zipped(tuple(_counted(y, count) for y in x.inner))
+    return x._replace(inner=_counted(x.inner, count)) if isinstance(x, Counted) else x
 
 
 def advanced(t: Writes, name: str) -> Abstract:

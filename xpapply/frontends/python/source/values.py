@@ -292,11 +292,14 @@ class Cursor(NamedTuple):
         One number: where it is.
     stop : Num or None
         Where it ends before that does.
+    ahead : int
+        How many elements are taken before it, in the same round.
     """
 
     over: Any
     place: Lst
     stop: Any
+    ahead: int = 0
 
 
 class Groups(NamedTuple):
@@ -530,6 +533,9 @@ class Writes(Protocol):
 
     def writes(self, x: Arr) -> None:
         """Say that the function writes to an array; refuse it for one that is not its own."""
+
+    def flattens(self) -> None:
+        """Say that a part of a slice is flattened: a copy or not, as the slice lies in memory."""
 
     def ignores(self, kind: str) -> bool:
         """Whether what NumPy would warn of is ignored here, whatever was said before the call."""

@@ -12,6 +12,7 @@ from .....library import of_making, of_middle, of_numpy, of_order, of_series, of
 from .. import arrays, numbers, places, whole
 from ..values import (
     NUMPY,
+    OF_SLICE,
     PYTHON,
     Abstract,
     Arr,
@@ -110,8 +111,8 @@ def _searchsorted(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         raise t.refuse("numpy.searchsorted on a side that is computed")
     right = TRUE if side.value == "right" else FALSE
     a = TAKEN["array"](t, args[0])
-    if isinstance(args[1], Num):
-        return Inlined(of_numpy.searched, [a, args[1], right], {})
+    if isinstance(args[1], Num):  # NumPy makes an array of it: not a weak number
+        return Inlined(of_numpy.searched, [a, args[1]._replace(kind=NUMPY), right], {})
     v = TAKEN["array"](t, args[1])
     if v.type != a.type:
         raise t.refuse("numpy.searchsorted of several types")
@@ -146,6 +147,9 @@ def _quantile(one: Any, many: Any) -> Call:
             raise t.refuse("a quantile by another method")
         if not isinstance(q, Num):
             given = bound(t, "a:doubles q:array axis:axis", args, kwargs)
+            taken = {"float64", "int64"} if many is of_order.percentiles else {"float64"}
+            if "q" in given and given["q"].type.dtype not in taken:
+                raise t.refuse(f"quantiles at {places.described(given['q'])}")
             return Inlined(many, [], given)
         if q.dtype not in ("float64", "int64"):
             raise t.refuse(f"a quantile at {places.described(q)}")
@@ -229,6 +233,8 @@ def _bincount(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
 def _digitize(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     one = bool(args) and isinstance(args[0], Num)
     given = bound(t, f"x:{'number' if one else 'array'} bins:array right:flag", args, kwargs)
+    if one:
+        given["x"] = given["x"]._replace(kind=NUMPY)
     return Inlined(of_order.in_bins if one else of_order.all_in_bins, [], given)
 
 
@@ -428,9 +434,13 @@ def _astype(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def _flat(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """``v.ravel()``: of one axis itself."""
+    """``v.ravel()``: of one axis itself, or a copy where its elements do not lie side by side."""
     exactly(t, args, kwargs, 1)
-    return TAKEN["array"](t, args[0])
+    x = TAKEN["array"](t, args[0])
+    if x.own != OF_SLICE:
+        return Inlined(of_making.flat, [x], {})
+    t.flattens()
+    return x
 
 
 def _copied(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 
 from .....ir.typed import Literal
 from .....ir.typed.function import NOTED, PARTS, Value, name_of
+from .....library import of_lists
 from .. import arrays, numbers, places, whole
 from ..kinds import halves
 from ..values import (
@@ -20,6 +21,8 @@ from ..values import (
     PYTHON,
     Abstract,
     Arr,
+    Inlined,
+    Inner,
     Known,
     Lst,
     Num,
@@ -219,7 +222,7 @@ def _as_dtype(dtype: str) -> Call:
 
 
 def array(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """``numpy.array`` of numbers: a new array of one axis."""
+    """``numpy.array`` of numbers: a new array of one axis, or of two of lists of lists."""
     given = dict(zip(["object", "dtype"], args, strict=False)) | kwargs
     given = {"object" if k == "a" else k: x for k, x in given.items()}
     x = given.get("object")
@@ -229,6 +232,11 @@ def array(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         return arrays.copied(t, x)
     if isinstance(x, Lst) and not x.dtype:  # a loop that has not been gone through
         return arrays.new(t, dtype_of(t, given.get("dtype"), "float64"), [places.ZERO], "empty")
+    if isinstance(x, Lst) and isinstance(x.dtype, Inner):
+        own = x.dtype.dtype
+        if not own or isinstance(own, Inner) or dtype_of(t, given.get("dtype"), own) != own:
+            raise t.refuse(f"numpy.array of {places.described(x)} of lists")
+        return Inlined(of_lists.as_table, [x, Known(np.dtype(own))], {})
     if isinstance(x, Lst):
         dtype = dtype_of(t, given.get("dtype"), x.dtype)
         if dtype != x.dtype:

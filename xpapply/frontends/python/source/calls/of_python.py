@@ -86,7 +86,7 @@ def _zip(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Zipped:
         raise t.refuse("zip with strict=True")
     if kwargs or not args:
         raise t.refuse("zip with further arguments")
-    return Zipped(tuple(iterators.iterator(t, x) for x in args))
+    return iterators.zipped(t, [iterators.iterator(t, x) for x in args])
 
 
 def _reversed(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
