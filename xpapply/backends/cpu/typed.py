@@ -487,7 +487,10 @@ class Compiled:
 
         rates, began = call.layout.rates, time.perf_counter()
         known = rates.get(form, math.inf)
-        if known * (end - begin) < LIMITS.typed_alone:
+        at_most = 1 if threads.is_within() else config.current().thread_count()
+        seconds = known * (end - begin)
+        is_short = at_most == 1 and LIMITS.typed_dearer * seconds < LIMITS.typed_turn
+        if is_short or seconds < LIMITS.typed_alone:
             some(end, end - begin)
             if not again:
                 took = time.perf_counter() - began
@@ -495,18 +498,22 @@ class Compiled:
             return
         # the first slices tell how many are done before an interruption is looked for
         width = LIMITS.typed_lanes if form == LANES else 1
-        some_first = max(1, 1024 // max(1, call.layout.numbers))
-        first = min(end, begin + -(-some_first // width) * width)  # no lane stays empty
-        some(first, first - begin)
-        if first == end:
-            return
-        each = max(1e-9, (time.perf_counter() - began) / (first - begin))
+        each, first = math.inf, begin
+        for _ in range(2):  # where they take very long, something else may have the processor
+            count = max(1, 1024 // max(1, call.layout.numbers), int(LIMITS.typed_piece / known))
+            before, first = first, min(end, first + -(-count // width) * width)
+            since = time.perf_counter()
+            some(first, first - before)  # no lane stays empty
+            each = min(each, max(1e-9, (time.perf_counter() - since) / (first - before)))
+            if first == end:
+                return
+            if each < LIMITS.typed_dearer * known:
+                break
         count = end - first
         helped = crew.is_there() and 8 + len(call.arguments) <= crew.MOST
         wake = LIMITS.typed_helper if helped else LIMITS.typed_thread
         share = min(each, LIMITS.typed_dearer * known) * count
-        most = 1 if threads.is_within() else threads.worth(share, wake)
-        workers = min(config.current().thread_count(), most)
+        workers = min(at_most, threads.worth(share, wake))
         turn = max(1, int(LIMITS.typed_turn / each))
         piece = turn
         if workers > 1:
