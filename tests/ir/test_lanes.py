@@ -501,7 +501,7 @@ def test_both_ways_are_timed_before_one_stays(monkeypatch, count):
             outs = [np.full((count, *p.shape), 7, p.dtype) for p in parts]
             assert not compiled.run([arr], outs, 1).any()
             np.testing.assert_array_equal(outs[0][::9], want)
-            assert (compiled._lanes.is_good is None) == (ran.count(LANES) < 3), k
+            assert (compiled._lanes[True].is_good is None) == (ran.count(LANES) < 3), k
     assert ran.count(LANES) == 3
     assert ran.count(ONE) >= 3
 
@@ -551,7 +551,7 @@ def test_lanes_with_other_results_are_not_used(monkeypatch):
         compiled = backend.Compiled(made)
         for _ in range(LIMITS.typed_lanes_most):
             assert not compiled.run([arr], [out], 1).any()
-            assert compiled._lanes.is_good is False
+            assert compiled._lanes[True].is_good is False
             np.testing.assert_array_equal(out, np.apply_along_axis(f, 1, arr))
 
 

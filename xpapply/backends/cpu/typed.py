@@ -74,7 +74,8 @@ class _Prepared:
     numbers, tile : int
         How many numbers a slice has, and bytes of as many slices as there are lanes.
     side_by_side : bool
-        Whether the elements of slices and results lie side by side.
+        Whether the elements of slices and results lie side by side; of a function of numbers,
+        whether these follow each other in rows.
     rates : dict
         Seconds of one thread for a slice, by form, as they were seen.
     """
@@ -190,7 +191,8 @@ class Compiled:
         self.made = made
         self._forms: dict[tuple[str, bool], compiler.Function] = {}
         self.has_compiled = False
-        self._lanes = Lanes()
+        self._of_numbers = text_of.of_numbers(made)
+        self._lanes = {near: Lanes() for near in (True, False)}
         instructions = [x for b in made.blocks for x in b.instructions]
         self._size = len(instructions)
         self._calls = any(x.op == "call" for x in instructions)
@@ -216,7 +218,7 @@ class Compiled:
     @property
     def width(self) -> int:
         """How many slices go side by side, as far as is known."""
-        return LIMITS.typed_lanes if self._lanes.is_good else 1
+        return LIMITS.typed_lanes if any(x.is_good for x in self._lanes.values()) else 1
 
     def _own_seconds(self) -> float:
         return LIMITS.typed_compiling + LIMITS.typed_per_instruction * self._size
@@ -230,7 +232,8 @@ class Compiled:
     def compile(self, form: str = ONE, side_by_side: bool = True) -> compiler.Function:
         """The function in a form, compiled if that has not been done.
 
-        `side_by_side`: whether the elements of slices lie so, which makes no difference to lanes.
+        `side_by_side`: whether the elements of slices lie so, which makes no difference to lanes,
+        or numbers.
 
         Raises
         ------
@@ -239,14 +242,14 @@ class Compiled:
         CompilerError
             If LLVM does not take it.
         """
-        side_by_side = side_by_side or form == LANES
-        found = self._forms.get((form, side_by_side))
+        key = self._key(form, side_by_side)
+        found = self._forms.get(key)
         if found is None:
             self._addresses()
             target = compiler.host()
             if form == LANES:
                 width = LIMITS.typed_lanes
-                how = (width, self._may_warn, externals.near_libm())
+                how = (width, self._may_warn, externals.near_libm(), side_by_side)
                 text = text_of.kernel_of_lanes(self.made, target, *how)
             else:
                 text = text_of.kernel(
@@ -265,8 +268,11 @@ class Compiled:
                 unrolls=self._unrolls(form),
                 vectorizes=not self._may_warn and form != LANES,
             )
-            self._forms[form, side_by_side], self.has_compiled = found, True
+            self._forms[key], self.has_compiled = found, True
         return found
+
+    def _key(self, form: str, side_by_side: bool) -> tuple[str, bool]:
+        return form, side_by_side or (form == LANES and not self._of_numbers)
 
     def run(
         self,
@@ -344,25 +350,31 @@ class Compiled:
         words, numbers = self._words(arrays, outs, batch), sum(map(math.prod, own))
         places = [of_array(s) for s in steps]
         near = all(x.strides[-1] == x.itemsize for x in everything if x.ndim > batch)
+        if self._of_numbers:
+            near = sizes[-1] >= LIMITS.typed_row
+            near = near and all(s[-1] == x.itemsize for s, x in zip(steps, everything, strict=True))
         return _Prepared(shape, math.prod(shape), sizes, steps, places, words, numbers, tile, near)
 
     def _in_forms(self, call: _Call, marks: np.ndarray) -> None:
         """All slices: one after the other, or side by side once that is seen to pay."""
-        lanes, count = self._lanes, call.layout.count
+        lanes, count = self._lanes_of(call), call.layout.count
         fits = call.layout.tile <= LIMITS.typed_tile and count >= 4 * LIMITS.typed_lanes
         if not fits or lanes.is_good is False:
             self._go(ONE, call, 0, count)
         elif lanes.is_good:
             if self._beside(call, marks, 0, count) > LIMITS.typed_lanes_left * count:
                 lanes.again()
-        elif (LANES, True) in self._forms:
+        elif self._key(LANES, call.layout.side_by_side) in self._forms:
             self._look(call, marks)
         else:
             self._begin_lanes(call, marks)
 
+    def _lanes_of(self, call: _Call) -> Lanes:
+        return self._lanes[self._key(LANES, call.layout.side_by_side)[1]]
+
     def _begin_lanes(self, call: _Call, marks: np.ndarray) -> None:
         """All slices, and the lanes' first look once one after the other has taken long enough."""
-        lanes, count = self._lanes, call.layout.count
+        lanes, count = self._lanes_of(call), call.layout.count
         price = LIMITS.typed_lanes_price * self._own_seconds()
         done = count if count < LIMITS.typed_lanes_tried else -(-count // 8)
         lanes.took += self._timed(ONE, call, marks, 0, done)
@@ -370,7 +382,7 @@ class Compiled:
             lanes.took += self._timed(ONE, call, marks, done, count)
             return
         try:
-            self.compile(LANES)
+            self.compile(LANES, call.layout.side_by_side)
         except (UnsupportedError, CompilerError):
             lanes.is_good = False
             self._go(ONE, call, done, count)
@@ -383,7 +395,7 @@ class Compiled:
 
     def _look(self, call: _Call, marks: np.ndarray) -> None:
         """Both ways on half of the slices each, or by turns on all, if they are few."""
-        lanes, count, width = self._lanes, call.layout.count, LIMITS.typed_lanes
+        lanes, count, width = self._lanes_of(call), call.layout.count, LIMITS.typed_lanes
         forms = (LANES, ONE) if lanes.is_turned else (ONE, LANES)
         lanes.is_turned = not lanes.is_turned
         half = count if count < LIMITS.typed_lanes_tried else -(-count // (2 * width)) * width
@@ -400,7 +412,7 @@ class Compiled:
         else:
             self._go(form, call, begin, end)
         took = time.process_time() - began
-        self._lanes.add(form, took / (end - begin))
+        self._lanes_of(call).add(form, took / (end - begin))
         return took
 
     def _beside(self, call: _Call, marks: np.ndarray, begin: int, end: int) -> int:

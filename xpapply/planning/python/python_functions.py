@@ -310,7 +310,7 @@ def call(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
     found = decide(Along(f, axis, arr, args, kwargs), calls=True)
     if found.why is None:
         result, traced = running.along(found.what, found.traced, found.begun), found.traced
-        if layout is not None and found.what.f is f and not isinstance(traced, TracedFunction):
+        if layout is not None and found.what.f is f and traced is not None:
             _keep_ready(found.what, traced, layout)
         return result
     if found.loops is not None:
@@ -327,10 +327,13 @@ def _layout(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Hashable:
     return axis, arr.shape, arr.strides, arr.dtype, arr.flags.aligned
 
 
-def _keep_ready(what: Along, traced: TypedLoop, layout: Hashable) -> None:
-    """Have further calls like one go the shortest way, once its runs are known to be quicker."""
+def _keep_ready(what: Along, traced: TracedFunction | TypedLoop, layout: Hashable) -> None:
+    """Have further calls like one go the shortest way, once its runs are known to be quicker.
+
+    Of compiled loops alone: what runs a trace is chosen anew by what runs have taken.
+    """
     record = traced.record
-    if record.rests or record.refused or record.runs < 2:
+    if isinstance(traced, TracedFunction) or record.rests or record.refused or record.runs < 2:
         return
     if record.expected(what.slices) is None or record.is_slower(what.slices, traced.seconds):
         return

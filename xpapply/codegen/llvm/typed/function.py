@@ -70,6 +70,7 @@ class FunctionWriter:
         side_by_side: bool = False,
     ) -> None:
         self.near_libm, self._side_by_side = near_libm, side_by_side
+        self.has_pairs = any(x.op == "complex" for b in made.blocks for x in b.instructions)
         self.made, self.frame, self._notes = made, Frame(made), notes
         self.is_quiet = quiet
         self._operations = operations

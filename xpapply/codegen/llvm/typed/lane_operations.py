@@ -327,6 +327,9 @@ def _copy(w: LanesWriter, x: Instruction) -> None:
 
 def _put(w: LanesWriter, x: Instruction) -> None:
     at, value = x.args
+    if w.in_rows:
+        w.store_wide(w.wide(value), f"%out{x.what}", str(value.type))
+        return
     result = w.result(x.what)
     found = w.outs(x.what)
     if result.dims:

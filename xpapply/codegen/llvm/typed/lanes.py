@@ -53,6 +53,8 @@ class LanesWriter(FunctionWriter):
         Whether what the processor notes counts.
     near_libm : bool
         As of `FunctionWriter`.
+    in_rows : bool
+        Whether numbers follow each other, those of slices and of results.
 
     Raises
     ------
@@ -70,8 +72,10 @@ class LanesWriter(FunctionWriter):
         lanes: int,
         warns: bool,
         near_libm: bool = False,
+        in_rows: bool = False,
     ) -> None:
         super().__init__(made, notes, OPERATIONS, warns, near_libm)
+        self.in_rows = in_rows
         self.lanes, self.warns, self._wide = lanes, warns, operations
         self.near = strides.side_by_side(made, True, constants=False)  # which slices share
         if made.writes:
