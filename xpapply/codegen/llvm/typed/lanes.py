@@ -24,7 +24,7 @@ from .function import FunctionWriter
 from .notes import Notes
 from .operations import ON_NUMBERS, OPERATIONS
 
-_ALONE = frozenset("length,row,view,new,expected,constant,round".split(","))
+_ALONE = frozenset("length,row,view,new,new axis,reshape,expected,constant,round".split(","))
 """Instructions on what all slices share, whatever they are part of."""
 _HEAVY = frozenset(
     "element,set element,new,round,call,ufunc,div,rem,sqrt,put,put array,fill".split(",")
@@ -416,6 +416,8 @@ class LanesWriter(FunctionWriter):
             return True
         if x.op in ("load", "store"):
             return x.what in self.ways.varying
+        if x.op == "row":
+            return x.result in self.ways.gathered
         if x.result is not None:
             return x.result in self.differs
         return any(a in self.differs for a in x.args)
