@@ -318,18 +318,18 @@ class Compiled:
         if form:
             self._go(form, call, 0, layout.count)
             if form == LANES:
-                self._go(ONE, call, 0, layout.count, again=True)
+                self._go_again(ONE, call, marks, 0, layout.count)
         else:
             self._in_forms(call, marks)
         # a comparison may have noted NaN, of which NumPy says nothing
-        left = call.noted and self._compares and np.count_nonzero(marks) and (marks == WARNED).sum()
-        if left:
+        left = call.noted and self._compares and np.count_nonzero(marks)
+        if left := left and np.count_nonzero(marks == WARNED):
             self._waited += left * seconds
             if not self.waits:
                 for x, was in zip(arrays, originals, strict=False):
                     here_again = marks.reshape(layout.shape) == WARNED
                     x[here_again] = was[here_again]
-                self._go(QUIET, call, 0, layout.count, again=True)
+                self._go_again(QUIET, call, marks, 0, layout.count)
         return marks.reshape(layout.shape)
 
     def _layout(
@@ -418,19 +418,24 @@ class Compiled:
     def _beside(self, call: _Call, marks: np.ndarray, begin: int, end: int) -> int:
         """Some slices side by side; how many were done again, one by one."""
         self._go(LANES, call, begin, end)
-        left = int(np.count_nonzero(marks[begin:end]))
-        if left:
-            left = int(np.count_nonzero(marks[begin:end] == WARNED))
-        if left:
-            self._go(ONE, call, begin, end, again=True)
-        return left
+        if not np.count_nonzero(marks[begin:end]):
+            return 0
+        return self._go_again(ONE, call, marks, begin, end)
+
+    def _go_again(self, form: str, call: _Call, marks: np.ndarray, begin: int, end: int) -> int:
+        """Those of some slices that are marked as warned of; how many these are."""
+        left = np.flatnonzero(marks[begin:end] == WARNED)
+        if left.size:
+            first, last = left[[0, -1]].tolist()
+            self._go(form, call, begin + first, begin + last + 1, again=True)
+        return int(left.size)
 
     def _same(self, call: _Call, marks: np.ndarray, done: int) -> bool:
         """Whether the first slices have the same results side by side as they have now."""
         n = min(done, LIMITS.typed_lanes_checked)
         before, good = call.firsts(n), marks[:n] == 0
         self._go(LANES, call, 0, n)
-        self._go(ONE, call, 0, n, again=True)
+        self._go_again(ONE, call, marks, 0, n)
         if marks[:n][good].any():
             return False
         return all(_alike(a[good], b[good]) for a, b in zip(before, call.firsts(n), strict=True))

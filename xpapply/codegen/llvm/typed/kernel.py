@@ -374,53 +374,29 @@ def _through(
         "  %has.axis = icmp sge i64 %d.next, 0",
         "  br i1 %has.axis, label %axis, label %found, !llvm.loop !3",
         "found:",
-        "  %n = load i64, ptr %left",
+        # those that are done again are looked for one by one
+        "  %n.all = load i64, ptr %left",
+        "  %n = select i1 %is.first, i64 %n.all, i64 1",
         "  %k.next = add i64 %k, %n",
         "  store i64 %k.next, ptr %s",
         "  %p.row = getelementptr i16, ptr %p.marks, i64 %k",
+        "  %mark.was = load i16, ptr %p.row, align 2",
+        f"  %is.again = icmp eq i16 %mark.was, {WARNED - 65536}",
+        "  %is.wanted = or i1 %is.first, %is.again",
+        "  br i1 %is.wanted, label %run, label %head",
+        "run:",
     ]
     for o in operands:
         lines.append(f"  %{o}.at = load i64, ptr %at.{o}")
         lines.append(f"  %{o}.row = inttoptr i64 %{o}.at to ptr")
-    lines += [
-        "  br i1 %is.first, label %run, label %seek",
-        # those that are done again, as many as follow each other
-        "seek:",
-        "  %j = phi i64 [0, %found], [%j.next, %look], [%last.one, %run.over]",
-        "  %j.more = icmp slt i64 %j, %n",
-        "  br i1 %j.more, label %look, label %head",
-        "look:",
-        "  %p.look = getelementptr i16, ptr %p.row, i64 %j",
-        "  %look.was = load i16, ptr %p.look, align 2",
-        f"  %look.is = icmp eq i16 %look.was, {WARNED - 65536}",
-        "  %j.next = add i64 %j, 1",
-        "  br i1 %look.is, label %longer, label %seek",
-        "longer:",
-        "  %e = phi i64 [%j.next, %look], [%e.next, %longer.look]",
-        "  %e.more = icmp slt i64 %e, %n",
-        "  br i1 %e.more, label %longer.look, label %run",
-        "longer.look:",
-        "  %p.longer = getelementptr i16, ptr %p.row, i64 %e",
-        "  %longer.was = load i16, ptr %p.longer, align 2",
-        f"  %longer.is = icmp eq i16 %longer.was, {WARNED - 65536}",
-        "  %e.next = add i64 %e, 1",
-        "  br i1 %longer.is, label %longer, label %run",
-        "run:",
-        "  %first.one = phi i64 [0, %found], [%j, %longer], [%j, %longer.look]",
-        "  %last.one = phi i64 [%n, %found], [%n, %longer], [%e, %longer.look]",
-    ]
     if lanes > 1:
-        lines += [
-            "  %n.run = sub i64 %last.one, %first.one",
-            f"  %n.whole = and i64 %n.run, {-lanes}",
-            "  %last.whole = add i64 %first.one, %n.whole",
-        ]
+        lines.append(f"  %n.whole = and i64 %n, {-lanes}")
     lines += [
         "  br label %slice.head",
         "slice.head:",
-        "  %i = phi i64 [%first.one, %run], [%i.next, %next]",
-        f"  %i.more = icmp slt i64 %i, %last.{'whole' if lanes > 1 else 'one'}",
-        "  br i1 %i.more, label %slice, label %run.rest",
+        "  %i = phi i64 [0, %run], [%i.next, %next]",
+        f"  %i.more = icmp slt i64 %i, %n{'.whole' * (lanes > 1)}",
+        f"  br i1 %i.more, label %slice, label %{'rest' if lanes > 1 else 'head'}",
         "slice:",
         "  %p.mark = getelementptr i16, ptr %p.row, i64 %i",
     ]
@@ -436,24 +412,20 @@ def _through(
         "next:",
         f"  %i.next = add i64 %i, {lanes}",
         f"  br label %slice.head{', !llvm.loop !2' * (not vectors)}",
-        "run.rest:",
     ]
     if lanes > 1:  # those that do not fill the lanes
         lines += [
+            "rest:",
             "  %rest.from = phi i64 [%i, %slice.head], [%rest.next, %rest.one]",
-            "  %rest.more = icmp slt i64 %rest.from, %last.one",
-            "  br i1 %rest.more, label %rest.one, label %run.over",
+            "  %rest.more = icmp slt i64 %rest.from, %n",
+            "  br i1 %rest.more, label %rest.one, label %head",
             "rest.one:",
             "  %p.rest = getelementptr i16, ptr %p.row, i64 %rest.from",
             f"  store i16 {WARNED - 65536}, ptr %p.rest, align 2",
             "  %rest.next = add i64 %rest.from, 1",
-            "  br label %run.rest",
-            "run.over:",
+            "  br label %rest, !llvm.loop !3",
         ]
-    else:
-        lines += ["  br label %run.over", "run.over:"]
     lines += [
-        "  br i1 %is.first, label %head, label %seek",
         "done:",
         *end,
         "  %is.turn = icmp slt i64 %stop, %until",
