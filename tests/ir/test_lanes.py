@@ -575,8 +575,9 @@ def test_a_float_as_a_double_keeps_the_sign_of_zero():
 
 # --- rows of what slices share, extremes, sums of arrays --------------------------------------
 
-TABLE = RNG.standard_normal((4, 6))
-WHOLE = RNG.integers(-9, 9, (3, 6, 2))[..., 0]
+OTHERS = np.random.default_rng(8)
+TABLE = OTHERS.standard_normal((4, 6))
+WHOLE = OTHERS.integers(-9, 9, (3, 6, 2))[..., 0]
 
 
 def chosen_rows(v):

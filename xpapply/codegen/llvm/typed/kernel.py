@@ -396,7 +396,7 @@ def _through(
         "slice.head:",
         "  %i = phi i64 [0, %run], [%i.next, %next]",
         f"  %i.more = icmp slt i64 %i, %n{'.whole' * (lanes > 1)}",
-        f"  br i1 %i.more, label %slice, label %{'rest' if lanes > 1 else 'head'}",
+        f"  br i1 %i.more, label %slice, label %{'others' if lanes > 1 else 'head'}",
         "slice:",
         "  %p.mark = getelementptr i16, ptr %p.row, i64 %i",
     ]
@@ -415,15 +415,15 @@ def _through(
     ]
     if lanes > 1:  # those that do not fill the lanes
         lines += [
-            "rest:",
-            "  %rest.from = phi i64 [%i, %slice.head], [%rest.next, %rest.one]",
-            "  %rest.more = icmp slt i64 %rest.from, %n",
-            "  br i1 %rest.more, label %rest.one, label %head",
-            "rest.one:",
-            "  %p.rest = getelementptr i16, ptr %p.row, i64 %rest.from",
-            f"  store i16 {WARNED - 65536}, ptr %p.rest, align 2",
-            "  %rest.next = add i64 %rest.from, 1",
-            "  br label %rest, !llvm.loop !3",
+            "others:",
+            "  %other = phi i64 [%i, %slice.head], [%other.next, %other.one]",
+            "  %other.more = icmp slt i64 %other, %n",
+            "  br i1 %other.more, label %other.one, label %head",
+            "other.one:",
+            "  %p.other = getelementptr i16, ptr %p.row, i64 %other",
+            f"  store i16 {WARNED - 65536}, ptr %p.other, align 2",
+            "  %other.next = add i64 %other, 1",
+            "  br label %others, !llvm.loop !3",
         ]
     lines += [
         "done:",
