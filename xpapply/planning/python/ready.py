@@ -17,7 +17,6 @@ from ...loop.own_vectorize import note
 from .traced import TracedFunction
 
 if TYPE_CHECKING:
-    from ..portable import InputSpec
     from .typed_loop import TypedLoop
 
 
@@ -55,7 +54,7 @@ class Ready:
         any_shapes: bool,
     ) -> None:
         self.traced, self._run = traced, run
-        self.kind: InputSpec | None = None
+        self.kind: Any = None
         self._options, self._state = config.current(), np.geterr()
         self._batch = rows.batch
         self._shapes = [
