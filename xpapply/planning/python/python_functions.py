@@ -32,7 +32,6 @@ from ..application import Application
 from ..plan import Plan
 from . import running
 from .applied import Along, Applied, OnHost, plain, slices, trace_key
-from .ready import Ready
 from .running import Refused
 from .traced import TracedFunction
 
@@ -337,6 +336,8 @@ def _keep_ready(what: Along, traced: TracedFunction | TypedLoop, layout: Hashabl
         return
     if record.expected(what.slices) is None or record.is_slower(what.slices, traced.seconds):
         return
+    from .ready import Ready  # no first call needs it
+
     rows = what.rows()
     if (again := traced.ran(rows)) is not None:
         made = Ready(rows, rows.views, what.arguments, traced, *again)
