@@ -501,7 +501,7 @@ def test_both_ways_are_timed_before_one_stays(monkeypatch, count):
             outs = [np.full((count, *p.shape), 7, p.dtype) for p in parts]
             assert not compiled.run([arr], outs, 1).any()
             np.testing.assert_array_equal(outs[0][::9], want)
-            assert (compiled._lanes.is_good is None) == (ran.count(LANES) < 3), k
+            assert (compiled._lanes[True].is_good is None) == (ran.count(LANES) < 3), k
     assert ran.count(LANES) == 3
     assert ran.count(ONE) >= 3
 
@@ -551,7 +551,7 @@ def test_lanes_with_other_results_are_not_used(monkeypatch):
         compiled = backend.Compiled(made)
         for _ in range(LIMITS.typed_lanes_most):
             assert not compiled.run([arr], [out], 1).any()
-            assert compiled._lanes.is_good is False
+            assert compiled._lanes[True].is_good is False
             np.testing.assert_array_equal(out, np.apply_along_axis(f, 1, arr))
 
 
@@ -571,3 +571,84 @@ def test_a_float_as_a_double_keeps_the_sign_of_zero():
         out = np.zeros(len(arr), like.dtype)
         assert not backend.Compiled(made).run([arr], [out], 1, form=form).any()
         np.testing.assert_array_equal(np.signbit(out), [np.signbit(f(v)) for v in arr])
+
+
+# --- rows of what slices share, extremes, sums of arrays --------------------------------------
+
+OTHERS = np.random.default_rng(8)
+TABLE = OTHERS.standard_normal((4, 6))
+WHOLE = OTHERS.integers(-9, 9, (3, 6, 2))[..., 0]
+
+
+def chosen_rows(v):
+    total = np.zeros(6)
+    for x in v:
+        k = int(abs(x)) % 4
+        total = total * 0.5 + TABLE[k] * TABLE[(k + 1) % 4, 0]
+        total = total - TABLE[(k + 3) % 4]
+    return total
+
+
+def chosen_columns(v):
+    d = np.zeros(4)
+    for x in v:
+        d = d + TABLE[:, int(abs(x)) % 6]
+        s = d[:, None] + TABLE[:, :4]
+        d = s.max(0) - s.min(1) / 2.0
+    return d
+
+
+def of_integers(v):
+    total = 0
+    for x in v:
+        row = WHOLE[int(abs(x)) % 3]
+        total += row.max() * 3 - row.min() + row[int(abs(x)) % 6]
+    return total
+
+
+def extremes(v):
+    total = 0.0
+    for k in range(1, len(v) // 2):
+        part = v[k : k + 3]
+        total += part.max() - 2.0 * part.min()
+    return total
+
+
+def plain(v):
+    w = v.copy()
+    for k in range(1, 4):
+        w = (w - v[k]) * 0.5 + v / (k + 1.0)
+        w = 1.0 - w / v[0]
+    return w
+
+
+@needs_cpu
+@pytest.mark.parametrize(
+    "f",
+    [chosen_rows, chosen_columns, of_integers, extremes, plain],
+    ids=lambda f: f.__name__,
+)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_arrays_of_lanes(f, dtype):
+    with xpapply.options(threads=1):
+        marks = check(f, RNG.standard_normal((61, 12)).astype(dtype))
+        assert not marks.any()
+        usual = RNG.standard_normal(12).astype(dtype)
+        check(f, special(45, 12, dtype=dtype), usual)
+        zeros = RNG.integers(-1, 2, (45, 12)).astype(dtype)
+        check(f, np.copysign(zeros, RNG.standard_normal(zeros.shape)).astype(dtype), usual)
+
+
+@needs_cpu
+@pytest.mark.parametrize("f", [chosen_columns, extremes, plain], ids=lambda f: f.__name__)
+def test_arrays_of_lanes_beside_the_loop(f):
+    """What lanes give is what the function itself gives, with its warnings."""
+    arr = special(45, 12)
+    made, parts = typed_function(f, np.ones(12))
+    outs = [np.full((45, *p.shape), 77, p.dtype) for p in parts]
+    marks = backend.Compiled(made).run([arr], outs, 1, form=LANES)
+    for k in np.flatnonzero(marks == 0):
+        with np.errstate(all="raise", under="ignore"):
+            want = f(arr[k])
+        np.testing.assert_array_equal(outs[0][k], want)
+        np.testing.assert_array_equal(np.signbit(outs[0][k]), np.signbit(want))

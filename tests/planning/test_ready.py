@@ -266,3 +266,85 @@ def test_pickled():
     f(a, b)
     again = pickle.loads(pickle.dumps(f))
     np.testing.assert_array_equal(again(a, b), f(a, b))
+
+
+# --- along an axis ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def along(monkeypatch, by_source):
+    """How many calls along an axis were quick."""
+    found = []
+    call = Ready.along
+
+    def counted(self, *given):
+        result = call(self, *given)
+        found.append(result is not None)
+        return result
+
+    monkeypatch.setattr(Ready, "along", counted)
+    with xpapply.options(engine="", fallback="silent"):
+        yield found
+
+
+def longest(v):
+    best = run = 0
+    for x in v:
+        run = run + 1 if x > FACTOR - 2.0 else 0
+        if run > best:
+            best = run
+    return best
+
+
+def shares(v):
+    total = 0.0
+    for x in v:
+        total += 1.0 / x
+    return total
+
+
+def until_quick(f, axis, arr, found):
+    """Calls until one is quick; all give what NumPy's loop gives."""
+    want = np.apply_along_axis(f, axis, arr)
+    for _ in range(60):
+        np.testing.assert_array_equal(xpapply.apply_along_axis(f, axis, arr), want, strict=True)
+        if found and found[-1]:
+            return
+    raise AssertionError("no call was quick")
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_loops_along_an_axis(along, axis):
+    arr = np.random.default_rng(1).standard_normal((60, 70, 50))
+    until_quick(longest, axis, arr, along)
+    for other in (arr * 2, -arr, arr[::-1].copy()):  # which lie alike
+        got = xpapply.apply_along_axis(longest, axis, other)
+        np.testing.assert_array_equal(got, np.apply_along_axis(longest, axis, other), strict=True)
+    assert along[-3:] == [True] * 3
+    for other in (arr[::2], arr.astype("f4"), np.asfortranarray(arr)):
+        got = xpapply.apply_along_axis(longest, axis, other)
+        want = np.apply_along_axis(longest, axis, other)
+        np.testing.assert_array_equal(got, want)
+
+
+def test_what_changes_is_seen_along_an_axis(along, monkeypatch):
+    arr = np.random.default_rng(1).standard_normal((3000, 50))
+    until_quick(longest, 1, arr, along)
+    monkeypatch.setitem(globals(), "FACTOR", 2.5)
+    got = xpapply.apply_along_axis(longest, 1, arr)
+    np.testing.assert_array_equal(got, np.apply_along_axis(longest, 1, arr), strict=True)
+
+
+def test_marks_and_warnings_along_an_axis(along):
+    arr = np.random.default_rng(1).random((2000, 60)) + 0.5
+    until_quick(shares, 1, arr, along)
+    arr[7, 3] = 0.0
+    with pytest.warns(RuntimeWarning, match="divide by zero"):
+        got = xpapply.apply_along_axis(shares, 1, arr)
+    assert not along[-1]
+    assert np.isinf(got[7])
+    with np.errstate(all="ignore"):
+        want = np.apply_along_axis(shares, 1, arr)
+        np.testing.assert_array_equal(xpapply.apply_along_axis(shares, 1, arr), want, strict=True)
+    with np.errstate(all="raise"), pytest.raises(FloatingPointError):
+        xpapply.apply_along_axis(shares, 1, arr)

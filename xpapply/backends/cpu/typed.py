@@ -74,7 +74,8 @@ class _Prepared:
     numbers, tile : int
         How many numbers a slice has, and bytes of as many slices as there are lanes.
     side_by_side : bool
-        Whether the elements of slices and results lie side by side.
+        Whether the elements of slices and results lie side by side; of a function of numbers,
+        whether these follow each other in rows.
     rates : dict
         Seconds of one thread for a slice, by form, as they were seen.
     """
@@ -190,7 +191,8 @@ class Compiled:
         self.made = made
         self._forms: dict[tuple[str, bool], compiler.Function] = {}
         self.has_compiled = False
-        self._lanes = Lanes()
+        self._of_numbers = text_of.of_numbers(made)
+        self._lanes = {near: Lanes() for near in (True, False)}
         instructions = [x for b in made.blocks for x in b.instructions]
         self._size = len(instructions)
         self._calls = any(x.op == "call" for x in instructions)
@@ -216,7 +218,7 @@ class Compiled:
     @property
     def width(self) -> int:
         """How many slices go side by side, as far as is known."""
-        return LIMITS.typed_lanes if self._lanes.is_good else 1
+        return LIMITS.typed_lanes if any(x.is_good for x in self._lanes.values()) else 1
 
     def _own_seconds(self) -> float:
         return LIMITS.typed_compiling + LIMITS.typed_per_instruction * self._size
@@ -230,7 +232,8 @@ class Compiled:
     def compile(self, form: str = ONE, side_by_side: bool = True) -> compiler.Function:
         """The function in a form, compiled if that has not been done.
 
-        `side_by_side`: whether the elements of slices lie so, which makes no difference to lanes.
+        `side_by_side`: whether the elements of slices lie so, which makes no difference to lanes,
+        or numbers.
 
         Raises
         ------
@@ -239,14 +242,14 @@ class Compiled:
         CompilerError
             If LLVM does not take it.
         """
-        side_by_side = side_by_side or form == LANES
-        found = self._forms.get((form, side_by_side))
+        key = self._key(form, side_by_side)
+        found = self._forms.get(key)
         if found is None:
             self._addresses()
             target = compiler.host()
             if form == LANES:
                 width = LIMITS.typed_lanes
-                how = (width, self._may_warn, c_library.is_near())
+                how = (width, self._may_warn, c_library.is_near(), side_by_side)
                 text = text_of.kernel_of_lanes(self.made, target, *how)
             else:
                 text = text_of.kernel(
@@ -265,8 +268,11 @@ class Compiled:
                 unrolls=self._unrolls(form),
                 vectorizes=not self._may_warn and form != LANES,
             )
-            self._forms[form, side_by_side], self.has_compiled = found, True
+            self._forms[key], self.has_compiled = found, True
         return found
+
+    def _key(self, form: str, side_by_side: bool) -> tuple[str, bool]:
+        return form, side_by_side or (form == LANES and not self._of_numbers)
 
     def run(
         self,
@@ -312,18 +318,18 @@ class Compiled:
         if form:
             self._go(form, call, 0, layout.count)
             if form == LANES:
-                self._go(ONE, call, 0, layout.count, again=True)
+                self._go_again(ONE, call, marks, 0, layout.count)
         else:
             self._in_forms(call, marks)
         # a comparison may have noted NaN, of which NumPy says nothing
-        left = call.noted and self._compares and np.count_nonzero(marks) and (marks == WARNED).sum()
-        if left:
+        left = call.noted and self._compares and np.count_nonzero(marks)
+        if left := left and np.count_nonzero(marks == WARNED):
             self._waited += left * seconds
             if not self.waits:
                 for x, was in zip(arrays, originals, strict=False):
                     here_again = marks.reshape(layout.shape) == WARNED
                     x[here_again] = was[here_again]
-                self._go(QUIET, call, 0, layout.count, again=True)
+                self._go_again(QUIET, call, marks, 0, layout.count)
         return marks.reshape(layout.shape)
 
     def _layout(
@@ -344,25 +350,31 @@ class Compiled:
         words, numbers = self._words(arrays, outs, batch), sum(map(math.prod, own))
         places = [of_array(s) for s in steps]
         near = all(x.strides[-1] == x.itemsize for x in everything if x.ndim > batch)
+        if self._of_numbers:
+            near = sizes[-1] >= LIMITS.typed_row
+            near = near and all(s[-1] == x.itemsize for s, x in zip(steps, everything, strict=True))
         return _Prepared(shape, math.prod(shape), sizes, steps, places, words, numbers, tile, near)
 
     def _in_forms(self, call: _Call, marks: np.ndarray) -> None:
         """All slices: one after the other, or side by side once that is seen to pay."""
-        lanes, count = self._lanes, call.layout.count
+        lanes, count = self._lanes_of(call), call.layout.count
         fits = call.layout.tile <= LIMITS.typed_tile and count >= 4 * LIMITS.typed_lanes
         if not fits or lanes.is_good is False:
             self._go(ONE, call, 0, count)
         elif lanes.is_good:
             if self._beside(call, marks, 0, count) > LIMITS.typed_lanes_left * count:
                 lanes.again()
-        elif (LANES, True) in self._forms:
+        elif self._key(LANES, call.layout.side_by_side) in self._forms:
             self._look(call, marks)
         else:
             self._begin_lanes(call, marks)
 
+    def _lanes_of(self, call: _Call) -> Lanes:
+        return self._lanes[self._key(LANES, call.layout.side_by_side)[1]]
+
     def _begin_lanes(self, call: _Call, marks: np.ndarray) -> None:
         """All slices, and the lanes' first look once one after the other has taken long enough."""
-        lanes, count = self._lanes, call.layout.count
+        lanes, count = self._lanes_of(call), call.layout.count
         price = LIMITS.typed_lanes_price * self._own_seconds()
         done = count if count < LIMITS.typed_lanes_tried else -(-count // 8)
         lanes.took += self._timed(ONE, call, marks, 0, done)
@@ -370,7 +382,7 @@ class Compiled:
             lanes.took += self._timed(ONE, call, marks, done, count)
             return
         try:
-            self.compile(LANES)
+            self.compile(LANES, call.layout.side_by_side)
         except (UnsupportedError, CompilerError):
             lanes.is_good = False
             self._go(ONE, call, done, count)
@@ -383,7 +395,7 @@ class Compiled:
 
     def _look(self, call: _Call, marks: np.ndarray) -> None:
         """Both ways on half of the slices each, or by turns on all, if they are few."""
-        lanes, count, width = self._lanes, call.layout.count, LIMITS.typed_lanes
+        lanes, count, width = self._lanes_of(call), call.layout.count, LIMITS.typed_lanes
         forms = (LANES, ONE) if lanes.is_turned else (ONE, LANES)
         lanes.is_turned = not lanes.is_turned
         half = count if count < LIMITS.typed_lanes_tried else -(-count // (2 * width)) * width
@@ -400,25 +412,30 @@ class Compiled:
         else:
             self._go(form, call, begin, end)
         took = time.process_time() - began
-        self._lanes.add(form, took / (end - begin))
+        self._lanes_of(call).add(form, took / (end - begin))
         return took
 
     def _beside(self, call: _Call, marks: np.ndarray, begin: int, end: int) -> int:
         """Some slices side by side; how many were done again, one by one."""
         self._go(LANES, call, begin, end)
-        left = int(np.count_nonzero(marks[begin:end]))
-        if left:
-            left = int(np.count_nonzero(marks[begin:end] == WARNED))
-        if left:
-            self._go(ONE, call, begin, end, again=True)
-        return left
+        if not np.count_nonzero(marks[begin:end]):
+            return 0
+        return self._go_again(ONE, call, marks, begin, end)
+
+    def _go_again(self, form: str, call: _Call, marks: np.ndarray, begin: int, end: int) -> int:
+        """Those of some slices that are marked as warned of; how many these are."""
+        left = np.flatnonzero(marks[begin:end] == WARNED)
+        if left.size:
+            first, last = left[[0, -1]].tolist()
+            self._go(form, call, begin + first, begin + last + 1, again=True)
+        return int(left.size)
 
     def _same(self, call: _Call, marks: np.ndarray, done: int) -> bool:
         """Whether the first slices have the same results side by side as they have now."""
         n = min(done, LIMITS.typed_lanes_checked)
         before, good = call.firsts(n), marks[:n] == 0
         self._go(LANES, call, 0, n)
-        self._go(ONE, call, 0, n, again=True)
+        self._go_again(ONE, call, marks, 0, n)
         if marks[:n][good].any():
             return False
         return all(_alike(a[good], b[good]) for a, b in zip(before, call.firsts(n), strict=True))
@@ -487,7 +504,10 @@ class Compiled:
 
         rates, began = call.layout.rates, time.perf_counter()
         known = rates.get(form, math.inf)
-        if known * (end - begin) < LIMITS.typed_alone:
+        at_most = 1 if threads.is_within() else config.current().thread_count()
+        seconds = known * (end - begin)
+        is_short = at_most == 1 and LIMITS.typed_dearer * seconds < LIMITS.typed_turn
+        if is_short or seconds < LIMITS.typed_alone:
             some(end, end - begin)
             if not again:
                 took = time.perf_counter() - began
@@ -495,18 +515,22 @@ class Compiled:
             return
         # the first slices tell how many are done before an interruption is looked for
         width = LIMITS.typed_lanes if form == LANES else 1
-        some_first = max(1, 1024 // max(1, call.layout.numbers))
-        first = min(end, begin + -(-some_first // width) * width)  # no lane stays empty
-        some(first, first - begin)
-        if first == end:
-            return
-        each = max(1e-9, (time.perf_counter() - began) / (first - begin))
+        each, first = math.inf, begin
+        for _ in range(2):  # where they take very long, something else may have the processor
+            count = max(1, 1024 // max(1, call.layout.numbers), int(LIMITS.typed_piece / known))
+            before, first = first, min(end, first + -(-count // width) * width)
+            since = time.perf_counter()
+            some(first, first - before)  # no lane stays empty
+            each = min(each, max(1e-9, (time.perf_counter() - since) / (first - before)))
+            if first == end:
+                return
+            if each < LIMITS.typed_dearer * known:
+                break
         count = end - first
         helped = crew.is_there() and 8 + len(call.arguments) <= crew.MOST
         wake = LIMITS.typed_helper if helped else LIMITS.typed_thread
         share = min(each, LIMITS.typed_dearer * known) * count
-        most = 1 if threads.is_within() else threads.worth(share, wake)
-        workers = min(config.current().thread_count(), most)
+        workers = min(at_most, threads.worth(share, wake))
         turn = max(1, int(LIMITS.typed_turn / each))
         piece = turn
         if workers > 1:

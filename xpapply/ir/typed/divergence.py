@@ -42,6 +42,8 @@ class Divergence:
         Its blocks, those that follow each other as one.
     shared_arrays : set of Register
         Arrays that all slices share.
+    gathered : set of Register
+        Rows of such arrays of which each slice has its own.
     varying : set of Slot
         Those whose value differs between slices.
     parts : set of int
@@ -62,12 +64,18 @@ class Divergence:
         self._loops: list[set[int]] = []
         self._back: set[tuple[int, int]] = set()
         self.ends = self._meet()
-        self.shared_arrays = self._find_shared()
-        self.varying: set[Slot] = set()
-        self.parts: set[int] = set()
+        self.gathered: set[Value] = set()
         self._stored = [{x.what for x in b.instructions if x.op == "store"} for b in self.blocks]
-        while self._grows():
-            pass
+        while True:  # until all rows are known that slices have of their own
+            self.shared_arrays = self._find_shared()
+            self.varying: set[Slot] = set()
+            self.parts: set[int] = set()
+            while self._grows():
+                pass
+            found = self._rows() - self.gathered
+            if not found:
+                break
+            self.gathered |= found
         for slot in self.varying:
             if isinstance(slot.type, Array) or slot.type == "list":
                 raise UnsupportedError("a name of arrays that differ")
@@ -96,6 +104,16 @@ class Divergence:
         """Whether all slices share the arrays of an instruction."""
         return all(a in self.shared_arrays for a in x.args if isinstance(a.type, Array))
 
+    def _rows(self) -> set[Value]:
+        """Rows of shared arrays whose places differ."""
+        return {
+            x.result
+            for k, b in enumerate(self.blocks)
+            for x in b.instructions
+            if x.op == "row" and x.result is not None and x.args[0] in self.shared_arrays
+            if x.args[1] in self.values(k)
+        }
+
     def _find_shared(self) -> set[Value]:
         """Constants, and parts of them; a slot of both kinds is refused."""
         slots: dict[Slot, set[bool]] = {}
@@ -114,6 +132,7 @@ class Divergence:
                         of = x.op == "constant" or (
                             x.op in ("row", "view", "new axis", "reshape", "part", "diagonal")
                             and x.args[0] in shared
+                            and x.result not in self.gathered
                         )
                     (shared.add if of else shared.discard)(x.result)
             if before == (len(shared), sum(map(len, slots.values()))):

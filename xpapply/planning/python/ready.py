@@ -1,4 +1,4 @@
-"""Calls of `vectorize` on arrays like those before: all is decided, but for what may have changed.
+"""Calls on arrays like those before: all is decided, but for what may have changed.
 
 A kernel for small arrays takes microseconds; looking at the arguments anew took ten times that.
 """
@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import arrays, config
-from ...frontends.python.run.rows import RowsOfSeveral
+from ...frontends.python.run.rows import Rows, RowsOfSeveral
 from ...loop.arguments import Arguments
 from ...loop.own_vectorize import note
 
 if TYPE_CHECKING:
-    from ..portable import InputSpec
     from .traced import TracedFunction
     from .typed_loop import TypedLoop
 
@@ -25,7 +24,8 @@ class Ready:
     """What ran on some slices, for others whose arrays lie alike.
 
     Call it as ``ready(f, arrays)``: it gives the results, or None where something has changed, or
-    where NumPy's own calls shall look at some slices. Then the whole way is gone again.
+    where NumPy's own calls shall look at some slices. Then the whole way is gone again. `along`
+    gives them for the slices of one array.
 
     Parameters
     ----------
@@ -46,15 +46,15 @@ class Ready:
 
     def __init__(
         self,
-        rows: RowsOfSeveral,
+        rows: Rows | RowsOfSeveral,
         operands: Sequence[Any],
         arguments: Arguments,
         traced: TracedFunction | TypedLoop,
-        run: Callable[[RowsOfSeveral], Sequence[Any] | None],
+        run: Callable[[Any], Sequence[Any] | None],
         any_shapes: bool,
     ) -> None:
         self.traced, self._run = traced, run
-        self.kind: InputSpec | None = None
+        self.kind: Any = None
         self._options, self._state = config.current(), np.geterr()
         self._batch = rows.batch
         self._shapes = [
@@ -65,13 +65,7 @@ class Ready:
 
     def __call__(self, f: Any, given: Sequence[Any], asks: bool) -> Any:
         """The results for all slices; `asks`: whether a call of `f` tells of their dtypes."""
-        traced = self.traced
-        now = config.current()
-        if now is not self._options and now != self._options:
-            return None
-        if np.geterr() != self._state or traced.record.refused or not traced.unchanged(f):
-            return None
-        if asks and not self._as_before(f, given):
+        if not self._holds(f) or (asks and not self._as_before(f, given)):
             return None
         views = [
             x if shape is None else arrays.broadcast_to(x, shape)
@@ -81,6 +75,21 @@ class Ready:
         if found is None:
             return None
         return tuple(found) if self._several else found[0]
+
+    def along(self, f: Any, axis: int, arr: np.ndarray) -> Any:
+        """The same for the slices of an array along an axis."""
+        if not self._holds(f):
+            return None
+        rows = Rows(arr, axis)
+        found = self._run(rows)
+        return None if found is None else rows.placed(found[0])
+
+    def _holds(self, f: Any) -> bool:
+        """Whether nothing has changed but numbers."""
+        traced, now = self.traced, config.current()
+        if now is not self._options and now != self._options:
+            return False
+        return np.geterr() == self._state and not traced.record.refused and traced.unchanged(f)
 
     def _as_before(self, f: Any, given: Sequence[np.ndarray]) -> bool:
         """Whether the first elements tell of the same dtypes."""

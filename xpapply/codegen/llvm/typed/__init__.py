@@ -6,7 +6,7 @@ and `device` what does so on a GPU.
 
 from .device import kernel as kernel_of_device
 from .device import name_of
-from .kernel import NAME, fields, kernel, kernel_of_lanes, tile_bytes
+from .kernel import NAME, fields, kernel, kernel_of_lanes, of_numbers, tile_bytes
 from .notes import ALWAYS, BITS
 
 __all__ = [
@@ -18,5 +18,6 @@ __all__ = [
     "kernel_of_device",
     "kernel_of_lanes",
     "name_of",
+    "of_numbers",
     "tile_bytes",
 ]

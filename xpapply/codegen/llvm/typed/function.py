@@ -70,6 +70,7 @@ class FunctionWriter:
         side_by_side: bool = False,
     ) -> None:
         self.near_libm, self._side_by_side = near_libm, side_by_side
+        self.has_pairs = any(x.op == "complex" for b in made.blocks for x in b.instructions)
         self.made, self.frame, self._notes = made, Frame(made), notes
         self.is_quiet = quiet
         self._operations = operations
@@ -220,11 +221,14 @@ class FunctionWriter:
 
     def compared(self, how: str, a: Value, b: Value) -> str:
         """A comparison of floats that notes nothing, of NaN either."""
-        kind, truth = self.kind(str(a.type)), self.kind("bool")
-        full = f"llvm.experimental.constrained.fcmp.{suffix(kind)}"
+        return self.quiet(how, self.kind(str(a.type)), self.operand(a), self.operand(b))
+
+    def quiet(self, how: str, kind: str, a: str, b: str) -> str:
+        """The same of what is written already."""
+        truth, full = self.kind("bool"), f"llvm.experimental.constrained.fcmp.{suffix(kind)}"
         self.declared[full] = f"declare {truth} @{full}({kind}, {kind}, metadata, metadata)"
         given = f'metadata !"{how}", metadata !"fpexcept.strict"'
-        return self.emit(f"call {truth} @{full}({self.typed(a)}, {self.typed(b)}, {given}) #2")
+        return self.emit(f"call {truth} @{full}({kind} {a}, {kind} {b}, {given}) #2")
 
     def array(self, x: Value) -> InRegisters:
         """Where an array is."""

@@ -7,13 +7,13 @@ NumPy warns of: such a slice is marked too.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ....ir.typed import Array, TypedFunction
 from ....ir.typed.function import WARNED, Type
 from ..target import Target
 from .beside import beside
-from .forms import Frame, size
+from .forms import Frame, alignment, in_memory, size
 from .function import FunctionWriter
 from .lane_operations import LANE_OPERATIONS
 from .lanes import LanesWriter
@@ -42,13 +42,14 @@ def kernel(
     Its arguments: the address of the frame; where the first slice stands that nobody has drawn,
     which calls in several threads share, the one until which this call draws, the one after the
     last, and how many are drawn at a time; which notes of the processor are marks, whether only
-    those slices are meant of which these were marked (else those without a mark), memory (of
+    those slices are meant of which these were marked (else all), memory (of
     `kernel_of_lanes`), where marks go (16 bits each), how many batch axes there are and where their
     lengths lie; then for each input and result its address and where its strides along the batch
     axes lie, in bytes.
 
-    `quiet`, `near_libm`, `side_by_side`: as of `FunctionWriter`. `warns`: whether what the
-    processor notes counts. If not, LLVM may write the function into the loop over slices.
+    `quiet`, `near_libm`, `side_by_side`: as of `FunctionWriter`; of a function of numbers the last
+    says whether these follow each other in rows. `warns`: whether what the processor notes counts.
+    If not, LLVM may write the function into the loop over slices, and do several of them at once.
     """
     notes = Notes(target)
     near_libm = near_libm and target.fma
@@ -56,20 +57,23 @@ def kernel(
     one = writer.text()
     operands = _operands(made)
     slots = ["  %also = alloca i64, align 8", "  store i64 0, ptr %state, align 8"]
-    slots += ["  %is.first = icmp eq i64 %again, 0"]
-    slots += [f"  %wanted = select i1 %is.first, i16 0, i16 {WARNED - 65536}"]
-    given = ", ".join(["ptr %p.frame", "ptr %also", *(f"ptr %{o}.p" for o in operands)])
-    body = [
-        "  %mark.was = load i16, ptr %p.mark, align 2",
-        "  %is.wanted = icmp eq i16 %mark.was, %wanted",
-        "  br i1 %is.wanted, label %do, label %next",
-        "do:",
-        *(f"  %{o}.p = inttoptr i64 %{o}.now to ptr" for o in operands),
-        "  store i64 0, ptr %also, align 8",
-        f"  %mark = call i32 @slice({given})",
-    ]
+    sizes = _sizes(made, side_by_side)
+    places, begins, stores = [f"%{o}.now" for o in operands], [], []
+    if sizes and not warns:  # of what is marked any number may be written: no store asks for that
+        for k, x in enumerate(made.results):
+            kind = f"{in_memory(x.dtype)}, ptr"
+            slots.append(f"  %own.{k} = alloca {in_memory(x.dtype)}, align 16")
+            begins.append(f"  store {in_memory(x.dtype)} zeroinitializer, ptr %own.{k}, align 16")
+            stores.append(f"  %result.{k} = load {kind} %own.{k}, align 16")
+            where = f"ptr %out{k}.now, align {alignment(x.dtype)}"
+            stores.append(f"  store {in_memory(x.dtype)} %result.{k}, {where}")
+            places[len(made.inputs) + k] = f"%own.{k}"
+    given = ", ".join(["ptr %p.frame", "ptr %also", *(f"ptr {p}" for p in places)])
+    body = [*begins, f"  %mark = call i32 @slice({given})", *stores]
     if warns:
-        body += [
+        body = [
+            "  store i64 0, ptr %also, align 8",
+            *body,
             *_is_noted(notes),
             "  br i1 %is.noted, label %warned, label %noted.not, !prof !0",
             "warned:",
@@ -85,17 +89,23 @@ def kernel(
         body.append("  %code.short = trunc i32 %mark to i16")
         one = one.replace(" noinline ", " ", 1)
     body += ["  store i16 %code.short, ptr %p.mark, align 2", "  br label %next"]
-    lines = _through(notes, operands, slots, body, [])
+    lines = _through(notes, operands, slots, body, [], sizes, 1, bool(sizes) and not warns)
     return _module([*writer.declared.values(), *notes.declared], one, lines)
 
 
 def kernel_of_lanes(
-    made: TypedFunction, target: Target, lanes: int, warns: bool, near_libm: bool = False
+    made: TypedFunction,
+    target: Target,
+    lanes: int,
+    warns: bool,
+    near_libm: bool = False,
+    side_by_side: bool = False,
 ) -> str:
     """The text of a kernel that runs slices side by side.
 
     Its arguments are those of `kernel`, and memory for slices (`tile_bytes`). Slices that are to be
-    done again, one by one, are marked as `WARNED`.
+    done again, one by one, are marked as `WARNED`. `side_by_side`: whether numbers follow each
+    other in rows; of slices it says nothing.
 
     Raises
     ------
@@ -103,16 +113,40 @@ def kernel_of_lanes(
         If slices cannot go side by side.
     """
     notes = Notes(target)
-    writer = LanesWriter(made, notes, LANE_OPERATIONS, lanes, warns, near_libm and target.fma)
+    sizes = _sizes(made, side_by_side)
+    how = lanes, warns, near_libm and target.fma, bool(sizes)
+    writer = LanesWriter(made, notes, LANE_OPERATIONS, *how)
     one = writer.text()
     operands = _operands(made)
     slots = ["  %also = alloca i64, align 8", "  store i64 0, ptr %state, align 8"]
+    done = [
+        "  store i64 0, ptr %also, align 8",
+        "  %again.lanes = call i64 @lanes({given})",
+        *_is_noted(notes),
+        "  br i1 %is.noted, label %warned, label %noted.not, !prof !0",
+        "warned:",
+        *notes.forget("%before", "%state"),
+        "  br label %noted.not",
+        "noted.not:",
+        "  %again.all = select i1 %is.noted, i64 -1, i64 %again.lanes",
+        f"  %again.bits = trunc i64 %again.all to i{lanes}",
+        f"  %again.each = bitcast i{lanes} %again.bits to <{lanes} x i1>",
+        f"  %again.marks = sext <{lanes} x i1> %again.each to <{lanes} x i16>",
+        f"  %p.first = getelementptr i16, ptr %p.mark, i64 {0 if sizes else 1 - lanes}",
+        f"  store <{lanes} x i16> %again.marks, ptr %p.first, align 2",
+        "  br label %next",
+    ]
+    if sizes:
+        given = ", ".join(["ptr %p.frame", "ptr %also", *(f"ptr %{o}.now" for o in operands)])
+        body = [x.format(given=given) for x in done]
+        lines = _through(notes, operands, slots, body, [], sizes, lanes)
+        return _module([*writer.declared.values(), *notes.declared], one, lines)
     slots += ["  %lane = alloca i64, align 8", "  store i64 0, ptr %lane, align 8"]
     slots += [f"  %all.{o} = alloca [{lanes} x i64], align 64" for o in operands]
     body = ["  %lane.now = load i64, ptr %lane, align 8"]
     for o in operands:
         body.append(f"  %p.all.{o} = getelementptr i64, ptr %all.{o}, i64 %lane.now")
-        body.append(f"  store i64 %{o}.now, ptr %p.all.{o}, align 8")
+        body.append(f"  store ptr %{o}.now, ptr %p.all.{o}, align 8")
     tiles, ends = [], "%tiles"
     for k, kind in enumerate(made.inputs):
         tiles += [f"  %tile.{k} = inttoptr i64 {ends} to ptr"]
@@ -132,8 +166,9 @@ def kernel_of_lanes(
         tiles += [f"  %up.{k} = add i64 %bytes.{k}, 63", f"  %even.{k} = and i64 %up.{k}, -64"]
         tiles += [f"  %end.{k} = add i64 {ends}, %even.{k}"]
         ends = f"%end.{k}"
-    given = ["ptr %p.frame", "ptr %also", *(f"ptr %tile.{k}" for k in range(len(made.inputs)))]
-    given += [f"ptr %all.out{k}" for k in range(len(made.results))]
+    given_lanes = ["ptr %p.frame", "ptr %also"]
+    given_lanes += [f"ptr %tile.{k}" for k in range(len(made.inputs))]
+    given_lanes += [f"ptr %all.out{k}" for k in range(len(made.results))]
     body += [
         "  %lane.next = add i64 %lane.now, 1",
         f"  %is.full = icmp eq i64 %lane.next, {lanes}",
@@ -144,21 +179,7 @@ def kernel_of_lanes(
         "do:",
         "  store i64 0, ptr %lane, align 8",
         *tiles,
-        "  store i64 0, ptr %also, align 8",
-        f"  %again.lanes = call i64 @lanes({', '.join(given)})",
-        *_is_noted(notes),
-        "  br i1 %is.noted, label %warned, label %noted.not, !prof !0",
-        "warned:",
-        *notes.forget("%before", "%state"),
-        "  br label %noted.not",
-        "noted.not:",
-        "  %again.all = select i1 %is.noted, i64 -1, i64 %again.lanes",
-        f"  %again.bits = trunc i64 %again.all to i{lanes}",
-        f"  %again.each = bitcast i{lanes} %again.bits to <{lanes} x i1>",
-        f"  %again.marks = sext <{lanes} x i1> %again.each to <{lanes} x i16>",
-        f"  %p.first = getelementptr i16, ptr %p.mark, i64 {1 - lanes}",
-        f"  store <{lanes} x i16> %again.marks, ptr %p.first, align 2",
-        "  br label %next",
+        *(x.format(given=", ".join(given_lanes)) for x in done),
     ]
     rest = [  # those that do not fill the lanes
         "  %rest.lanes = load i64, ptr %lane, align 8",
@@ -176,7 +197,7 @@ def kernel_of_lanes(
         "rest.done:",
         "  store i64 0, ptr %lane, align 8",
     ]
-    lines = _through(notes, operands, slots, body, rest)
+    lines = _through(notes, operands, slots, body, rest, {})
     kinds = dict.fromkeys(
         _elements(x, f)[0] for x, f in zip(made.inputs, writer.frame.inputs, strict=True)
     )
@@ -198,6 +219,20 @@ def _elements(kind: Type, words: tuple[list[int], list[int]]) -> tuple[str, tupl
     if isinstance(kind, Array):
         return kind.dtype, (words[0][0], words[1][0])
     return kind, None
+
+
+def of_numbers(made: TypedFunction) -> bool:
+    """Whether a function takes and gives numbers alone."""
+    arrays = any(isinstance(x, Array) for x in made.inputs)
+    return not arrays and not any(x.ndim for x in made.results)
+
+
+def _sizes(made: TypedFunction, side_by_side: bool) -> dict[str, int]:
+    """Bytes of each operand's numbers, where these follow each other in rows."""
+    if not (side_by_side and of_numbers(made)):
+        return {}
+    dtypes = [*map(str, made.inputs), *(x.dtype for x in made.results)]
+    return dict(zip(_operands(made), map(size, dtypes), strict=True))
 
 
 def _operands(made: TypedFunction) -> list[str]:
@@ -222,6 +257,7 @@ def _module(declared: Sequence[str], one: str, lines: Sequence[str]) -> str:
         'attributes #0 = { "no-builtins" "stackrealign" }',
         "attributes #1 = { nounwind }",
         "attributes #2 = { strictfp }",
+        "attributes #3 = { nounwind willreturn memory(none) }",
         '!0 = !{!"branch_weights", i32 1, i32 1000000}',
         "!1 = !{}",
         # the loops over slices and axes are called now and then: not worth their code
@@ -249,10 +285,15 @@ def _through(
     slots: Sequence[str],
     body: Sequence[str],
     end: Sequence[str],
+    numbers: Mapping[str, int],
+    lanes: int = 1,
+    vectors: bool = False,
 ) -> list[str]:
     """A function that goes through slices: `body` knows where their operands and marks are.
 
-    `end`: what is done after some slices in a row.
+    `end`: what is done after some slices in a row. `numbers`: bytes of the numbers that operands
+    are, where these follow each other in rows; `lanes`: how many the body does at once then;
+    `vectors`: whether LLVM may find that it can do several at once.
     """
     names = ["frame", "drawn", "until", "end", "piece", "noted", "again", "tiles", "marks"]
     names += ["ndim", "sizes"]
@@ -269,6 +310,7 @@ def _through(
     lines += ["  %state = alloca i64, align 8", *slots, *notes.read("%state")]
     lines += ["  %before = load i32, ptr %state, align 8", *notes.forget("%before", "%state")]
     lines += [
+        "  %is.first = icmp eq i64 %again, 0",
         "  %last = sub i64 %ndim, 1",
         "  %p.last = getelementptr i64, ptr %p.sizes, i64 %last",
         "  %inner = load i64, ptr %p.last, align 8",
@@ -287,16 +329,11 @@ def _through(
         "  %is.whole = icmp slt i64 %stop.whole, %end",
         "  %stop = select i1 %is.whole, i64 %stop.whole, i64 %end",
         "  store i64 %start, ptr %s",
-        "  store i64 0, ptr %left",
         "  br label %head",
         "head:",
         "  %k = load i64, ptr %s",
         "  %more = icmp slt i64 %k, %stop",
-        "  br i1 %more, label %row, label %done",
-        "row:",
-        "  %n.left = load i64, ptr %left",
-        "  %is.new = icmp eq i64 %n.left, 0",
-        "  br i1 %is.new, label %find, label %slice",
+        "  br i1 %more, label %find, label %done",
         # where a row of the last batch axis begins, or goes on
         "find:",
         "  store i64 %k, ptr %rest",
@@ -325,33 +362,70 @@ def _through(
         "  %is.last = icmp eq i64 %d.now, %last",
         "  br i1 %is.last, label %count, label %further",
         "count:",
-        "  %n.new = sub i64 %inner, %r.at",
+        "  %n.row = sub i64 %inner, %r.at",
+        "  %n.stop = sub i64 %stop, %k",
+        "  %is.longer = icmp sgt i64 %n.row, %n.stop",
+        "  %n.new = select i1 %is.longer, i64 %n.stop, i64 %n.row",
         "  store i64 %n.new, ptr %left",
         "  br label %further",
         "further:",
         "  %d.next = sub i64 %d.now, 1",
         "  store i64 %d.next, ptr %d",
         "  %has.axis = icmp sge i64 %d.next, 0",
-        "  br i1 %has.axis, label %axis, label %slice, !llvm.loop !3",
-        "slice:",
-        "  %p.mark = getelementptr i16, ptr %p.marks, i64 %k",
+        "  br i1 %has.axis, label %axis, label %found, !llvm.loop !3",
+        "found:",
+        # those that are done again are looked for one by one
+        "  %n.all = load i64, ptr %left",
+        "  %n = select i1 %is.first, i64 %n.all, i64 1",
+        "  %k.next = add i64 %k, %n",
+        "  store i64 %k.next, ptr %s",
+        "  %p.row = getelementptr i16, ptr %p.marks, i64 %k",
+        "  %mark.was = load i16, ptr %p.row, align 2",
+        f"  %is.again = icmp eq i16 %mark.was, {WARNED - 65536}",
+        "  %is.wanted = or i1 %is.first, %is.again",
+        "  br i1 %is.wanted, label %run, label %head",
+        "run:",
     ]
-    lines += [f"  %{o}.now = load i64, ptr %at.{o}" for o in operands]
+    for o in operands:
+        lines.append(f"  %{o}.at = load i64, ptr %at.{o}")
+        lines.append(f"  %{o}.row = inttoptr i64 %{o}.at to ptr")
+    if lanes > 1:
+        lines.append(f"  %n.whole = and i64 %n, {-lanes}")
+    lines += [
+        "  br label %slice.head",
+        "slice.head:",
+        "  %i = phi i64 [0, %run], [%i.next, %next]",
+        f"  %i.more = icmp slt i64 %i, %n{'.whole' * (lanes > 1)}",
+        f"  br i1 %i.more, label %slice, label %{'others' if lanes > 1 else 'head'}",
+        "slice:",
+        "  %p.mark = getelementptr i16, ptr %p.row, i64 %i",
+    ]
+    for o in operands:
+        if o in numbers:
+            far = f"getelementptr [{numbers[o]} x i8], ptr %{o}.row, i64 %i"
+        else:
+            lines.append(f"  %{o}.here = mul i64 %i, %{o}.inner")
+            far = f"getelementptr i8, ptr %{o}.row, i64 %{o}.here"
+        lines.append(f"  %{o}.now = {far}")
     lines += [
         *body,
         "next:",
-        "  %n.now = load i64, ptr %left",
-        "  %n.next = sub i64 %n.now, 1",
-        "  store i64 %n.next, ptr %left",
+        f"  %i.next = add i64 %i, {lanes}",
+        f"  br label %slice.head{', !llvm.loop !2' * (not vectors)}",
     ]
-    for o in operands:
-        lines.append(f"  %{o}.here = load i64, ptr %at.{o}")
-        lines.append(f"  %{o}.next = add i64 %{o}.here, %{o}.inner")
-        lines.append(f"  store i64 %{o}.next, ptr %at.{o}")
+    if lanes > 1:  # those that do not fill the lanes
+        lines += [
+            "others:",
+            "  %other = phi i64 [%i, %slice.head], [%other.next, %other.one]",
+            "  %other.more = icmp slt i64 %other, %n",
+            "  br i1 %other.more, label %other.one, label %head",
+            "other.one:",
+            "  %p.other = getelementptr i16, ptr %p.row, i64 %other",
+            f"  store i16 {WARNED - 65536}, ptr %p.other, align 2",
+            "  %other.next = add i64 %other, 1",
+            "  br label %others, !llvm.loop !3",
+        ]
     lines += [
-        "  %k.next = add i64 %k, 1",
-        "  store i64 %k.next, ptr %s",
-        "  br label %head, !llvm.loop !2",
         "done:",
         *end,
         "  %is.turn = icmp slt i64 %stop, %until",

@@ -172,6 +172,10 @@ def _map(w: LanesWriter, x: Instruction) -> None:
     result, steps = mapped(w, x)
     assert x.result is not None
     assert isinstance(x.result.type, Array)
+    if _is_plain(w, x):
+        _map_plainly(w, x, result, steps)
+        w.set(x, result)
+        return
     own = [(a, a.type) for a in x.args if isinstance(a.type, Array) and a not in w.shared]
     numbers = {a: _numbers(w, a) for a in x.args if not isinstance(a.type, Array)}
     bases = [numbers[a] if a in numbers else w.array(a).base for a in x.args]
@@ -209,11 +213,50 @@ def _map(w: LanesWriter, x: Instruction) -> None:
     w.set(x, result)
 
 
+_PLAIN = {"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"}
+"""Functions of floats that are one instruction, whose bits and notes are those of NumPy's loops."""
+
+
+def _is_plain(w: LanesWriter, x: Instruction) -> bool:
+    _, name, *types = w.made.externals[x.what[0]]
+    return name in _PLAIN and set(types) in ({"float64"}, {"float32"})
+
+
+def _map_plainly(
+    w: LanesWriter, x: Instruction, result: InRegisters, steps: list[list[str]]
+) -> None:
+    """Such a function of arrays, without a call for each element."""
+    name, dtype = w.made.externals[x.what[0]][1:3]
+    kind = w.wide_type(dtype)
+    numbers = {a: w.wide(a) for a in x.args if not isinstance(a.type, Array)}
+
+    def body(at: list[str]) -> None:
+        values = []
+        for a, own in zip(x.args, steps, strict=False):
+            if a in numbers:
+                values.append(numbers[a])
+                continue
+            place = w.place(InRegisters(w.array(a).base, (), tuple(own)), at)
+            if a in w.shared:
+                values.append(w.spread(machine(dtype), w.load(place, dtype)))
+            else:
+                values.append(w.load_wide(place, dtype))
+        w.store_wide(w.strict(_PLAIN[name], kind, kind, values), w.place(result, at), dtype)
+
+    over(w, result.dims, body)
+
+
 def _reduce(w: LanesWriter, x: Instruction) -> None:
     if _of_pairs(x):
         raise UnsupportedError(f"a reduction of complex numbers, line {x.line}")
     assert x.result is not None
     dtype = str(x.result.type)
+    if w.made.externals[x.what][1] in ("maximum", "minimum") and len(x.args) == 1:
+        value = _extreme(w, x, dtype)
+        w.set(x, value)
+        if np.dtype(dtype).kind == "f":
+            w.leave(w.emit(f"fcmp oeq {w.wide_type(dtype)} {value}, zeroinitializer"))
+        return
     kind = f"<{w.lanes} x {in_memory(dtype)}>"
     found = w.at_entry(f"alloca {kind}, align 64")
     w.line(f"store {kind} zeroinitializer, ptr {found}, align 64")
@@ -230,6 +273,32 @@ def _reduce(w: LanesWriter, x: Instruction) -> None:
     if _is_extreme(w, x):
         kind = w.wide_type(dtype)
         w.leave(w.emit(f"fcmp oeq {kind} {value}, zeroinitializer"))
+
+
+def _extreme(w: LanesWriter, x: Instruction, dtype: str) -> str:
+    """The largest or the smallest number, as NumPy finds it but for the sign of zero: NaN, if any.
+
+    Nothing is noted.
+    """
+    a, kind = w.array(x.args[0]), w.wide_type(dtype)
+    is_largest, of = w.made.externals[x.what][1] == "maximum", np.dtype(dtype).kind
+    at = w.at_entry(f"alloca {kind}, align 64")
+    w.line(f"store {kind} {w.load_wide(a.base, dtype)}, ptr {at}, align 64")
+
+    def body(k: str) -> None:
+        value = w.load_wide(w.place(a, [k]), dtype)
+        best = w.emit(f"load {kind}, ptr {at}, align 64")
+        if of == "f":
+            kept = w.quiet("oge" if is_largest else "ole", kind, best, value)
+            kept = w.emit(f"or {w.bools} {kept}, {w.quiet('uno', kind, best, best)}")
+        else:
+            how = ("s" if of == "i" else "u") + ("ge" if is_largest else "le")
+            kept = w.emit(f"icmp {how} {kind} {best}, {value}")
+        chosen = w.emit(f"select {w.bools} {kept}, {kind} {best}, {kind} {value}")
+        w.line(f"store {kind} {chosen}, ptr {at}, align 64")
+
+    w.loop(a.dims[0], body)
+    return w.emit(f"load {kind}, ptr {at}, align 64")
 
 
 def _as_type(w: LanesWriter, x: Instruction) -> None:
@@ -288,6 +357,29 @@ def _element(w: LanesWriter, x: Instruction) -> None:
         w.set(x, w.gather(w.places(a, at, own, dtype), dtype))
 
 
+def _row(w: LanesWriter, x: Instruction) -> None:
+    """A row of what slices share, another one for each: a copy, which nobody writes to."""
+    array, at = x.args
+    assert isinstance(array.type, Array)
+    a, axis, dtype = w.array(array), x.what, array.type.dtype
+    dims, strides = (
+        [y for k, y in enumerate(z) if k != axis] for z in (list(a.dims), list(a.strides))
+    )
+    result = w.fresh(dtype, dims, 0)
+    begin = w.places(InRegisters(a.base, (), (a.strides[axis],)), [at], False, dtype)
+
+    def body(index: list[str]) -> None:
+        far = "0"
+        for i, stride in zip(index, strides, strict=True):
+            far = w.emit(f"add i64 {far}, {w.emit(f'mul i64 {i}, {stride}')}")
+        given = f"<{w.lanes} x ptr> {begin}, {w.words} {w.spread('i64', far)}"
+        value = w.gather(w.emit(f"getelementptr i8, {given}"), dtype)
+        w.store_wide(value, w.place(result, index), dtype)
+
+    over(w, dims, body)
+    w.set(x, result)
+
+
 def _set_element(w: LanesWriter, x: Instruction) -> None:
     array, *at, value = x.args
     dtype, a = str(value.type), w.array(array)
@@ -327,6 +419,9 @@ def _copy(w: LanesWriter, x: Instruction) -> None:
 
 def _put(w: LanesWriter, x: Instruction) -> None:
     at, value = x.args
+    if w.in_rows:
+        w.store_wide(w.wide(value), f"%out{x.what}", str(value.type))
+        return
     result = w.result(x.what)
     found = w.outs(x.what)
     if result.dims:
@@ -405,7 +500,7 @@ def _set_list_item(w: LanesWriter, x: Instruction) -> None:
 
 LANE_OPERATIONS: dict[str, Callable[[LanesWriter, Instruction], None]] = {
     "mark": _mark, "call": _call, "ufunc": _ufunc,
-    "load": _load, "store": _store, "input": _input, "element": _element,
+    "load": _load, "store": _store, "input": _input, "element": _element, "row": _row,
     "set element": _set_element, "fill": _fill, "copy": _copy, "put": _put,
     **{op: _together(op) for op in lists.OPERATIONS if op not in ("push", "pull")},
     "list length": lists.OPERATIONS["list length"], "put list": lists.OPERATIONS["put list"],

@@ -24,7 +24,7 @@ from .function import FunctionWriter
 from .notes import Notes
 from .operations import ON_NUMBERS, OPERATIONS
 
-_ALONE = frozenset("length,row,view,new,expected,constant,round".split(","))
+_ALONE = frozenset("length,row,view,new,new axis,reshape,expected,constant,round".split(","))
 """Instructions on what all slices share, whatever they are part of."""
 _HEAVY = frozenset(
     "element,set element,new,round,call,ufunc,div,rem,sqrt,put,put array,fill".split(",")
@@ -53,6 +53,8 @@ class LanesWriter(FunctionWriter):
         Whether what the processor notes counts.
     near_libm : bool
         As of `FunctionWriter`.
+    in_rows : bool
+        Whether numbers follow each other, those of slices and of results.
 
     Raises
     ------
@@ -70,8 +72,10 @@ class LanesWriter(FunctionWriter):
         lanes: int,
         warns: bool,
         near_libm: bool = False,
+        in_rows: bool = False,
     ) -> None:
         super().__init__(made, notes, OPERATIONS, warns, near_libm)
+        self.in_rows = in_rows
         self.lanes, self.warns, self._wide = lanes, warns, operations
         self.near = strides.side_by_side(made, True, constants=False)  # which slices share
         if made.writes:
@@ -412,6 +416,8 @@ class LanesWriter(FunctionWriter):
             return True
         if x.op in ("load", "store"):
             return x.what in self.ways.varying
+        if x.op == "row":
+            return x.result in self.ways.gathered
         if x.result is not None:
             return x.result in self.differs
         return any(a in self.differs for a in x.args)

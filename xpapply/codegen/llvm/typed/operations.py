@@ -181,6 +181,16 @@ def function_at(w: FunctionWriter, k: int) -> str:
     return w.emit(f"load ptr, ptr {at}, align 8, !invariant.load !1")
 
 
+_WARNS = frozenset("pow powf hypot hypotf".split())
+"""Functions of the C library that NumPy's numbers call too, and warn of what they note."""
+
+
+def _is_pure(w: FunctionWriter, k: int) -> bool:
+    """Whether nothing counts of a function but what it gives: LLVM asks it once then."""
+    kind, name = w.made.externals[k][:2]
+    return kind == "libm" and name not in _WARNS and not w.has_pairs
+
+
 def _call(w: FunctionWriter, x: Instruction) -> None:
     assert x.result is not None
     kind, found = machine(str(x.result.type)), quick(w, x)
@@ -192,7 +202,8 @@ def _call(w: FunctionWriter, x: Instruction) -> None:
         w.line(f"br i1 {is_known}, label %{on}, label %{ask}")
         w.begin(ask)
     f = function_at(w, x.what)
-    value = w.emit(f"call {kind} {f}({', '.join(map(w.typed, x.args))}) #1")
+    how = "#3" if _is_pure(w, x.what) else "#1"
+    value = w.emit(f"call {kind} {f}({', '.join(map(w.typed, x.args))}) {how}")
     if found is not None:
         w.line(f"store {kind} {value}, ptr {at}")
         w.line(f"br label %{on}")
