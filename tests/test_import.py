@@ -122,7 +122,7 @@ def test_a_first_function_loads_what_it_runs():
         "LIMITS.first_call = 0.1  # whatever this machine does beside\n"
         "xpapply.apply_along_axis(lambda v: v.mean(), 1, np.ones((20_000, 8)))"
     )
-    assert len([m for m in loaded if m.partition(".")[0] == "xpapply"]) <= 103
+    assert len([m for m in loaded if m.partition(".")[0] == "xpapply"]) <= 100
     late = {"llvmlite", "numpy.ma", "numpy.random", "multiprocessing", "concurrent", "tempfile"}
     assert late.isdisjoint(loaded)
     assert "xpapply.frontends.python.run.executor" in loaded  # it did not run in the loop
@@ -166,7 +166,7 @@ def test_a_first_loop_that_is_compiled_loads_no_tracer():
     )
     ours = [m for m in loaded if m.startswith("xpapply")]
     assert "xpapply.backends.cpu.typed" in ours
-    assert len(ours) <= 150
+    assert len(ours) <= 152
     traced = ("trace", "sandbox", "data_dependent", "graphs", "run.in_blocks", "run.executor")
     traced = tuple(f"xpapply.frontends.python.{name}" for name in traced)
     assert [m for m in ours if m.startswith((*traced, "xpapply.batching"))] == []

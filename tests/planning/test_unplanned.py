@@ -268,7 +268,7 @@ def test_functions_with_loops_wait_for_what_compiling_takes(planned):
             spin(100)
         return v[0]
 
-    with LIMITS.set(first_loops=1e-6, typed_loading=1e3, plan_worth=0.0):
+    with LIMITS.set(first_loops=1e-6, typed_compiling=1e3, plan_worth=0.0):
         xpapply.apply_along_axis(f, -1, ARR)
         assert planned == []
         with xpapply.options(compile=False, fallback="silent"):

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import UnsupportedError
-from ..functions.batch_of_one import BatchOfOne
+from ..functions.estimators import BatchOfOne
 from ..ir.avals import ShapeDtype
 from ..runtime import registry
 

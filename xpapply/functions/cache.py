@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from ..limits import LIMITS
-from .batch_of_one import BatchOfOne
+from .estimators import BatchOfOne
 from .guards import exact, same, snapshot
 
 _P = ParamSpec("_P")

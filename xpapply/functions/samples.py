@@ -18,8 +18,8 @@ import numpy as np
 from .. import arrays
 from ..errors import add_note
 from ..limits import LIMITS
-from .batch_of_one import BatchOfOne
 from .cache import cache_of
+from .estimators import BatchOfOne
 
 _NAMES = frozenset("transform inverse_transform decision_function score_samples apply".split())
 """Methods that give a result for each sample and change nothing, beside ``predict...``; others,

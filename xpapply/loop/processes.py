@@ -28,8 +28,8 @@ import numpy as np
 from .. import config
 from ..errors import warn
 from ..functions import pickles
-from ..functions.batch_of_one import BatchOfOne
 from ..functions.cache import cache_of
+from ..functions.estimators import BatchOfOne
 from ..limits import LIMITS
 from ..runtime import error_state, progress
 from .arguments import Arguments

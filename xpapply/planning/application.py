@@ -11,8 +11,8 @@ import numpy as np
 from .. import arrays, config, frontends
 from ..arrays import as_tuple
 from ..errors import UnsupportedError, add_note, warn
-from ..functions.batch_of_one import BatchOfOne
 from ..functions.cache import cache_of
+from ..functions.estimators import BatchOfOne
 from ..ir.avals import ShapeDtype
 from ..limits import LIMITS
 from ..loop import reference

@@ -25,8 +25,8 @@ from ...errors import (
 from ...frontends.python.run import account
 from ...frontends.python.run.rows import Rows
 from ...functions import samples
-from ...functions.batch_of_one import BatchOfOne
 from ...functions.cache import FunctionCache, cache_of
+from ...functions.estimators import BatchOfOne
 from ...functions.purity import has_loop
 from ...limits import LIMITS
 from ...loop import reference
@@ -172,7 +172,9 @@ def decide(
 
 def _is_asked_for(found: Any) -> bool:
     """Whether it runs under the engine that is asked for: what is compiled is one of its own."""
-    return isinstance(found, (TracedFunction, Refused)) or config.current().engine in found.engines
+    return (
+        is_traced(found) or isinstance(found, Refused) or config.current().engine in found.engines
+    )
 
 
 def _refusal(what: Applied, why: str, calls: bool) -> Decision:
@@ -355,7 +357,7 @@ def _keep_ready(what: Along, traced: TracedFunction | TypedLoop, layout: Hashabl
     Of compiled loops alone: what runs a trace is chosen anew by what runs have taken.
     """
     record = traced.record
-    if isinstance(traced, TracedFunction) or record.rests or record.refused or record.runs < 2:
+    if is_traced(traced) or record.rests or record.refused or record.runs < 2:
         return
     if record.expected(what.slices) is None or record.is_slower(what.slices, traced.seconds):
         return

@@ -12,14 +12,13 @@ import numpy as np
 
 from ... import config
 from ...errors import Differs, TooManyPaths, TraceError, UnsupportedError
-from ...frontends.python.run.record import Record
+from ...frontends.python.run.record import AtOnce, Record
 from ...functions.cache import FunctionCache, cache_of
 from ...limits import LIMITS
 from ...loop.begun import Begun, Users
 from ...runtime import error_state
 from ...runtime.budget import Budget
 from .applied import Along, Applied, plain
-from .at_once import AtOnce
 
 if TYPE_CHECKING:
     from .traced import TracedFunction

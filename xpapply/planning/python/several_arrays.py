@@ -17,8 +17,8 @@ from ...errors import TraceError, UnsupportedError, add_note
 from ...frontends.python.run.account import Account
 from ...frontends.python.run.rows import RowsOfSeveral, results_at
 from ...functions import advice
-from ...functions.batch_of_one import BatchOfOne
 from ...functions.cache import cache_of
+from ...functions.estimators import BatchOfOne
 from ...functions.purity import has_loop
 from ...ir.graph import ShapeDtype
 from ...limits import LIMITS

@@ -13,6 +13,7 @@ from ... import arrays, config
 from ...errors import TooManyPaths, TraceError, UnsupportedError
 from ...frontends.python.run.account import Account
 from ...frontends.python.run.in_blocks import InBlocks
+from ...frontends.python.run.record import AtOnce
 from ...frontends.python.run.rows import Rows
 from ...frontends.python.sandbox.tracing import Tracing
 from ...ir.avals import ShapeDtype
@@ -23,7 +24,6 @@ from ...runtime import threads
 from ...runtime.warning_filters import silent
 from .. import engines
 from ..ways import Run, Way, chosen
-from .at_once import AtOnce
 from .by_graph import ByCalls, ByGraph, graph_of_several
 from .kernel_of_paths import KernelOfPaths
 

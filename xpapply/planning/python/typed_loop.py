@@ -17,6 +17,7 @@ from ... import arrays
 from ...errors import CompilerError, Differs, TraceError, UnsupportedError
 from ...frontends.python.run.account import Account, per_call
 from ...frontends.python.run.comparison import cast, check_holds
+from ...frontends.python.run.record import AtOnce
 from ...frontends.python.run.rows import Block, Rows
 from ...functions.cache import BoundedDict
 from ...functions.guards import Guards
@@ -30,7 +31,6 @@ from ...runtime.error_state import scipy_tells
 from ...runtime.warning_filters import silent
 from ..application import announce
 from ..ways import Run, Said, Way
-from .at_once import AtOnce
 from .typed_results import as_long_as_wanted, empty, results_of, with_texts
 from .unplanned import why_not_compiled
 

@@ -10,9 +10,9 @@ import importlib
 from types import ModuleType
 
 from ..trace import native, scalars
+from ..trace.arrays import Elements as elements
 from ..trace.arrays import as_array
 from ..trace.attributes import attribute
-from ..trace.elements import Elements as elements
 from ..trace.functions import function_call
 from ..trace.indexing import getitem, setitem
 from ..trace.python_builtins import plain, rounded, whole

@@ -22,8 +22,7 @@ import numpy as np
 from ....arrays import library
 from ....batching import find, resolve
 from ....batching.names import CUPY, mirrored, public_names, root_of
-from ....functions.batch_of_one import BatchOfOne
-from ....functions.estimators import PACKAGES
+from ....functions.estimators import PACKAGES, BatchOfOne
 from ....functions.guards import LIBRARIES, MISSING, Guards, lives_on
 from ....functions.purity import (
     HARMLESS_MODULES,

@@ -10,8 +10,7 @@ import numpy as np
 from ....batching import syntax
 from ..data_dependent import ragged
 from . import scalars
-from .arrays import cast, copied
-from .elements import Elements
+from .arrays import Elements, cast, copied
 from .functions import function_call
 from .indexing import counted, setitem
 from .tracer import Tracer, must

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ....batching.rules import signature
-from .elements import Elements
+from .arrays import Elements
 from .recorder import Recorder
 from .stand_ins import values
 from .tracer import Tracer

@@ -17,12 +17,11 @@ from ..values import NUMPY, PYTHON, Abstract, Arr, Inlined, Known, Num, Tup, Wri
 from .arguments import FALSE, TRUE, as_array
 from .common import Call, as_float, number, python_int
 
-SOLVERS = (of_roots.__name__, of_fits.__name__, of_integrals.__name__)
-"""What these raise SciPy does, which its caller may handle; but NotImplementedError."""
-
 
 def find(f: Any) -> Call | None:
     """What writes a call of `f`, if it is one of these; None: it is not."""
+    if f is of_fits.parts:
+        return _parts
     name = getattr(f, "__name__", "")
     row = _ROWS.get(name)
     if row is None or getattr(sys.modules.get(_module(name)), name, None) is not f:
@@ -300,5 +299,3 @@ _ROWS: dict[str, Call] = {
     **{name: _bracketed(name) for name in ("brentq", "brenth", "bisect", "ridder")},
     "newton": _newton, "curve_fit": _curve_fit, "quad": _quad,
 }  # fmt: skip
-
-ROWS: dict[Any, Call] = {of_fits.parts: _parts}
