@@ -126,6 +126,7 @@ def test_a_cleared_cache_is_empty(torch):
 FACTS = {
     "arrays": "names of types and dtypes",
     "runtime.registry": "where modules are",
+    "runtime.c_library": "which C library this process has",
     "labelled": "which libraries types are of",
     "storage": "which types are arrays in files",
     "functions.identity": "versions of packages",

@@ -13,6 +13,7 @@ from xpapply.backends.cpu.typed import LANES, ONE
 from xpapply.codegen.llvm.target import TARGETS
 from xpapply.codegen.llvm.typed import kernel, kernel_of_lanes
 from xpapply.ir.typed.function import WARNED
+from xpapply.runtime import c_library
 
 RNG = np.random.default_rng(5)
 COUNT = 20_000
@@ -69,7 +70,7 @@ def numbers():
 
 
 def run(f, near, monkeypatch, arr, form=LANES):
-    monkeypatch.setattr(externals, "near_libm", lambda: near)
+    monkeypatch.setattr(c_library, "is_near", lambda: near)
     made, _ = typed_function(f, np.ones(1))
     out = np.full(len(arr), 77.0)
     return out, backend.Compiled(made).run([arr], [out], 1, form=form)
@@ -94,7 +95,7 @@ def test_results_are_those_of_the_library(f, monkeypatch):
 @pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
 def test_the_library_is_seldom_called(f, monkeypatch):
     """In its place stands a function with other results."""
-    if not externals.near_libm():
+    if not c_library.is_near():
         pytest.skip("not this C library")
     arr = RNG.uniform(0.1, 6.0, (COUNT, 1))
     want, _ = run(f, True, monkeypatch, arr)

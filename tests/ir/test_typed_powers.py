@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from loop_functions import for_others, machine_code, typed_function
 
-from xpapply.backends.cpu import externals
 from xpapply.backends.cpu import typed as backend
 from xpapply.backends.cpu.typed import LANES, ONE
 from xpapply.codegen.llvm.target import TARGETS
 from xpapply.codegen.llvm.typed import kernel, kernel_of_lanes
+from xpapply.runtime import c_library
 
 RNG = np.random.default_rng(3)
 
@@ -53,7 +53,7 @@ def test_powers_are_those_of_the_library(f, monkeypatch):
     arr = numbers()
     found = []
     for near in (False, True):
-        monkeypatch.setattr(externals, "near_libm", lambda near=near: near)
+        monkeypatch.setattr(c_library, "is_near", lambda near=near: near)
         for form in (ONE, LANES):
             made, _ = typed_function(f, np.ones(2))
             out = np.full(len(arr), 77.0)

@@ -340,7 +340,7 @@ class TypedLoop(AtOnce):
                 parts = result if several else (result,)
                 for out, part in zip(outs, parts, strict=True):
                     if self._arguments.exactly:
-                        check_holds(part, out[at][None], self._arguments.numbers)
+                        check_holds(part, out[(*at, None)], self._arguments.numbers)
                     out[at] = self.array(part)
             except TraceError:
                 raise

@@ -196,7 +196,8 @@ class Blocks:
 
     def site(self, part: int = 0) -> int:
         """The number of this place in the source, where a list is made, or one of several."""
-        here = self.place.key, self.line, self._step, part
+        # of a function of a library alone there is no place
+        here = self.place and self.place.key, self.line, self._step, part
         return self._sites.setdefault(here, len(self._sites))
 
     def text(self, x: str) -> int:
