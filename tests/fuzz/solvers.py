@@ -150,7 +150,8 @@ def fitted(r: random.Random) -> tuple[Any, Any]:
     if r.random() < 0.05:
         y[r.randrange(16)] = r.choice([math.nan, math.inf])
     args = (
-        model, T, y, start, (None,) * n, some.get("sigma"), "absolute_sigma" in some, True,
+        model, T, (True, None), y, start, (None,) * n, some.get("sigma"),
+        "absolute_sigma" in some, True,
         some.get("ftol", 1.49012e-8), some.get("xtol", 1.49012e-8), some.get("gtol", 0.0),
         some["maxfev"] or 200 * (n + 1), some.get("factor", 100.0), some.get("epsfcn", EPS),
     )  # fmt: skip

@@ -304,6 +304,48 @@ def test_data_that_are_not_finite_raise_as_scipy_does():
         xpapply.apply_along_axis(fit, 1, arr)
 
 
+@pytest.mark.parametrize("bad", [-math.inf, math.inf, math.nan])
+@pytest.mark.parametrize("end", [-math.inf, math.inf])
+@pytest.mark.filterwarnings("ignore::scipy.integrate.IntegrationWarning")
+def test_bounds_of_integrals_that_are_infinite_for_some(bad, end):
+    def f(v):
+        return quad(lambda x: math.exp(-x * x), v[0], end)[0]
+
+    arr = NUMBERS.copy()
+    arr[23, 0] = bad
+    got = xpapply.apply_along_axis(f, 1, arr)
+    np.testing.assert_array_equal(got, np.apply_along_axis(f, 1, arr))
+
+
+def in_one_row(x, a, b):
+    return a * np.exp(-b * x[0])
+
+
+def at_places(v):
+    try:
+        return curve_fit(model, v[:16], v[32:])[0]
+    except ValueError:
+        return np.zeros(2)
+
+
+def at_two_rows_of_places(v):
+    try:
+        return curve_fit(in_one_row, v[:32].reshape(2, 16), v[32:], p0=(1.0, 1.0))[0]
+    except ValueError:
+        return np.zeros(2)
+
+
+@pytest.mark.parametrize(("f", "at"), [(at_places, 15), (at_two_rows_of_places, 31)])
+def test_places_that_are_not_finite_raise_as_scipy_does(f, at):
+    arr = np.concatenate([np.tile(T, (60, 2)), decays()], 1)
+    xpapply.apply_along_axis(f, 1, arr)
+    assert compiled(f)
+    arr[23, at] = math.inf
+    got = xpapply.apply_along_axis(f, 1, arr)
+    np.testing.assert_array_equal(got, np.apply_along_axis(f, 1, arr))
+    assert not got[23].any()
+
+
 def test_warnings_of_the_covariance():
     def both(t, a, b):
         return a * t

@@ -310,6 +310,7 @@ def test_methods_and_other_objects_are_looked_at(planned):
 
 def test_a_loop_that_is_compiled_waits_with_its_trace(monkeypatch):
     """Which might do better, and has to be loaded."""
+    pytest.importorskip("llvmlite")
 
     def f(x):
         y = x

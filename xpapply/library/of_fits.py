@@ -443,10 +443,14 @@ def _check_finite(x: Any) -> None:
 
 
 def _fitted(
-    f: Any, x: Any, y: Any, start: Any, count: Any, weights: Any, absolute: bool, finite: bool,
+    f: Any, x: Any, axes: Any, y: Any, start: Any, count: Any, weights: Any, absolute: bool,
+    finite: bool,
     ftol: float, xtol: float, gtol: float, most: int, factor: float, eps: float,
 ) -> Any:  # fmt: skip
-    """The best parameters of a model, the sum of squares, and R with the order of its columns."""
+    """The best parameters of a model, its residuals, and R with the order of its columns.
+
+    `axes`: something if `x` is an array of one axis, and if it is one of two; else None.
+    """
 
     def residuals(p: Any) -> Any:
         found = f(x, *parts(p, count)) - y
@@ -454,6 +458,11 @@ def _fitted(
 
     if finite:
         _check_finite(y)
+        if axes[0] is not None:
+            _check_finite(x)
+        if axes[1] is not None:
+            for row in x:
+                _check_finite(row)
     if len(y) == 0:
         raise ValueError
     first = parts(start, count)
@@ -475,23 +484,53 @@ def _fitted(
 
 
 def best_fit(
-    f: Any, x: Any, y: Any, start: Any, count: Any, weights: Any, absolute: bool, finite: bool,
+    f: Any, x: Any, axes: Any, y: Any, start: Any, count: Any, weights: Any, absolute: bool,
+    finite: bool,
     ftol: float, xtol: float, gtol: float, most: int, factor: float, eps: float,
 ) -> Any:  # fmt: skip
     """``scipy.optimize.curve_fit(f, x, y, start)`` of which the covariance is not read."""
     p, _, _, _ = _fitted(
-        f, x, y, start, count, weights, absolute, finite, ftol, xtol, gtol, most, factor, eps
+        f,
+        x,
+        axes,
+        y,
+        start,
+        count,
+        weights,
+        absolute,
+        finite,
+        ftol,
+        xtol,
+        gtol,
+        most,
+        factor,
+        eps,
     )
     return p, None
 
 
 def curve_fit(
-    f: Any, x: Any, y: Any, start: Any, count: Any, weights: Any, absolute: bool, finite: bool,
+    f: Any, x: Any, axes: Any, y: Any, start: Any, count: Any, weights: Any, absolute: bool,
+    finite: bool,
     ftol: float, xtol: float, gtol: float, most: int, factor: float, eps: float,
 ) -> Any:  # fmt: skip
     """``scipy.optimize.curve_fit(f, x, y, start)``."""
     p, values, r, order = _fitted(
-        f, x, y, start, count, weights, absolute, finite, ftol, xtol, gtol, most, factor, eps
+        f,
+        x,
+        axes,
+        y,
+        start,
+        count,
+        weights,
+        absolute,
+        finite,
+        ftol,
+        xtol,
+        gtol,
+        most,
+        factor,
+        eps,
     )
     found = _covariance(r, order)
     if not absolute:

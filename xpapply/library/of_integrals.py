@@ -441,5 +441,7 @@ def quad(
         value, error = _integral(f, args, low, high, 0.0, 0, epsabs, epsrel, limit)
     else:
         bound = low if side == 1 else high if side == -1 else 0.0
+        if bound - bound != 0.0:  # both are infinite, one of them unknown before; or NaN
+            raise NotImplementedError
         value, error = _integral(f, args, 0.0, 1.0, bound, side, epsabs, epsrel, limit)
     return (-value if flipped else value), error

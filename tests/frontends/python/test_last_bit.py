@@ -211,6 +211,7 @@ def gives_up_for_some(x):
 
 def test_what_is_left_of_numbers_is_called_with_pythons(by_source):
     """A marked number that is Python's raises, where one of NumPy's would warn."""
+    pytest.importorskip("llvmlite")
     x = np.random.default_rng(3).random(3000) + 0.5
     f = xpapply.vectorize(gives_up_for_some)
     np.testing.assert_array_equal(f(x), np.vectorize(gives_up_for_some)(x))
@@ -221,6 +222,7 @@ def test_what_is_left_of_numbers_is_called_with_pythons(by_source):
 
 
 def test_what_is_compiled_is_no_engine_of_another_name(by_source):
+    pytest.importorskip("llvmlite")
     x = np.random.default_rng(3).random(3000) + 0.5
     f = xpapply.vectorize(gives_up_for_some)
     with xpapply.options(engine="cpu"):

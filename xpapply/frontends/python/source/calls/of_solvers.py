@@ -84,9 +84,12 @@ def _agrees(name: str) -> bool:
     if name == "curve_fit":
         x = np.arange(6.0)
         some = [2.0 / (1.0 + c * x) for c in (0.2, 0.7, 3.0)]
-        rest = (np.ones(2), (1, 1), None, False, True, 1.49012e-8, 1.49012e-8, 0.0, 600, 100, _EPS)
+        limits = (1.49012e-8, 1.49012e-8, 0.0, 600, 100, _EPS)
+        rest = (np.ones(2), (1, 1), None, False, True, *limits)
         return all(
-            np.array_equal(solver(_peak, x, y)[0], of_fits.best_fit(_peak, x, y, *rest)[0])
+            np.array_equal(
+                solver(_peak, x, y)[0], of_fits.best_fit(_peak, x, (True, False), y, *rest)[0]
+            )
             for y in some
         )
     if name == "quad":
@@ -222,7 +225,9 @@ def _curve_fit(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
         ours = of_fits.curve_fit
     else:
         ours = of_fits.best_fit
-    return Inlined(ours, [f, x, y, first, count, weights, *options, *given_limits], {})
+    ndim = x.type.ndim if isinstance(x, Arr) else 0
+    axes = Tup(tuple(TRUE if ndim == n else _NOTHING for n in (1, 2)))
+    return Inlined(ours, [f, x, axes, y, first, count, weights, *options, *given_limits], {})
 
 
 def _start(t: Writes, start: Any, n: int) -> tuple[Abstract, int]:
