@@ -152,8 +152,8 @@ def fitted(r: random.Random) -> tuple[Any, Any]:
     args = (
         model, T, (True, None), y, start, (None,) * n, some.get("sigma"),
         "absolute_sigma" in some, True,
-        some.get("ftol", 1.49012e-8), some.get("xtol", 1.49012e-8), some.get("gtol", 0.0),
-        some["maxfev"] or 200 * (n + 1), some.get("factor", 100.0), some.get("epsfcn", EPS),
+        (some.get("ftol", 1.49012e-8), some.get("xtol", 1.49012e-8), some.get("gtol", 0.0),
+        some["maxfev"] or 200 * (n + 1), some.get("factor", 100.0), some.get("epsfcn", EPS)),
     )  # fmt: skip
     return (
         outcome(lambda: of_fits.curve_fit(*args)),

@@ -444,12 +444,12 @@ def _check_finite(x: Any) -> None:
 
 def _fitted(
     f: Any, x: Any, axes: Any, y: Any, start: Any, count: Any, weights: Any, absolute: bool,
-    finite: bool,
-    ftol: float, xtol: float, gtol: float, most: int, factor: float, eps: float,
+    finite: bool, limits: Any,
 ) -> Any:  # fmt: skip
     """The best parameters of a model, its residuals, and R with the order of its columns.
 
     `axes`: something if `x` is an array of one axis, and if it is one of two; else None.
+    `limits`: the further arguments of `levenberg_marquardt`.
     """
 
     def residuals(p: Any) -> Any:
@@ -473,9 +473,7 @@ def _fitted(
         p[k] = float(start[k])
     if len(start) != len(count) or (len(y) != 1 and len(p) > len(y)):
         raise NotImplementedError
-    info, _, r, order = levenberg_marquardt(
-        residuals, p, values, ftol, xtol, gtol, most, factor, eps
-    )
+    info, _, r, order = levenberg_marquardt(residuals, p, values, *limits)
     if info < 1 or info > 4:
         raise RuntimeError
     if not _is_full(r) or (len(values) <= len(p) and not absolute):
@@ -485,53 +483,19 @@ def _fitted(
 
 def best_fit(
     f: Any, x: Any, axes: Any, y: Any, start: Any, count: Any, weights: Any, absolute: bool,
-    finite: bool,
-    ftol: float, xtol: float, gtol: float, most: int, factor: float, eps: float,
+    finite: bool, limits: Any,
 ) -> Any:  # fmt: skip
     """``scipy.optimize.curve_fit(f, x, y, start)`` of which the covariance is not read."""
-    p, _, _, _ = _fitted(
-        f,
-        x,
-        axes,
-        y,
-        start,
-        count,
-        weights,
-        absolute,
-        finite,
-        ftol,
-        xtol,
-        gtol,
-        most,
-        factor,
-        eps,
-    )
+    p, _, _, _ = _fitted(f, x, axes, y, start, count, weights, absolute, finite, limits)
     return p, None
 
 
 def curve_fit(
     f: Any, x: Any, axes: Any, y: Any, start: Any, count: Any, weights: Any, absolute: bool,
-    finite: bool,
-    ftol: float, xtol: float, gtol: float, most: int, factor: float, eps: float,
+    finite: bool, limits: Any,
 ) -> Any:  # fmt: skip
     """``scipy.optimize.curve_fit(f, x, y, start)``."""
-    p, values, r, order = _fitted(
-        f,
-        x,
-        axes,
-        y,
-        start,
-        count,
-        weights,
-        absolute,
-        finite,
-        ftol,
-        xtol,
-        gtol,
-        most,
-        factor,
-        eps,
-    )
+    p, values, r, order = _fitted(f, x, axes, y, start, count, weights, absolute, finite, limits)
     found = _covariance(r, order)
     if not absolute:
         found *= np.sum(values**2) / (len(values) - len(p))

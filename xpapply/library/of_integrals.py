@@ -68,6 +68,24 @@ def _error(off: float, size: float, spread: float) -> float:
     return off
 
 
+def _rated(
+    y: Any, weights: Any, total: float, gauss: float, size: float, half: float
+) -> tuple[float, float, float, float]:
+    """What a rule gives, of its sums: an integral, its error, and integrals of sizes and of spread.
+
+    `weights`: those of Kronrod, from an end to the middle.
+    """
+    last = len(weights) - 1
+    mean = total * 0.5
+    spread = float(weights[last]) * abs(float(y[last]) - mean)
+    for k in range(last):
+        off = abs(float(y[k]) - mean) + abs(float(y[2 * last - k]) - mean)
+        spread += float(weights[k]) * off
+    size *= abs(half)
+    spread *= abs(half)
+    return total * half, _error(abs((total - gauss) * half), size, spread), size, spread
+
+
 def _by_21_points(f: Any, args: Any, a: float, b: float) -> tuple[float, float, float, float]:
     """An integral, its error, and integrals of sizes and of distances from the mean."""
     middle = 0.5 * (a + b)
@@ -93,14 +111,7 @@ def _by_21_points(f: Any, args: Any, a: float, b: float) -> tuple[float, float, 
         high = float(y[20 - k])
         total += float(_KRONROD[k]) * (low + high)
         size += float(_KRONROD[k]) * (abs(low) + abs(high))
-    mean = total * 0.5
-    spread = float(_KRONROD[10]) * abs(float(y[10]) - mean)
-    for k in range(10):
-        off = abs(float(y[k]) - mean) + abs(float(y[20 - k]) - mean)
-        spread += float(_KRONROD[k]) * off
-    size *= abs(half)
-    spread *= abs(half)
-    return total * half, _error(abs((total - gauss) * half), size, spread), size, spread
+    return _rated(y, _KRONROD, total, gauss, size, half)
 
 
 def _by_15_points(
@@ -131,14 +142,7 @@ def _by_15_points(
         gauss += float(_GAUSS_15[k]) * (low + high)
         total += float(_KRONROD_15[k]) * (low + high)
         size += float(_KRONROD_15[k]) * (abs(low) + abs(high))
-    mean = total * 0.5
-    spread = float(_KRONROD_15[7]) * abs(float(y[7]) - mean)
-    for k in range(7):
-        off = abs(float(y[k]) - mean) + abs(float(y[14 - k]) - mean)
-        spread += float(_KRONROD_15[k]) * off
-    size *= half
-    spread *= half
-    return total * half, _error(abs((total - gauss) * half), size, spread), size, spread
+    return _rated(y, _KRONROD_15, total, gauss, size, half)
 
 
 def _put_in_order(order: Any, errors: Any, last: int, limit: int, worst: int, at: int) -> int:

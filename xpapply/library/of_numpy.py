@@ -241,18 +241,22 @@ def count(v: Any) -> Any:
     return COUNTED(n)
 
 
-def searched(a: Any, x: Any, right: bool) -> Any:
-    """``np.searchsorted(a, x)`` of one number, by halves; NaN raises."""
-    if x != x:
-        raise ValueError
-    low, high = 0, len(a)
+def halved(a: Any, x: Any, right: bool, low: int, high: int) -> int:
+    """Where a number belongs between two places of an array that rises, by halves."""
     while low < high:
         middle = (low + high) // 2
         if a[middle] < x or (right and a[middle] == x):
             low = middle + 1
         else:
             high = middle
-    return np.int64(low)
+    return low
+
+
+def searched(a: Any, x: Any, right: bool) -> Any:
+    """``np.searchsorted(a, x)`` of one number, by halves; NaN raises."""
+    if x != x:
+        raise ValueError
+    return np.int64(halved(a, x, right, 0, len(a)))
 
 
 def _below(x: Any, xp: Any, guess: int) -> int:

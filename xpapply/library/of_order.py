@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .of_numpy import has_both_zeros, in_order, merged, searched
+from .of_numpy import halved, has_both_zeros, in_order, merged, searched
 
 
 def places_in_order(a: Any, stable: bool = False) -> Any:
@@ -205,12 +205,7 @@ def all_searched(a: Any, v: Any, right: bool) -> Any:
         else:
             low = 0
             high = high + 1 if high < n else n
-        while low < high:
-            middle = (low + high) // 2
-            if a[middle] < x or (right and a[middle] == x):
-                low = middle + 1
-            else:
-                high = middle
+        low = high = halved(a, x, right, low, high)
         out[k] = low
     return out
 

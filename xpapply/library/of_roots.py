@@ -36,6 +36,18 @@ def _check(xtol: float, rtol: float, maxiter: int) -> None:
 _EPS = float(np.finfo(float).eps)
 
 
+def _ends(
+    f: Any, a: float, b: float, args: Any, xtol: float, rtol: float, maxiter: int
+) -> tuple[float, float]:
+    """The values at both ends, of which one is zero, or which have different signs."""
+    _check(xtol, rtol, maxiter)
+    fa = _value(f, a, args)
+    fb = _value(f, b, args)
+    if fa != 0.0 and fb != 0.0 and _is_negative(fa) == _is_negative(fb):
+        raise ValueError
+    return fa, fb
+
+
 def _secant(x0: float, f0: float, x1: float, f1: float, xb: float, fb: float) -> float:
     """A step to where a line, or a curve of the second order in y, is zero."""
     if x0 == xb:
@@ -61,17 +73,13 @@ def _between(
 
     Steps that fall by less than half are halved brackets.
     """
-    _check(xtol, rtol, maxiter)
     x0 = float(a)
     x1 = float(b)
-    f0 = _value(f, x0, args)
-    f1 = _value(f, x1, args)
+    f0, f1 = _ends(f, x0, x1, args, xtol, rtol, maxiter)
     if f0 == 0.0:
         return x0
     if f1 == 0.0:
         return x1
-    if _is_negative(f0) == _is_negative(f1):
-        raise ValueError
     xb = 0.0
     fb = 0.0
     last = 0.0
@@ -128,17 +136,13 @@ def brenth(f: Any, a: float, b: float, args: Any, xtol: float, rtol: float, maxi
 
 def bisect(f: Any, a: float, b: float, args: Any, xtol: float, rtol: float, maxiter: int) -> float:
     """``scipy.optimize.bisect(f, a, b, args)``."""
-    _check(xtol, rtol, maxiter)
     a = float(a)
     b = float(b)
-    fa = _value(f, a, args)
-    fb = _value(f, b, args)
+    fa, fb = _ends(f, a, b, args, xtol, rtol, maxiter)
     if fa == 0.0:
         return a
     if fb == 0.0:
         return b
-    if _is_negative(fa) == _is_negative(fb):
-        raise ValueError
     width = b - a
     for _ in range(maxiter):
         width *= 0.5
@@ -153,18 +157,14 @@ def bisect(f: Any, a: float, b: float, args: Any, xtol: float, rtol: float, maxi
 
 def ridder(f: Any, a: float, b: float, args: Any, xtol: float, rtol: float, maxiter: int) -> float:
     """``scipy.optimize.ridder(f, a, b, args)``."""
-    _check(xtol, rtol, maxiter)
     a = float(a)
     b = float(b)
-    tol = xtol + rtol * min(abs(a), abs(b))
-    fa = _value(f, a, args)
-    fb = _value(f, b, args)
+    fa, fb = _ends(f, a, b, args, xtol, rtol, maxiter)
     if fa == 0.0:
         return a
     if fb == 0.0:
         return b
-    if _is_negative(fa) == _is_negative(fb):
-        raise ValueError
+    tol = xtol + rtol * min(abs(a), abs(b))
     for _ in range(maxiter):
         half = 0.5 * (b - a)
         middle = a + half

@@ -70,7 +70,6 @@ class Blocks:
         self._sites: dict[Any, int] = {}
         self._held: dict[Slot, Value] = {}
         self._tables: dict[tuple[str, bytes], np.ndarray] = {}
-        self._speaks = False  # whether ours raises what a library would
 
     # --- writing --------------------------------------------------------------------------
 
@@ -105,12 +104,15 @@ class Blocks:
         """Whether some exceptions are handled here."""
         return self._handler() is not None
 
-    def _handler(self) -> Place | None:
-        """Where it goes on if an exception is raised here; None: that is not compiled."""
+    def _handler(self, speaks: bool = False) -> Place | None:
+        """Where it goes on if an exception is raised here; None: that is not compiled.
+
+        `speaks`: a function of ours raises what the library would.
+        """
         p = self.place
         if p is None:  # a function of a library is all that there is
             return None
-        if (p.code.function.__module__ or "").startswith(calls.LIBRARY) and not self._speaks:
+        if (p.code.function.__module__ or "").startswith(calls.LIBRARY) and not speaks:
             return None  # which raises for what it leaves to others
         frames = [(p.callers, p.code, p.part)]
         frames += [(p.callers[:k], c.code, c.part) for k, c in enumerate(p.callers)][::-1]
@@ -324,9 +326,9 @@ class Blocks:
         self.do("jump")
         self._block.targets = (index,)
 
-    def _leaves(self, why: str, raises: type | None) -> None:
+    def _leaves(self, why: str, raises: type | None, speaks: bool = False) -> None:
         """End this block: an exception is raised, or the slice is left to the function."""
-        handler = None if raises is None else self._handler()
+        handler = None if raises is None else self._handler(speaks)
         if handler is None:
             self.do("leave", what=self.mark_number(why))
             return

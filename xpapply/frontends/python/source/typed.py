@@ -275,10 +275,9 @@ class Typer(RecursiveCalls):
                 if not self._take(step):
                     return
             except Leaves as leaves:
-                self._speaks = step.kind == "raise" and place.code.function.__module__ in SOLVERS
-                self._speaks &= leaves.raises is not NotImplementedError
-                self._leaves(leaves.why, leaves.raises)
-                self._speaks = False
+                speaks = step.kind == "raise" and place.code.function.__module__ in SOLVERS
+                speaks = speaks and leaves.raises is not NotImplementedError
+                self._leaves(leaves.why, leaves.raises, speaks)
                 return
             except TraceError as error:
                 if "(line " in str(error) or isinstance(error, results.PutTogether):

@@ -83,15 +83,19 @@ def _agrees(name: str) -> bool:
     solver = getattr(sys.modules[_module(name)], name)
     if name == "curve_fit":
         x = np.arange(6.0)
-        some = [2.0 / (1.0 + c * x) for c in (0.2, 0.7, 3.0)]
-        limits = (1.49012e-8, 1.49012e-8, 0.0, 600, 100, _EPS)
-        rest = (np.ones(2), (1, 1), None, False, True, *limits)
-        return all(
-            np.array_equal(
-                solver(_peak, x, y)[0], of_fits.best_fit(_peak, x, (True, False), y, *rest)[0]
-            )
-            for y in some
+        rest = (
+            np.ones(2),
+            (1, 1),
+            None,
+            False,
+            True,
+            (1.49012e-8, 1.49012e-8, 0.0, 600, 100, _EPS),
         )
+        for y in (2.0 / (1.0 + c * x) for c in (0.2, 0.7, 3.0)):
+            ours = of_fits.best_fit(_peak, x, (True, None), y, *rest)
+            if not np.array_equal(solver(_peak, x, y)[0], ours[0]):
+                return False
+        return True
     if name == "quad":
         found = [of_integrals.quad(_bent, -1.0, x, (), _ABOUT, _ABOUT, 50, 0) for x in _STARTS]
         return found == [solver(_bent, -1.0, x) for x in _STARTS]
@@ -218,7 +222,7 @@ def _curve_fit(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     if sigma is not None and not places.is_none(sigma):
         weights = _real(t, sigma) if isinstance(sigma, Num) else _doubles(t, sigma)
     options = [_option(t, x) for x in (absolute, finite)]
-    given_limits = _limits(t, limits, n)
+    given_limits = Tup(tuple(_limits(t, limits, n)))
     count = Tup((_NOTHING,) * n)
     if t.reads_part(1):
         t.rounds()
@@ -227,7 +231,7 @@ def _curve_fit(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
         ours = of_fits.best_fit
     ndim = x.type.ndim if isinstance(x, Arr) else 0
     axes = Tup(tuple(TRUE if ndim == n else _NOTHING for n in (1, 2)))
-    return Inlined(ours, [f, x, axes, y, first, count, weights, *options, *given_limits], {})
+    return Inlined(ours, [f, x, axes, y, first, count, weights, *options, given_limits], {})
 
 
 def _start(t: Writes, start: Any, n: int) -> tuple[Abstract, int]:
