@@ -210,6 +210,7 @@ def installed():
     made = {"cupy": filled("cupy", np)}
     cupy = made["cupy"]
     cupy.ndarray, cupy.asarray, cupy.array = ndarray, asarray, asarray
+    cupy.abs = cupy.absolute  # one object, as NumPy has it
     asarray.__module__ = "cupy._creation"
     cupy.apply_along_axis = apply_along_axis
     runtime = types.SimpleNamespace(getDevice=lambda: _CURRENT[-1])

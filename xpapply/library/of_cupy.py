@@ -16,6 +16,11 @@ def room(n: int, dtype: Any) -> Any:
     return np.empty(n, dtype)
 
 
+def rooms(n: int, m: int, dtype: Any) -> Any:
+    """The same of two axes."""
+    return np.empty((n, m), dtype)
+
+
 def zero_of(dtype: Any) -> Any:
     """Zero, as an array without axes."""
     return np.zeros((), dtype)
@@ -123,6 +128,64 @@ def differences(v: Any) -> Any:
     for k in range(n):
         out[k] = v[k + 1] - v[k]
     return out
+
+
+def mapped_rows(f: Any, m: Any, dtype: Any) -> Any:
+    """``f(m)`` of two axes."""
+    out = rooms(m.shape[0], m.shape[1], dtype)
+    for i in range(m.shape[0]):
+        for j in range(m.shape[1]):
+            out[i, j] = f(m[i, j])
+    return out
+
+
+def mapped_rows_both(f: Any, a: Any, b: Any, dtype: Any) -> Any:
+    """``f(a, b)`` of arrays of one shape."""
+    if a.shape[0] != b.shape[0] or a.shape[1] != b.shape[1]:
+        raise ValueError
+    out = rooms(a.shape[0], a.shape[1], dtype)
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            out[i, j] = f(a[i, j], b[i, j])
+    return out
+
+
+def mapped_rows_first(f: Any, a: Any, y: Any, dtype: Any) -> Any:
+    """``f(a, y)`` of an array and a number."""
+    out = rooms(a.shape[0], a.shape[1], dtype)
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            out[i, j] = f(a[i, j], y)
+    return out
+
+
+def mapped_rows_second(f: Any, x: Any, b: Any, dtype: Any) -> Any:
+    """``f(x, b)`` of a number and an array."""
+    out = rooms(b.shape[0], b.shape[1], dtype)
+    for i in range(b.shape[0]):
+        for j in range(b.shape[1]):
+            out[i, j] = f(x, b[i, j])
+    return out
+
+
+def kept(f: Any, a: Any, b: Any) -> Any:
+    """``a += b`` of an array and a number."""
+    for k in range(len(a)):
+        a[k] = f(a[k], b)
+    return a
+
+
+def kept_both(f: Any, a: Any, b: Any) -> Any:
+    """``a += b`` of arrays; the second one may be a part of the first."""
+    n = len(a)
+    if len(b) != n:
+        raise ValueError
+    copy = room(n, b.dtype)
+    for k in range(n):
+        copy[k] = b[k]
+    for k in range(n):
+        a[k] = f(a[k], copy[k])
+    return a
 
 
 # --- sums ---------------------------------------------------------------------------------------

@@ -29,9 +29,9 @@ _ALLOCATE = frozenset("push,new,map,as type,copy,new list,append,repeat".split("
 _SILENT = frozenset(
     "add,sub,mul,div,rem,and,or,xor,shl,shr,copysign,lt,le,gt,ge,eq,ne,sqrt,abs,floor,ceil,"
     "trunc,rint,neg,not,select,complex,real,imag,cast,overflows,mark,catch,round,input,"
-    "constant,load,store,length,stride,element,set element,row,view,new axis,part,diagonal,new,"
-    "fill,copy,expected,put,new list,append,repeat,list length,list item,set list item,pop,clear,"
-    "copy list,push,pull,jump,branch,return,leave".split(",")
+    "constant,load,store,length,stride,element,set element,row,view,new axis,part,diagonal,turned,"
+    "new,fill,copy,expected,put,new list,append,repeat,list length,list item,set list item,pop,"
+    "clear,copy list,push,pull,jump,branch,return,leave".split(",")
 )
 """Instructions of which NumPy never warns, but for those that say so (`NOTED`)."""
 _COMPARE = frozenset("lt le gt ge eq ne".split())

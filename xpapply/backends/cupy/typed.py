@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import cupy
 import numpy as np
@@ -95,22 +95,24 @@ class Compiled:
 
         None: no slice is marked. `arrays`, `outs`, `batch`: as of the CPU's.
         """
+        device, own = arrays[0].device, cast(Sequence[Any], self.made.constants)
         everything = [*arrays, *outs]
-        device = arrays[0].device
-        places = [x.data.ptr % x.itemsize for x in everything]
-        key = (batch, device.id, *[(x.shape, x.strides) for x in everything])
+        places = [x.data.ptr % x.itemsize for x in (*everything, *own)]
+        key = (batch, device.id, *[(x.shape, x.strides) for x in (*everything, *own)])
         with device:
             found = self._layouts.get(key)
             odd = any(places)  # of which the strides do not tell
             if found is None:
-                odd = odd or any(s % x.itemsize for x in everything for s in x.strides)
+                odd = odd or any(s % x.itemsize for x in (*everything, *own) for s in x.strides)
+                if any(x.device != device for x in own):
+                    raise UnsupportedError("it reads an array of another device")
             if odd:
                 raise UnsupportedError("its elements lie at odd places")
             if found is None:
                 found = self._layouts[key] = self._prepared(arrays, outs, batch, device)
             function, may_mark, count, steps, dims = found
             memory = None
-            given = [count, 0, 0, *dims]
+            given = [count, 0, 0, *[x.data.ptr for x in own], *dims]
             if may_mark:  # how many, and then the marks
                 memory = cupy.cuda.alloc(8 + 2 * count)
                 memory.memset_async(0, 8 + 2 * count)
@@ -155,11 +157,16 @@ class Compiled:
 
     def _values(self, arrays: Sequence[Any], outs: Sequence[Any], batch: int) -> dict[int, int]:
         """The numbers of the frame, which do not change between such calls."""
-        found = dict.fromkeys(range(self._frame.count), 0)  # there are no arrays beside these
+        found = dict.fromkeys(range(self._frame.count), 0)
         places = [*self._frame.inputs, *self._frame.results]
         for x, (dims, strides) in zip([*arrays, *outs], places, strict=True):
             found |= dict(zip(dims, x.shape[batch:], strict=True))
             found |= dict(zip(strides, x.strides[batch:], strict=True))
+        constants = zip(self.made.constants, self._frame.constants, strict=True)
+        for x, (base, (dims, strides)) in constants:
+            found |= dict(zip(dims, x.shape, strict=True))
+            found |= dict(zip(strides, x.strides, strict=True))
+            del found[base]  # which each call gives
         return found
 
 

@@ -17,6 +17,7 @@ from .function import Array, Block, Instruction, Register, Slot, TypedFunction, 
 
 _SHARED = frozenset("length,expected,constant,round,new,list length".split(","))
 """Instructions whose result is the same for all slices."""
+_VIEWS = frozenset("row,view,new axis,reshape,turned,part,diagonal".split(","))
 MOST_BLOCKS = 300
 
 
@@ -130,9 +131,7 @@ class Divergence:
                         of = slots.get(x.what, set()) == {True}
                     else:
                         of = x.op == "constant" or (
-                            x.op in ("row", "view", "new axis", "reshape", "part", "diagonal")
-                            and x.args[0] in shared
-                            and x.result not in self.gathered
+                            x.op in _VIEWS and x.args[0] in shared and x.result not in self.gathered
                         )
                     (shared.add if of else shared.discard)(x.result)
             if before == (len(shared), sum(map(len, slots.values()))):

@@ -308,6 +308,7 @@ _OPS: dict[str, Callable[..., Any]] = {
     "as type": lambda run, x, a: a.astype(x.result.type.dtype),
     "part": lambda run, x, a: getattr(a, x.what),
     "reshape": lambda run, x, a, m, n: a.reshape(int(m), int(n)),
+    "turned": lambda run, x, a: a.T,
     "diagonal": lambda run, x, a: np.diagonal(a),
     "new axis": lambda run, x, a: np.expand_dims(a, x.what),
     "add": _wrapped(lambda a, b: a + b, np.add),

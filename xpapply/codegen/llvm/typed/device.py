@@ -19,7 +19,8 @@ _NOTES = Notes(Target("", "", "", "", 0, True, 0))  # which nobody reads here
 
 _ON_SLICES = (
     "mark,catch,errors,round,differs,input,constant,load,store,length,stride,element,row,view,"
-    "set element,new,fill,copy,expected,put,put array,jump,branch,return,leave"
+    "set element,new,fill,copy,expected,put,put array,jump,branch,return,leave,new axis,reshape,"
+    "turned,diagonal"
 ).split(",")
 KNOWN = frozenset((*ON_NUMBERS, *_ON_SLICES)) - {"complex", "real", "imag"}
 """The instructions that are written for a device."""
@@ -53,8 +54,6 @@ def why_not(made: TypedFunction) -> str | None:
                     return f"numbers of {dtype}, which are not compiled for a GPU (line {x.line})"
     if made.texts:
         return "it gives texts, which is not compiled for a GPU"
-    if made.constants:
-        return "it reads arrays of its own, which is not compiled for a GPU"
     return None
 
 
@@ -92,6 +91,15 @@ class DeviceWriter(FunctionWriter):
         """A number of the frame."""
         assert index not in (ARENA, ARENA_END)
         return str(self._known.get(index, f"%w{index}"))
+
+    def pointer(self, index: int) -> str:
+        """An address of the frame, in the memory that all threads share."""
+        found = self._frame.get(-index - 1)
+        if found is None:
+            shared = self.at_entry(f"inttoptr i64 {self.word(index)} to ptr addrspace(1)")
+            found = self.at_entry(f"addrspacecast ptr addrspace(1) {shared} to ptr")
+            self._frame[-index - 1] = found
+        return found
 
     def allocated(self, bytes_: str, mark: int) -> str:
         """Memory for an array: where that is known beforehand, it may become registers."""

@@ -110,7 +110,7 @@ def item(t: Writes, x: Abstract, index: Abstract) -> Abstract:
 
 def element(t: Writes, x: Arr, at: Sequence[Value]) -> Num | Arr:
     """An element; of an array that is made on a device the part of it that it is."""
-    if t.element != DEVICE or x.own == OF_SLICE:
+    if t.element != DEVICE or x.own in (False, OF_SLICE):
         return Num(x.type.dtype, t.element, t.op("element", x.type.dtype, x.value, *at))
     for i in at:
         kind = Array(x.type.dtype, x.type.ndim - 1)
@@ -251,8 +251,8 @@ def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
             return integer(x.type.ndim)
         if name == "dtype":
             return Known(np.dtype(x.type.dtype))
-        if name == "T" and x.type.ndim == 1:
-            return x
+        if name == "T":
+            return x if x.type.ndim == 1 else turned(t, x)
         if name in ("real", "imag") and x.type.dtype in PARTS:
             return part_of_all(t, x, name)
         if name == "flat" and x.type.ndim == 1:
@@ -268,6 +268,11 @@ def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
     if isinstance(x, Num) and name in ("real", "imag"):
         return part(t, x, name)
     return Method(x, name)
+
+
+def turned(t: Writes, x: Arr) -> Arr:
+    """A view with the axes the other way around."""
+    return x._replace(value=t.op("turned", x.type, x.value))
 
 
 def classes(x: Abstract) -> tuple[type, ...]:

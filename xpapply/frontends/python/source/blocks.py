@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ....arrays import library
 from ....errors import TraceError
 from ....functions.guards import Guards
 from ....ir.typed import Array, Block, Instruction, Literal, Mark, Register, Slot, TypedFunction
@@ -183,12 +184,16 @@ class Blocks:
         return self.made.externals.index(name)
 
     def constant(self, x: np.ndarray, is_own: bool = False) -> Arr:
-        """An array of the user's, which the function reads; `is_own`: of ours, known by content."""
+        """An array of the user's, which the function reads: of CuPy's it is what it is then.
+
+        `is_own`: one of ours, known by content.
+        """
+        of = "numpy" if self.element == NUMPY else "cupy"
         if is_own:
             x = self._tables.setdefault((x.dtype.str, x.tobytes()), x)
-        if x.dtype.name not in numbers.DTYPES or not x.dtype.isnative or x.ndim > 2 or not x.ndim:
+        if x.dtype.name not in numbers.DTYPES or not x.dtype.isnative or x.ndim not in (1, 2):
             raise TraceError(f"it reads an array {x.shape} of {x.dtype}")
-        if type(x) is not np.ndarray:
+        if library(x) != of or type(x).__name__ != "ndarray":
             raise TraceError(f"it reads a {type(x).__name__}")
         if not any(x is c for c in self.made.constants):
             self.made.constants.append(x)

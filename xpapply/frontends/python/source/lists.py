@@ -18,6 +18,7 @@ from . import numbers
 from .kinds import complexes, letters
 from .places import ZERO, as_index, bounds, described, length, within
 from .values import (
+    DEVICE,
     EITHER,
     NO_AXES,
     PYTHON,
@@ -180,6 +181,8 @@ def new_list(t: Writes, items: tuple[Abstract, ...], *, grows: bool = False, par
     """
     are_some = all(isinstance(x, (Num, Tup, Lst)) for x in items) or all(map(letters.is_any, items))
     if items and not (grows and are_some):
+        if t.element == DEVICE:  # there are no lists that grow
+            return Tup(items, True)
         if not all(isinstance(x, Num) for x in items) or len({x.dtype for x in items}) > 1:
             return Tup(items, True)
     made: Lst | Rows = Lst(

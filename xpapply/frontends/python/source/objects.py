@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from ....arrays import library
 from ....functions.guards import MISSING
 from ....ir.typed import Literal, Register
 from ....ir.typed.function import PARTS
 from ....library import of_lists, of_math, of_python
 from . import arrays, calls, held, lists, numbers, places, whole
-from .calls import mixed, of_device, of_device_arrays
+from .calls import mixed, of_device, of_device_arrays, of_device_library
 from .kinds import letters, sets, texts
 from .values import (
     DEVICE,
@@ -52,6 +53,8 @@ def known(t: Writes, x: Any) -> Abstract:
     if type(x) is tuple:
         return Tup(tuple(known(t, y) for y in x))
     if isinstance(x, np.ndarray) and x.ndim:
+        return t.constant(x)
+    if t.element == DEVICE and library(x) == "cupy" and x.ndim:
         return t.constant(x)
     if type(x) is list:
         items = tuple(known(t, y) for y in x)
@@ -129,7 +132,7 @@ def callee(
 ) -> Abstract | Inlined:
     """The result of a call, or the function of Python's that is to be written here."""
     if isinstance(called, Method):
-        table = calls.METHODS if t.element != DEVICE else of_device_arrays.ALL_METHODS
+        table = calls.METHODS if t.element != DEVICE else of_device.METHODS
         row = table.get(called.name) if isinstance(called.owner, Arr) else None
         if row is not None:
             return row(t, [called.owner, *args], kwargs)
@@ -198,6 +201,8 @@ def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     if isinstance(a, (Tup, Lst, Rows)) and isinstance(b, Num) and op == "*":
         return lists.repeated(t, a, b)
     if whole.is_array(a, b):
+        if t.element == DEVICE and op == "@":
+            return of_device_library.products(t, [a, b], {})
         if t.element == DEVICE:
             return of_device_arrays.binary(t, op, a, b)
         return whole.binary(t, op, a, b)
@@ -246,7 +251,7 @@ def inplace(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     if not isinstance(a, Arr):
         return binary(t, op, a, b)
     if t.element == DEVICE:
-        raise t.refuse(f"{op}= of an array on a device")
+        return of_device_arrays.inplace(t, op, a, b)
     t.writes(a)
     found = whole.binary(t, op, a, b)
     assert isinstance(found, Arr)

@@ -39,7 +39,7 @@ from ..values import (
     Tup,
     Writes,
 )
-from . import LIBRARY, of_device_arrays
+from . import LIBRARY, of_device_arrays, of_device_library
 from . import find as _known
 from .of_device_arrays import is_infinite as _is_infinite
 from .of_device_arrays import operand as _operand
@@ -99,7 +99,10 @@ def binary(t: Writes, op: str, a: Num, b: Num) -> Num:
     """The result of an operation of two numbers, of which one is CuPy's."""
     if op == "**" and kind_of(a.dtype) == "f" and b == Num("int64", PYTHON, Literal(2, "int64")):
         return Num(a.dtype, FRESH, t.op("mul", a.dtype, a.value, a.value))
-    if op in ("@", "**"):  # the operator's powers have other bits than `power`, with a number
+    if op == "**" and "f" in (kind_of(a.dtype), kind_of(b.dtype)):
+        t.rounds()  # the operator's powers have other bits than `power`, with a number
+        return of_cupy(t, "power", [a, b])
+    if op in ("@", "**"):
         raise t.refuse(f"{op} of numbers of CuPy's")
     try:
         loop, out, _ = numbers._types(op, _plain(a), _plain(b))
@@ -313,7 +316,7 @@ def _ufunc(name: str) -> Callable[..., Any]:
     return call
 
 
-def _of_cupy(t: Writes, name: str, args: list[Num]) -> Num:
+def of_cupy(t: Writes, name: str, args: list[Num]) -> Num:
     """A ufunc by CuPy's own text of it, for one number of each operand."""
     given = [_plain(x) for x in args]
     try:
@@ -326,11 +329,11 @@ def _of_cupy(t: Writes, name: str, args: list[Num]) -> Num:
     return Num(out, FRESH, t.op("call", out, *values, what=t.external("cupy", name, *types, out)))
 
 
-def _called_of_cupy(name: str, count: int) -> Callable[..., Any]:
+def _calledof_cupy(name: str, count: int) -> Callable[..., Any]:
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
         if len(args) != count or kwargs or not is_any(*args):
             raise t.refuse(f"cupy.{name} of such arguments")
-        return _of_cupy(t, name, args)
+        return of_cupy(t, name, args)
 
     return call
 
@@ -419,8 +422,8 @@ _UFUNCS: dict[str, Callable[..., Any]] = {
     "absolute": _of_number("absolute", absolute),
     **{f"logical_{op}": _logical(op) for op in ("and", "or", "not")},
     "maximum": _chosen("gt"), "minimum": _chosen("lt"),
-    **{n: _called_of_cupy(n, 1) for n in _OF_ONE},
-    **{n: _called_of_cupy(n, 2) for n in ("power", "hypot", "arctan2", "copysign")},
+    **{n: _calledof_cupy(n, 1) for n in _OF_ONE},
+    **{n: _calledof_cupy(n, 2) for n in ("power", "hypot", "arctan2", "copysign")},
 }  # fmt: skip
 """By the names that they have in CuPy and in NumPy, whose own call CuPy's."""
 _AS_THEY_ARE = (len, range, enumerate, zip, reversed, int, float, bool)
@@ -448,15 +451,21 @@ def _rows(with_cupy: bool) -> dict[Any, Any]:
     found |= {abs: _abs, sum: _sum, any: of_python.any_of, all: of_python.all_of}
     found |= {max: _extreme(max, of_python.largest), min: _extreme(min, of_python.smallest)}
     named: dict[str, Any] = {n: _over(n, row) for n, row in _UFUNCS.items()}
-    named |= of_device_arrays.FUNCTIONS
+    named |= of_device_arrays.FUNCTIONS | of_device_library.FUNCTIONS
     found |= of_device_arrays.PARTS
     found |= {getattr(np, n): row for n, row in named.items()}
+    found |= {getattr(np.linalg, n): row for n, row in of_device_library.LINALG.items()}
     found |= {getattr(np, n): _as_numpy(n) for n in _LIKE}
     if with_cupy:
         cupy = sys.modules["cupy"]
         found |= {getattr(cupy, n): _as_numpy(n) for n in (*_LIKE, *_MADE)}
-        found |= {getattr(cupy, n): row for n, row in named.items()}
+        found |= {getattr(cupy, n): row for n, row in named.items() if hasattr(cupy, n)}
+        found |= {getattr(cupy.linalg, n): row for n, row in of_device_library.LINALG.items()}
     return found
+
+
+METHODS: dict[str, Any] = of_device_arrays.ALL_METHODS | of_device_library.METHODS
+"""Of arrays."""
 
 
 def _table() -> dict[Any, Any]:

@@ -47,11 +47,19 @@ def _is_written(dtype: str) -> bool:
     return dtype != "float16" and numbers.kind_of(dtype) in _LETTERS
 
 
+_OVER = {
+    (1,): of_cupy.mapped, (1, 1): of_cupy.mapped_both, (1, 0): of_cupy.mapped_first,
+    (0, 1): of_cupy.mapped_second, (2,): of_cupy.mapped_rows, (2, 2): of_cupy.mapped_rows_both,
+    (2, 0): of_cupy.mapped_rows_first, (0, 2): of_cupy.mapped_rows_second,
+}  # fmt: skip
+"""What goes through operands, by the numbers of their axes."""
+
+
 def elementwise(t: Writes, ufunc: Any, args: list[Any]) -> Inlined:
     """A ufunc of arrays and numbers, by NumPy's of the same name."""
     types = []
     for x in args:
-        if isinstance(x, Arr) and x.type.ndim == 1:
+        if isinstance(x, Arr) and x.type.ndim:
             types.append(np.dtype(x.type.dtype))
         elif isinstance(x, Num):
             types.append(numbers.as_type(plain(x)))
@@ -63,11 +71,7 @@ def elementwise(t: Writes, ufunc: Any, args: list[Any]) -> Inlined:
         raise t.refuse(str(error)) from None
     if not all(map(_is_written, names)):
         raise t.refuse(f"{ufunc.__name__} of {names[0]} on a device")
-    of_arrays = tuple(isinstance(x, Arr) for x in args)
-    over = {
-        (True,): of_cupy.mapped, (True, True): of_cupy.mapped_both,
-        (True, False): of_cupy.mapped_first, (False, True): of_cupy.mapped_second,
-    }.get(of_arrays)  # fmt: skip
+    over = _OVER.get(tuple(x.type.ndim if isinstance(x, Arr) else 0 for x in args))
     if over is None:
         raise t.refuse(f"{ufunc.__name__} of so many arrays on a device")
     return Inlined(over, [Known(ufunc), *args, Known(np.dtype(names[-1]))], {})
@@ -82,6 +86,23 @@ def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Inlined:
     if op not in whole._OPERATORS:
         raise t.refuse(f"{op} of arrays on a device")
     return elementwise(t, whole._OPERATORS[op], [a, b])
+
+
+def inplace(t: Writes, op: str, a: Arr, b: Abstract) -> Inlined:
+    """An operator that writes into an array that the function has made."""
+    t.writes(a)
+    if op not in whole._OPERATORS or a.type.ndim != 1 or not isinstance(b, (Arr, Num)):
+        raise t.refuse(f"{op}= of an array on a device")
+    ufunc, other = whole._OPERATORS[op], b.type if isinstance(b, Arr) else plain(b)
+    kind = np.dtype(other.dtype) if isinstance(b, Arr) else numbers.as_type(plain(b))
+    try:
+        names = numbers.resolved(ufunc, np.dtype(a.type.dtype), kind)
+    except TraceError as error:
+        raise t.refuse(str(error)) from None
+    if names[-1] != a.type.dtype or not all(map(_is_written, names)):
+        raise t.refuse(f"{op}= of an array of {a.type.dtype} on a device")
+    over = of_cupy.kept_both if isinstance(b, Arr) else of_cupy.kept
+    return Inlined(over, [Known(ufunc), a, b], {})
 
 
 def unary(t: Writes, op: str, a: Arr) -> Inlined:
@@ -104,7 +125,8 @@ _SUM = {"b": "int64", "i": "int64", "u": "uint64"}
 _WIDE = ("int64", "uint64")
 
 
-def _own(t: Writes, x: Any, letters: str = _LETTERS) -> str:
+def own_dtype(t: Writes, x: Any, letters: str = _LETTERS) -> str:
+    """The type of the elements of an array of one axis, of kinds with these letters."""
     if not isinstance(x, Arr) or x.type.ndim != 1 or not _is_written(x.type.dtype):
         raise t.refuse(f"a function of {described(x)} on a device")
     if numbers.kind_of(x.type.dtype) not in letters:
@@ -117,7 +139,7 @@ def _reduced(of_floats: Any, of_integers: Any = None, out: str = "", more: str =
 
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
         given = bound(t, f"a>v:array axis:axis{more}", args, kwargs)
-        own = _own(t, given["v"])
+        own = own_dtype(t, given["v"])
         is_float = numbers.kind_of(own) == "f"
         written = of_floats if is_float else of_integers
         if written is of_cupy.mean_of_integers and own in _WIDE:
@@ -141,7 +163,7 @@ def _one(written: Any, letters: str = _LETTERS, more: str = " axis:axis") -> Cal
 
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
         given = bound(t, f"a>v:array{more}", args, kwargs)
-        _own(t, given["v"], letters)
+        own_dtype(t, given["v"], letters)
         return Inlined(written, [given["v"]], {})
 
     return call
@@ -150,10 +172,10 @@ def _one(written: Any, letters: str = _LETTERS, more: str = " axis:axis") -> Cal
 def _where(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     exactly(t, args, kwargs, 3)
     condition, *chosen = args
-    _own(t, condition, "b")
+    own_dtype(t, condition, "b")
     of_arrays = isinstance(chosen[0], Arr), isinstance(chosen[1], Arr)
     types = [
-        np.dtype(_own(t, x)) if isinstance(x, Arr) else numbers.as_type(plain(x))
+        np.dtype(own_dtype(t, x)) if isinstance(x, Arr) else numbers.as_type(plain(x))
         for x in chosen
         if isinstance(x, (Arr, Num))
     ]
@@ -171,7 +193,7 @@ def _where(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
 
 def _astype(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     exactly(t, args, kwargs, 2)
-    _own(t, args[0])
+    own_dtype(t, args[0])
     dtype = np.dtype(dtype_of(t, args[1], "float64"))
     return Inlined(of_cupy.in_dtype, [args[0], Known(dtype)], {})
 
@@ -182,6 +204,11 @@ def _astype(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
 def _room(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Arr:
     n, dtype = args
     return arrays.new(t, dtype.value.name, [places.as_index(t, n)], "empty")
+
+
+def _rooms(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Arr:
+    *dims, dtype = args
+    return arrays.new(t, dtype.value.name, [places.as_index(t, n) for n in dims], "empty")
 
 
 def _zero_of(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
@@ -228,8 +255,8 @@ def _is_packed(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
 
 
 PARTS: dict[Any, Call] = {
-    of_cupy.room: _room, of_cupy.zero_of: _zero_of, of_cupy.as_number: _as_number,
-    of_cupy.is_packed: _is_packed,
+    of_cupy.room: _room, of_cupy.rooms: _rooms, of_cupy.zero_of: _zero_of,
+    of_cupy.as_number: _as_number, of_cupy.is_packed: _is_packed,
 }  # fmt: skip
 _C = of_cupy
 METHODS: dict[str, Call] = {

@@ -1,0 +1,105 @@
+"""CuPy's library of short slices, compiled: by the definition of typed functions, on the host."""
+
+import device_library
+import numpy as np
+import pytest
+import standin_cupy
+from on_standin import made
+
+from xpapply.backends.cpu import for_gpus, host
+from xpapply.codegen.llvm import typed as text_of
+from xpapply.codegen.llvm.typed import device
+from xpapply.errors import TraceError
+from xpapply.ir.typed.evaluate import evaluate
+
+RNG = np.random.default_rng(4)
+
+
+def numbers(count, dtype):
+    x = RNG.standard_normal((count, 12)) * (1 if dtype[0] == "f" else 4)
+    return x.astype(dtype)
+
+
+@pytest.fixture(scope="module")
+def cupy():
+    with standin_cupy.installed() as found:
+        yield found
+
+
+def typed(cupy, build, dtype, want):
+    """The typed function of one that reads arrays of the stand-in's, with these on the host."""
+    found = made(build(cupy, dtype), dtype, [want])
+    assert device.why_not(found) is None
+    found.constants[:] = [c._array for c in found.constants]
+    return found
+
+
+@pytest.mark.parametrize(("name", "dtype"), device_library.CASES)
+def test_results_are_numpys(cupy, name, dtype):
+    build = device_library.BUILDERS[name]
+    f = build(np, dtype)
+    x = numbers(9, dtype)
+    function = typed(cupy, build, dtype, np.asarray(f(x[0])))
+    done = 0
+    for v in x:
+        want = np.asarray(f(v.copy()))
+        out = np.empty_like(want)
+        if evaluate(function, [v], [out]):
+            continue
+        done += 1
+        far = np.abs(out.astype(float) - want.astype(float)).max()
+        assert far <= device_library.tolerance(dtype) * max(np.abs(want).max(), 1e-30), (out, want)
+    assert done == 9
+
+
+@pytest.mark.skipif(host.why_not() is not None, reason=str(host.why_not()))
+@pytest.mark.parametrize("name", ["interp", "eigvalsh", "polyfit", "histogram", "argsort"])
+def test_kernels_compile(cupy, name):
+    """A constant's address is an argument of the kernel, its length is known to it."""
+    build = device_library.BUILDERS[name]
+    v = numbers(1, "float64")[0]
+    want = np.asarray(build(np, "float64")(v))
+    found = typed(cupy, build, "float64", want)
+    frame = text_of.fields(found)
+    known = dict.fromkeys(range(frame.count), 0)
+    for dims, strides in [*frame.inputs, *frame.results]:
+        known |= dict.fromkeys(dims, 12) | dict.fromkeys(strides, 8)
+    for base, (dims, strides) in frame.constants:
+        known |= dict.fromkeys(dims, 12) | dict.fromkeys(strides, 8)
+        del known[base]
+    text = text_of.kernel_of_device(found, known, 1, 4096)
+    assert text.count("i64 %w") >= len(found.constants)
+    assert b".entry" in for_gpus.ptx(text, for_gpus.architecture(90))
+
+
+@pytest.mark.parametrize(
+    ("f", "why"),
+    [
+        (lambda xp, v: xp.percentile(v, float(v[0])), "one of the source"),
+        (lambda xp, v: xp.histogram(v, 3, (float(v[0]), 2.0))[0], "one of the source"),
+        (lambda xp, v: xp.linalg.norm(v, 3), "the norm 3"),
+        (lambda xp, v: xp.convolve(v, v, "half"), "another mode"),
+        (lambda xp, v: xp.clip(v, float(v[0]), 2), "one of the source"),
+        (lambda xp, v: v.reshape(3, 4) @ v.reshape(3, 4)[0] @ v, "product"),
+    ],
+    ids=lambda x: x if isinstance(x, str) else "",
+)
+def test_what_is_refused(cupy, f, why):
+    if why == "product":
+        f, why = (lambda xp, v: v @ 2), "a product of"
+    with pytest.raises(TraceError, match=why):
+        made(lambda v: f(cupy, v), "float64", [np.zeros(())])
+
+
+def test_what_raises_is_left_to_the_function(cupy):
+    """Matrices without an inverse, tables that do not rise, NaN in them, lengths that differ."""
+    v = np.ones(12)
+    for f in (
+        lambda xp, v: xp.linalg.solve(v[:9].reshape(3, 3), v[9:]),
+        lambda xp, v: xp.linalg.inv(v[:9].reshape(3, 3)),
+        lambda xp, v: xp.interp(v[:2], v - xp.cumsum(v), v),
+        lambda xp, v: v[:3] @ v,
+        lambda xp, v: xp.polyfit(v, v, 1),
+    ):
+        found = made(lambda v, f=f: f(cupy, v), "float64", [np.zeros(())])
+        assert evaluate(found, [v], [np.zeros(())])
