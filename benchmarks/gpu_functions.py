@@ -178,6 +178,9 @@ def _jax(run: runner.Run, row: Row, x: Any) -> dict[str, Any]:
 
 def _numba(run: runner.Run, f: Callable[[Any], Any], x: Any, y: Any) -> dict[str, Any]:
     """A kernel of numba, one thread for each slice, with the same function."""
+    for name, known in (("row_stack", "vstack"), ("in1d", "isin"), ("trapz", "trapezoid")):
+        if not hasattr(np, name):  # which it looks for, though NumPy has them no more
+            setattr(np, name, getattr(np, known))
     from numba import cuda
 
     of_slice = cuda.jit(device=True)(f)

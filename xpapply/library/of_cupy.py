@@ -217,8 +217,9 @@ def by_halves(v: Any, zero: Any) -> Any:
 def bits_of(n: int) -> int:
     """Bits of the places of so many numbers."""
     bits = 0
-    while 1 << bits < n:
-        bits += 1
+    for _ in range(6):  # a loop that is written out, so that places are known beforehand
+        if 1 << bits < n:
+            bits += 1
     return bits
 
 

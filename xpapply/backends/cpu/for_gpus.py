@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...errors import CompilerError
 from . import disk_cache
 from .host import llvm_of_all_machines, lock, versions
@@ -10,6 +12,14 @@ _ISA = {
     75: 63, 80: 70, 86: 71, 87: 74, 89: 78, 90: 78, 100: 86, 101: 86, 103: 88, 120: 87, 121: 88
 }  # fmt: skip
 """For each architecture the first version of PTX that has it."""
+
+
+UNROLL = "llvm.loop.unroll.full"
+"""What a text says of loops whose rounds are to stand one after the other."""
+_PASSES = (
+    *("always_inliner", "sroa", "simplify_cfg", "instruction_combine", "loop_simplify", "lcssa"),
+    *("loop_rotate", "instruction_combine", "loop_unroll", "sroa", "instruction_combine"),
+)
 
 
 def architecture(capability: int) -> int | None:
@@ -34,6 +44,22 @@ def ptx(text: str, architecture: int) -> bytes:
     return found
 
 
+def _unrolled(binding: Any, module: Any, own: Any) -> Any:
+    """A module whose loops that are to be unrolled are, as far as LLVM can.
+
+    What it cannot must not ask for it any more: LLVM would print a warning for each.
+    """
+    passes = binding.create_new_module_pass_manager()
+    if UNROLL not in str(module) or not all(hasattr(passes, f"add_{p}_pass") for p in _PASSES):
+        return module
+    for name in _PASSES:
+        getattr(passes, f"add_{name}_pass")()
+    passes.run(module, binding.create_pass_builder(own, binding.create_pipeline_tuning_options()))
+    found = binding.parse_assembly(str(module).replace(UNROLL, "xpapply.loop"))
+    found.verify()
+    return found
+
+
 def _compiled(text: str, architecture: int) -> str:
     binding = llvm_of_all_machines()
     try:
@@ -43,6 +69,7 @@ def _compiled(text: str, architecture: int) -> str:
         own = target.create_target_machine(
             cpu=f"sm_{architecture}", features=f"+ptx{_ISA[architecture]}", opt=3
         )
+        module = _unrolled(binding, module, own)
         how = binding.create_pipeline_tuning_options(speed_level=3)
         builder = binding.create_pass_builder(own, how)
         builder.getModulePassManager().run(module, builder)

@@ -80,6 +80,9 @@ KEPT = "kept"
 """Of a ``cast``: it keeps what is below the least normal number, whatever the function does."""
 NOTED = "noted"
 """Of an instruction: what the processor notes of it counts, as NumPy warns by that."""
+COUNTED, COUNTED_OF_OURS = "counted", "counted, of ours"
+"""Of a ``branch`` before the rounds of a ``for``: that it is known before how many there are at
+most, and that the loop is one of our library's, which all fit into few instructions."""
 ARRAYS = "its arrays need much memory"
 """Why there is a mark where memory is taken."""
 OTHER = 0xFFFE

@@ -14,7 +14,7 @@ OPS: dict[str, int | None] = {
     "not": 1, "complex": 2, "real": 1, "imag": 1, "select": 3, "fma": 3, "cast": 1, "overflows": 2,
     "call": None, "ufunc": None, "mark": 1, "differs": 0,
     "push": 2, "pull": 1, "catch": 1, "errors": 0,
-    "round": 0, "input": 0, "constant": 0, "load": 0, "store": 1, "length": 1, "stride": 1,
+    "round": None, "input": 0, "constant": 0, "load": 0, "store": 1, "length": 1, "stride": 1,
     "dot": 2, "element": None,
     "set element": None, "row": 2, "view": 4, "new axis": 1, "reshape": 3, "part": 1, "new": None,
     "diagonal": 1, "turned": 1, "fill": 2,

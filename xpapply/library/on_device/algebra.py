@@ -86,13 +86,20 @@ def _square(m: Any) -> int:
 
 
 def _with_columns(m: Any, more: int, dtype: Any) -> Any:
-    """A copy with room for further columns."""
+    """A copy with room for further columns; NaN and infinities raise."""
     n = _square(m)
     out = rooms(n, n + more, dtype)
     for i in range(n):
         for j in range(n):
+            _finite(m[i, j])
             out[i, j] = as_number(m[i, j], dtype)
     return out
+
+
+def _finite(x: Any) -> None:
+    """Raise for NaN and infinities, of which libraries make what they like."""
+    if not abs(x) < np.inf:
+        raise ValueError
 
 
 def _pivot(a: Any, k: int, n: int) -> Any:
@@ -163,6 +170,7 @@ def solved(m: Any, b: Any, dtype: Any) -> Any:
         raise ValueError
     a = _with_columns(m, 1, dtype)
     for i in range(n):
+        _finite(b[i])
         a[i, n] = as_number(b[i], dtype)
     _eliminated(a, n, n + 1)
     out = room(n, dtype)
@@ -196,8 +204,7 @@ def eigenvalues(m: Any, dtype: Any) -> Any:
     a = rooms(n, n, dtype)
     for i in range(n):
         for j in range(i + 1):
-            if not abs(m[i, j]) < np.inf:
-                raise ValueError
+            _finite(m[i, j])
             a[i, j] = as_number(m[i, j], dtype)
             a[j, i] = as_number(m[i, j], dtype)
     left = _SWEEPS
@@ -273,6 +280,8 @@ def fitted(x: Any, y: Any, deg: int) -> Any:
         for j in range(m):
             a[i, deg - j] = power
             power = power * x[i]
+        _finite(x[i])
+        _finite(y[i])
         a[i, m] = y[i]
     r = rooms(m, m + 1, x.dtype)
     scales = room(m, x.dtype)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ....ir.typed import Array, Instruction, TypedFunction
-from ....ir.typed.function import KEPT, OTHER, PARTS
+from ....ir.typed import Array, Block, Instruction, TypedFunction
+from ....ir.typed.function import COUNTED, COUNTED_OF_OURS, KEPT, OTHER, PARTS
 from ..target import Target
 from .forms import ARENA, ARENA_END, machine
 from .function import FunctionWriter
@@ -15,6 +15,10 @@ from .operations import ON_NUMBERS, OPERATIONS
 NAME = "typed"
 ROUNDS = 1 << 22
 """Rounds of loops that a thread may take: nobody can interrupt it."""
+UNROLLED = {COUNTED: 16, COUNTED_OF_OURS: 32}
+"""Numbers of a slice up to which the rounds of such loops are written one after the other."""
+LOOPS = 100
+"""The first number of what is said of loops."""
 _NOTES = Notes(Target("", "", "", "", 0, True, 0))  # which nobody reads here
 
 _ON_SLICES = (
@@ -75,6 +79,9 @@ class DeviceWriter(FunctionWriter):
         super().__init__(made, _NOTES, _OPERATIONS)
         self._known, self._memory = known, memory
         self._arena = self._used = ""
+        self.loops = set[int]()
+        longest = max((known.get(k, 0) for k in self.frame.lengths), default=0)
+        self._unrolled = {x for x, most in UNROLLED.items() if longest <= most}
         self.most_rounds = ROUNDS
 
     def text(self) -> str:
@@ -86,6 +93,14 @@ class DeviceWriter(FunctionWriter):
         given += [f"ptr %in{k}" for k in range(len(self.made.inputs))]
         given += [f"ptr noalias %out{k}" for k in range(len(self.made.results))]
         return f"define internal i32 @slice({', '.join(given)}) alwaysinline nounwind #0 {{{rest}"
+
+    def of_loop(self, block: Block, target: int) -> str:
+        """Loops over few elements are written one round after the other."""
+        head = self.made.blocks[target]
+        if head.instructions[-1].what not in self._unrolled or head is block:
+            return ""
+        self.loops.add(target)
+        return f", !llvm.loop !{LOOPS + target}"
 
     def word(self, index: int) -> str:
         """A number of the frame."""
@@ -268,6 +283,8 @@ def kernel(made: TypedFunction, known: Mapping[int, int], batch: int, memory: in
         '!8 = !{!"head of a list", !9}',
         '!9 = !{!"memory"}',
         '!11 = !{!"branch_weights", i32 1000000, i32 1}',
+        '!12 = !{!"llvm.loop.unroll.full"}',
     ]
+    tail += [f"!{LOOPS + k} = distinct !{{!{LOOPS + k}, !12}}" for k in sorted(writer.loops)]
     head = 'target triple = "nvptx64-nvidia-cuda"'
     return "\n".join([head, *declared, *writer.declared.values(), one, *lines, *tail, ""])

@@ -491,6 +491,10 @@ class FunctionWriter:
             strides[-1] = str(size(dtype))
         return InRegisters(base, tuple(dims), tuple(strides))
 
+    def of_loop(self, block: Block, target: int) -> str:
+        """What is said of a loop where one block goes back to an earlier one."""
+        return ""
+
     def set(self, x: Instruction, value: Any) -> None:
         """Give an instruction's register its value."""
         assert x.result is not None
@@ -498,7 +502,7 @@ class FunctionWriter:
 
 
 def _jump(w: FunctionWriter, x: Instruction, block: Block) -> None:
-    w.line(f"br label %b{block.targets[0]}")
+    w.line(f"br label %b{block.targets[0]}{w.of_loop(block, block.targets[0])}")
 
 
 def _branch(w: FunctionWriter, x: Instruction, block: Block) -> None:

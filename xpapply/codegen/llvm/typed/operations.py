@@ -170,7 +170,7 @@ def _errors(w: FunctionWriter, x: Instruction) -> None:
 def _round(w: FunctionWriter, x: Instruction) -> None:
     rounds = w.rounds()
     count = w.emit(f"load i64, ptr {rounds}")
-    count = w.emit(f"add i64 {count}, 1")
+    count = w.emit(f"add i64 {count}, {w.value(x.args[0]) if x.args else 1}")
     w.line(f"store i64 {count}, ptr {rounds}")
     w.mark_if(w.emit(f"icmp ugt i64 {count}, {w.most_rounds}"), x.what)
 

@@ -114,6 +114,34 @@ def is_fixed(it: Abstract) -> bool:
     return isinstance(it, Through) or (isinstance(it, Range) and isinstance(it.stop.value, Literal))
 
 
+def is_counted(it: Abstract) -> bool:
+    """Whether it is known before a loop how many rounds an iterator gives at most."""
+    if isinstance(it, Counted):
+        return is_counted(it.inner)
+    if isinstance(it, Zipped):
+        return any(map(is_counted, it.inner))
+    if isinstance(it, Along):
+        return isinstance(it.over, Arr)
+    return isinstance(it, Range)
+
+
+def most_rounds(t: Writes, it: Abstract) -> Value:
+    """How many rounds that are."""
+    if isinstance(it, Counted):
+        return most_rounds(t, it.inner)
+    if isinstance(it, Zipped):
+        return most_rounds(t, next(filter(is_counted, it.inner)))
+    if isinstance(it, Along):
+        return length(t, it.over)
+    start, stop, step = (x.value for x in it)
+    up = t.op("gt", "bool", step, ZERO)
+    low, high = (t.op("select", "int64", up, *x) for x in ((start, stop), (stop, start)))
+    far = t.op("sub", "int64", high, low)
+    if isinstance(step, Literal):  # of a distance beyond 64 bits all are too many
+        far = t.op("shr", "int64", far, Literal(abs(step.value).bit_length() - 1, "int64"))
+    return t.op("select", "int64", t.op("lt", "bool", low, high), far, ZERO)
+
+
 def has_more(t: Writes, it: Abstract) -> Value:
     """Whether an iterator has a further element."""
     if isinstance(it, Watched):

@@ -16,7 +16,7 @@ from ....errors import TraceError
 from ....functions.guards import Guards
 from ....ir.typed import Array, Literal, TypedFunction
 from ....ir.typed.counters import unchecked
-from ....ir.typed.function import Type
+from ....ir.typed.function import COUNTED, COUNTED_OF_OURS, Type, Value
 from ....ir.typed.ranges import decided
 from ....ir.typed.shrinking import asked_once
 from ....ir.typed.sooner import asked_sooner
@@ -229,8 +229,11 @@ class Typer(RecursiveCalls):
 
     def iterator(self, x: Any, calm: bool) -> Abstract:
         """What a loop goes through, which is calm if it changes nothing of that."""
-        is_ours = (self.place.code.function.__module__ or "").startswith(calls.LIBRARY)
-        return iterators.gone_through(self, self.value(x), calm or is_ours)
+        found = iterators.gone_through(self, self.value(x), calm or self._is_ours)
+        if self.element == DEVICE and not iterators.is_fixed(found):
+            if iterators.is_counted(found) and not self._is_ours:
+                self.count_round(iterators.most_rounds(self, found))
+        return found
 
     def set_outer(self, level: int, name: str, value: Abstract) -> None:
         """Give a name of a function around this one a value."""
@@ -359,7 +362,10 @@ class Typer(RecursiveCalls):
     def _more(self, step: Step) -> None:
         iterator = self.value(step.args[0])
         self.made.walks |= not iterators.is_fixed(iterator)
-        if self.element == DEVICE and not iterators.is_fixed(iterator):
+        counted: str | None = None
+        if iterators.is_counted(iterator):  # and they were when it began
+            counted = COUNTED_OF_OURS if self._is_ours else COUNTED
+        elif self.element == DEVICE and not iterators.is_fixed(iterator):
             self.count_round()
         condition = iterators.has_more(self, iterator)
         yes, no = self._targets
@@ -367,14 +373,18 @@ class Typer(RecursiveCalls):
             self._go(self._place(yes if condition.value else no))
             return
         targets = self._to(self._place(yes)), self._to(self._place(no))
-        self.do("branch", condition)
+        self.do("branch", condition, what=counted)
         self._block.targets = targets
 
-    def count_round(self) -> None:
-        """Count a round of a loop, of which there are not too many; our own have few."""
-        module = self.place.code.function.__module__ or ""
-        if self.element != DEVICE or not module.startswith(LIBRARY):
-            self.do("round", what=self.mark_number("a loop of very many rounds"))
+    @property
+    def _is_ours(self) -> bool:
+        """Whether what is written is a function of our library."""
+        return (self.place.code.function.__module__ or "").startswith(LIBRARY)
+
+    def count_round(self, *many: Value) -> None:
+        """Count a round of a loop, or so many; there are not too many, and our own have few."""
+        if self.element != DEVICE or not self._is_ours:
+            self.do("round", *many, what=self.mark_number("a loop of very many rounds"))
 
     def _leave(self, step: Step) -> None:
         raise Leaves(step.args[0])
