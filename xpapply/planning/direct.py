@@ -24,8 +24,13 @@ def directly(f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict) -> Any:
     if type(axis) is tuple and len(axis) == 1:
         (axis,) = axis
     if type(arr) is not np.ndarray:
-        on_device = not (args or kwargs) and callable(f) and arrays.library(arr) == "cupy"
-        return _again(f, axis, arr) if on_device and arrays.elsewhere(arr) is None else None
+        if args or kwargs or not callable(f) or arrays.library(arr) != "cupy":
+            return None
+        if type(axis) is int:
+            found = python.again(f, axis if axis >= 0 else axis + arr.ndim, arr)
+            if found is not None:
+                return found
+        return _again(f, axis, arr) if arrays.elsewhere(arr) is None else None
     if type(axis) is not int or not callable(f):
         return None
     now, ndim = config.current(), arr.ndim

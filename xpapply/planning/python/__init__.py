@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
 
 _call: Callable[..., Any] | None = None
 """What calls run, once it is loaded."""
+
+
+def again(f: Any, axis: int, arr: Any) -> Any:
+    """The result on an array of CuPy's that lies like one before; None: there is more to do."""
+    ready = sys.modules.get(f"{__name__}.ready")  # until something is, nothing loads it
+    return None if ready is None else ready.again(f, axis, arr)
 
 
 def call(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:

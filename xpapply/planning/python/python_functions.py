@@ -36,7 +36,7 @@ from ...runtime.budget import Quick
 from ..application import Application
 from ..plan import Plan
 from . import running
-from .applied import Along, Applied, OnHost, plain
+from .applied import Along, Applied, OnHost, layout_of, plain
 from .running import Refused, is_traced
 from .unplanned import quick_for, slices, trace_key
 
@@ -324,7 +324,7 @@ def call(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, begun: Begun | 
     """
     if slices(axis, arr) <= LIMITS.few_slices and config.current().fallback != "raise":
         return reference.apply(f, axis, arr, args, kwargs)  # as `decide` would say
-    ready, layout = cache_of(f)[0].ready, _layout(f, axis, arr, args, kwargs)
+    ready, layout = cache_of(f)[0].ready, layout_of(f, axis, arr, args, kwargs)
     known = None if layout is None or begun is not None else ready.get(layout)
     if known is not None:
         result = known.along(f, axis, arr)
@@ -335,38 +335,16 @@ def call(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, begun: Begun | 
     if found.why is None:
         result, traced = running.along(found.what, found.traced, found.begun), found.traced
         if layout is not None and found.what.f is f and traced is not None:
-            _keep_ready(found.what, traced, layout)
+            if not is_traced(traced) and traced.record.runs > 1:
+                from .ready import keep  # no first call needs it
+
+                keep(found.what, traced, layout)
         return result
     if found.loops is not None:
         return found.loops.timed(found.what.slices, found.what.loop, found.known)
     if not found.quick:
         found.what.announce(found.why)
     return running.looped(found.what, found.known)
-
-
-def _layout(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Hashable:
-    """How an array lies, and what else decides what runs; None: the long way is gone."""
-    if args or kwargs or type(f) is not FunctionType or type(arr) is not np.ndarray:
-        return None
-    return axis, arr.shape, arr.strides, arr.dtype, arr.flags.aligned
-
-
-def _keep_ready(what: Along, traced: TracedFunction | TypedLoop, layout: Hashable) -> None:
-    """Have further calls like one go the shortest way, once its runs are known to be quicker.
-
-    Of compiled loops alone: what runs a trace is chosen anew by what runs have taken.
-    """
-    record = traced.record
-    if is_traced(traced) or record.rests or record.refused or record.runs < 2:
-        return
-    if record.expected(what.slices) is None or record.is_slower(what.slices, traced.seconds):
-        return
-    from .ready import Ready  # no first call needs it
-
-    rows = what.rows()
-    if (again := traced.ran(rows)) is not None:
-        made = Ready(rows, rows.views, what.arguments, traced, *again)
-        cache_of(what.f)[0].ready[layout] = traced.ready[layout] = made
 
 
 def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
@@ -387,7 +365,13 @@ def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
     alive = _alive(one)
 
     def run(x: Any, a: int) -> Any:
-        return running.along(Along(alive(), a, x, args, kwargs), traced)
+        one = Along(alive(), a, x, args, kwargs)
+        result = running.along(one, traced)
+        if traced.library == "cupy" and (layout := layout_of(one.f, a, x, args, kwargs)):
+            from .ready import keep
+
+            keep(one, traced, layout)
+        return result
 
     reasons: list[str] = []
     if traced.record.given_up:

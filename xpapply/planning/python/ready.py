@@ -5,15 +5,18 @@ A kernel for small arrays takes microseconds; looking at the arguments anew took
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ... import arrays, config
 from ...frontends.python.run.rows import Rows, RowsOfSeveral
+from ...functions.cache import cache_of
 from ...loop.arguments import Arguments
 from ...loop.own_vectorize import note
+from .applied import Along, layout_of
+from .running import is_traced
 
 if TYPE_CHECKING:
     from .traced import TracedFunction
@@ -102,3 +105,37 @@ class Ready:
             return False
         parts = first if self._several else (first,)
         return tuple(np.asarray(y).dtype for y in parts) == self._dtypes
+
+
+def again(f: Any, axis: int, arr: Any) -> Any:
+    """The result on an array of CuPy's that lies like one before; None: there is more to do."""
+    layout = layout_of(f, axis, arr, (), {})
+    if layout is None:
+        return None
+    some = cache_of(f)[0].ready
+    known = some.get(layout)
+    if known is None:
+        return None
+    result = known.along(f, axis, arr)
+    if result is None:
+        some.pop(layout, None)
+    return result
+
+
+def keep(what: Along, traced: TracedFunction | TypedLoop, layout: Hashable) -> None:
+    """Have further calls like one go the shortest way, once its runs are known to be quicker.
+
+    Of compiled loops alone: what runs a trace is chosen anew by what runs have taken.
+    """
+    record = traced.record
+    if is_traced(traced) or record.rests or record.refused:
+        return
+    if traced.library == "numpy":  # of others the host's clock does not tell
+        if record.runs < 2 or record.expected(what.slices) is None:
+            return
+        if record.is_slower(what.slices, traced.seconds):
+            return
+    rows = what.rows()
+    if (again := traced.ran(rows)) is not None:
+        made = Ready(rows, rows.views, what.arguments, traced, *again)
+        cache_of(what.f)[0].ready[layout] = traced.ready[layout] = made

@@ -152,6 +152,14 @@ class TypedOnDevice(TypedLoop):
 
         return [cupy.empty((*rows.batch, *r.shape), r.dtype) for r in self.results]
 
+    def _again(self, rows: Rows) -> list[Any] | None:
+        outs = self._outs(rows)
+        try:
+            marks = self.compiled.run(rows.views, outs, len(rows.batch), self.seconds, ())
+        except (UnsupportedError, CompilerError):
+            return None
+        return outs if marks is None else None
+
     def _check(
         self,
         rows: Rows,

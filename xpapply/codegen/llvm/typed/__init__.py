@@ -4,8 +4,8 @@
 and `device` what does so on a GPU.
 """
 
+from .device import THREADS, name_of
 from .device import kernel as kernel_of_device
-from .device import name_of
 from .kernel import NAME, fields, kernel, kernel_of_lanes, of_numbers, tile_bytes
 from .notes import ALWAYS, BITS
 
@@ -13,6 +13,7 @@ __all__ = [
     "ALWAYS",
     "BITS",
     "NAME",
+    "THREADS",
     "fields",
     "kernel",
     "kernel_of_device",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ....ir.typed import Array, Block, Instruction, TypedFunction
 from ....ir.typed.function import COUNTED, COUNTED_OF_OURS, KEPT, OTHER, PARTS
 from ..target import Target
-from .forms import ARENA, ARENA_END, machine
+from .forms import ARENA, ARENA_END, machine, size
 from .function import FunctionWriter
 from .notes import Notes
 from .operations import ON_NUMBERS, OPERATIONS
@@ -187,10 +188,51 @@ def _differs(w: FunctionWriter, x: Instruction) -> None:
 _OPERATIONS = {**OPERATIONS, "cast": _cast, "call": _call, "differs": _differs}
 
 
+THREADS = 128
+"""Of a block."""
+_TILES = 40_000
+"""Bytes of memory that a block shares, for results."""
+
+
+def _kind(made: TypedFunction, k: int) -> str:
+    """Numbers of a result, as they are copied."""
+    return f"i{8 * size(made.results[k].dtype)}"
+
+
+def _before(staged: Mapping[int, Any], k: int) -> str:
+    """The block before the loop that copies a result."""
+    earlier = [j for j in staged if j < k]
+    return f"after{earlier[-1]}" if earlier else "done"
+
+
+def tiles(made: TypedFunction, known: Mapping[int, int], frame: Any) -> dict[int, tuple[int, int]]:
+    """Results that go through memory that a block shares: how many numbers, and how far apart.
+
+    A thread writes a slice, whose numbers lie side by side: written where they belong, those of
+    several threads would be far from each other. They lie an odd number of elements apart, so that
+    threads are in each other's way less often.
+    """
+    found: dict[int, tuple[int, int]] = {}
+    left = _TILES
+    for k, (kind, (dims, strides)) in enumerate(zip(made.results, frame.results, strict=True)):
+        if not all(d in known for d in (*dims, *strides)):
+            continue
+        count, packed, own = 1, True, size(kind.dtype)
+        for d, s in zip(reversed(dims), reversed(strides), strict=True):
+            packed = packed and known[s] == count * own
+            count *= known[d]
+        apart = count + (1 - count % 2)
+        if count > 1 and packed and THREADS * apart * own <= left:
+            found[k] = count, apart
+            left -= THREADS * apart * own
+    return found
+
+
 def kernel(made: TypedFunction, known: Mapping[int, int], batch: int, memory: int = 0) -> str:
     """The text of a kernel, for slices along so many axes of a batch.
 
-    `known`, `memory`: as of `DeviceWriter`.
+    `known`, `memory`: as of `DeviceWriter`. A block has `THREADS` threads, one for each slice.
+    Results lie one after the other, those of `tiles` without gaps.
 
     Its arguments, each of 64 bits: how many slices there are; where marks go (16 bits each, of
     which those are written that are not 0), and where it is counted how many; the numbers of the
@@ -205,23 +247,25 @@ def kernel(made: TypedFunction, known: Mapping[int, int], batch: int, memory: in
     names = ["count", "marks", "marked", *(f"w{k}" for k in words)]
     names += [f"n{d}" for d in range(1, batch)]
     names += [f"{o}.{x}" for o in operands for x in ("base", *(f"s{d}" for d in range(batch)))]
-    lines = [f"define ptx_kernel void @{NAME}({', '.join(f'i64 %{n}' for n in names)}) #0 {{"]
+    staged = tiles(made, known, writer.frame)
+    lines = [
+        f"@tile{k} = internal addrspace(3) global [{THREADS * apart} x {_kind(made, k)}] undef, "
+        f"align 16"
+        for k, (_, apart) in staged.items()
+    ]
+    lines += [f"define ptx_kernel void @{NAME}({', '.join(f'i64 %{n}' for n in names)}) #0 {{"]
     lines += ["entry:"]
-    for n, register in (("tid", "tid"), ("block", "ctaid"), ("size", "ntid"), ("grid", "nctaid")):
+    for n, register in (("tid", "tid"), ("block", "ctaid")):
         lines.append(f"  %{n}.short = call i32 @llvm.nvvm.read.ptx.sreg.{register}.x()")
         lines.append(f"  %{n} = zext i32 %{n}.short to i64")
     lines += [
-        "  %begin = mul i64 %block, %size",
-        "  %first = add i64 %begin, %tid",
-        "  %step = mul i64 %grid, %size",
+        f"  %begin = mul i64 %block, {THREADS}",
+        "  %k = add i64 %begin, %tid",
         "  %p.marks = inttoptr i64 %marks to ptr addrspace(1)",
         "  %p.marked = inttoptr i64 %marked to ptr addrspace(1)",
         "  %p.differs = alloca i1, align 1",
-        "  br label %head",
-        "head:",
-        "  %k = phi i64 [%first, %entry], [%k.next, %next]",
         "  %more = icmp slt i64 %k, %count",
-        "  br i1 %more, label %slice, label %over",
+        "  br i1 %more, label %slice, label %done",
         "slice:",
     ]
     rest = "%k"
@@ -233,6 +277,15 @@ def kernel(made: TypedFunction, known: Mapping[int, int], batch: int, memory: in
         rest = f"%rest{d}"
     places.append((0, rest))
     for o in operands:
+        tile = staged.get(int(o[3:])) if o.startswith("out") else None
+        if tile is not None:
+            kind = _kind(made, int(o[3:]))
+            lines.append(f"  %{o}.row = mul i64 %tid, {tile[1]}")
+            lines.append(
+                f"  %{o}.own = getelementptr {kind}, ptr addrspace(3) @tile{o[3:]}, i64 %{o}.row"
+            )
+            lines.append(f"  %{o}.p = addrspacecast ptr addrspace(3) %{o}.own to ptr")
+            continue
         at = f"%{o}.base"
         for d, place in places if batch else []:
             lines.append(f"  %{o}.far{d} = mul i64 {place}, %{o}.s{d}")
@@ -253,30 +306,58 @@ def kernel(made: TypedFunction, known: Mapping[int, int], batch: int, memory: in
         "  %is.all = and i1 %is.either, %is.done",
         f"  %mark = select i1 %is.all, i32 {OTHER}, i32 %own",
         "  %is.plain = icmp eq i32 %mark, 0",
-        "  br i1 %is.plain, label %next, label %counted",
+        "  br i1 %is.plain, label %done, label %counted",
         "counted:",
         "  %mark.short = trunc i32 %mark to i16",
         "  %p.mark = getelementptr i16, ptr addrspace(1) %p.marks, i64 %k",
         "  store i16 %mark.short, ptr addrspace(1) %p.mark, align 2",
         "  %was = atomicrmw add ptr addrspace(1) %p.marked, i64 1 monotonic, align 8",
-        "  br label %next",
-        "next:",
-        "  %k.next = add i64 %k, %step",
-        "  br label %head, !llvm.loop !2",
-        "over:",
-        "  ret void",
-        "}",
+        "  br label %done",
+        "done:",
     ]
+    if staged:
+        lines += [
+            "  call void @llvm.nvvm.barrier0()",
+            "  %left = sub i64 %count, %begin",
+            f"  %few = icmp slt i64 %left, {THREADS}",
+            f"  %rows = select i1 %few, i64 %left, i64 {THREADS}",
+        ]
+    for k, (count, apart) in staged.items():
+        kind, own = _kind(made, k), size(made.results[k].dtype)
+        lines += [
+            f"  %all{k} = mul i64 %rows, {count}",
+            f"  %far{k} = mul i64 %begin, {count * own}",
+            f"  %place{k} = add i64 %out{k}.base, %far{k}",
+            f"  %to{k} = inttoptr i64 %place{k} to ptr addrspace(1)",
+            f"  br label %head{k}",
+            f"head{k}:",
+            f"  %i{k} = phi i64 [%tid, %{_before(staged, k)}], [%i{k}.next, %body{k}]",
+            f"  %goes{k} = icmp slt i64 %i{k}, %all{k}",
+            f"  br i1 %goes{k}, label %body{k}, label %after{k}",
+            f"body{k}:",
+            f"  %short{k} = trunc i64 %i{k} to i32",
+            f"  %row{k} = udiv i32 %short{k}, {count}",
+            f"  %column{k} = urem i32 %short{k}, {count}",
+            f"  %begun{k} = mul i32 %row{k}, {apart}",
+            f"  %at{k}.short = add i32 %begun{k}, %column{k}",
+            f"  %from{k} = getelementptr {kind}, ptr addrspace(3) @tile{k}, i32 %at{k}.short",
+            f"  %value{k} = load {kind}, ptr addrspace(3) %from{k}, align {own}",
+            f"  %target{k} = getelementptr {kind}, ptr addrspace(1) %to{k}, i64 %i{k}",
+            f"  store {kind} %value{k}, ptr addrspace(1) %target{k}, align {own}",
+            f"  %i{k}.next = add i64 %i{k}, {THREADS}",
+            f"  br label %head{k}",
+            f"after{k}:",
+        ]
+    lines += ["  ret void", "}"]
     declared = [
-        f"declare i32 @llvm.nvvm.read.ptx.sreg.{r}.x()" for r in ("tid", "ctaid", "ntid", "nctaid")
+        *(f"declare i32 @llvm.nvvm.read.ptx.sreg.{r}.x()" for r in ("tid", "ctaid")),
+        "declare void @llvm.nvvm.barrier0()",
     ]
     how = '"denormal-fp-math-f32"="preserve-sign,preserve-sign"' if made.flushes else ""
     tail = [
         f"attributes #0 = {{ nounwind {how} }}",
         '!0 = !{!"branch_weights", i32 1, i32 1000000}',
         "!1 = !{}",
-        "!2 = distinct !{!2, !3}",
-        '!3 = !{!"llvm.loop.unroll.disable"}',
         "!5 = !{!6, !6, i64 0}",
         '!6 = !{!"element", !9}',
         "!7 = !{!8, !8, i64 0}",

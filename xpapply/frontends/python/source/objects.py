@@ -16,7 +16,7 @@ from ....ir.typed import Literal, Register
 from ....ir.typed.function import PARTS
 from ....library import of_lists, of_math, of_python
 from . import arrays, calls, held, lists, numbers, places, whole
-from .calls import mixed, of_device, of_device_arrays, of_device_library
+from .calls import mixed, of_device, of_device_arrays
 from .kinds import letters, sets, texts
 from .values import (
     DEVICE,
@@ -132,7 +132,7 @@ def callee(
 ) -> Abstract | Inlined:
     """The result of a call, or the function of Python's that is to be written here."""
     if isinstance(called, Method):
-        table = calls.METHODS if t.element != DEVICE else of_device.METHODS
+        table = calls.METHODS if t.element != DEVICE else of_device.methods()
         row = table.get(called.name) if isinstance(called.owner, Arr) else None
         if row is not None:
             return row(t, [called.owner, *args], kwargs)
@@ -202,7 +202,7 @@ def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
         return lists.repeated(t, a, b)
     if whole.is_array(a, b):
         if t.element == DEVICE and op == "@":
-            return of_device_library.products(t, [a, b], {})
+            return of_device.library().products(t, [a, b], {})
         if t.element == DEVICE:
             return of_device_arrays.binary(t, op, a, b)
         return whole.binary(t, op, a, b)

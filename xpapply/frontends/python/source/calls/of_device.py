@@ -39,7 +39,7 @@ from ..values import (
     Tup,
     Writes,
 )
-from . import LIBRARY, of_device_arrays, of_device_library
+from . import LIBRARY, of_device_arrays
 from . import find as _known
 from .of_device_arrays import is_infinite as _is_infinite
 from .of_device_arrays import operand as _operand
@@ -451,21 +451,32 @@ def _rows(with_cupy: bool) -> dict[Any, Any]:
     found |= {abs: _abs, sum: _sum, any: of_python.any_of, all: of_python.all_of}
     found |= {max: _extreme(max, of_python.largest), min: _extreme(min, of_python.smallest)}
     named: dict[str, Any] = {n: _over(n, row) for n, row in _UFUNCS.items()}
-    named |= of_device_arrays.FUNCTIONS | of_device_library.FUNCTIONS
+    more = library()
+    named |= of_device_arrays.FUNCTIONS | more.FUNCTIONS
     found |= of_device_arrays.PARTS
     found |= {getattr(np, n): row for n, row in named.items()}
-    found |= {getattr(np.linalg, n): row for n, row in of_device_library.LINALG.items()}
+    found |= {getattr(np.linalg, n): row for n, row in more.LINALG.items()}
     found |= {getattr(np, n): _as_numpy(n) for n in _LIKE}
     if with_cupy:
         cupy = sys.modules["cupy"]
         found |= {getattr(cupy, n): _as_numpy(n) for n in (*_LIKE, *_MADE)}
         found |= {getattr(cupy, n): row for n, row in named.items() if hasattr(cupy, n)}
-        found |= {getattr(cupy.linalg, n): row for n, row in of_device_library.LINALG.items()}
+        found |= {getattr(cupy.linalg, n): row for n, row in more.LINALG.items()}
     return found
 
 
-METHODS: dict[str, Any] = of_device_arrays.ALL_METHODS | of_device_library.METHODS
-"""Of arrays."""
+@functools.cache
+def methods() -> dict[str, Any]:
+    """What writes the methods of arrays."""
+    found: dict[str, Any] = of_device_arrays.ALL_METHODS | library().METHODS
+    return found
+
+
+def library() -> Any:
+    """The rows of CuPy's library, which functions of NumPy's slices do not need."""
+    from . import of_device_library
+
+    return of_device_library
 
 
 def _table() -> dict[Any, Any]:
