@@ -444,7 +444,7 @@ def _as_numpy(name: str) -> Any:
 
 
 @functools.cache
-def _rows(with_cupy: bool) -> dict[Any, Any]:
+def _rows(cupy: Any) -> dict[Any, Any]:
     found: dict[Any, Any] = {f: _known(f) for f in _AS_THEY_ARE}
     found |= {getattr(math, n): _known(getattr(math, n)) for n in _MATH}
     found |= {f: _of_python(f) for f in (round, divmod, pow, isinstance)}
@@ -457,8 +457,7 @@ def _rows(with_cupy: bool) -> dict[Any, Any]:
     found |= {getattr(np, n): row for n, row in named.items()}
     found |= {getattr(np.linalg, n): row for n, row in more.LINALG.items()}
     found |= {getattr(np, n): _as_numpy(n) for n in _LIKE}
-    if with_cupy:
-        cupy = sys.modules["cupy"]
+    if cupy is not None:
         found |= {getattr(cupy, n): _as_numpy(n) for n in (*_LIKE, *_MADE)}
         found |= {getattr(cupy, n): row for n, row in named.items() if hasattr(cupy, n)}
         found |= {getattr(cupy.linalg, n): row for n, row in more.LINALG.items()}
@@ -480,4 +479,4 @@ def library() -> Any:
 
 
 def _table() -> dict[Any, Any]:
-    return _rows("cupy" in sys.modules)
+    return _rows(sys.modules.get("cupy"))
