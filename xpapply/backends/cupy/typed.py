@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -70,7 +71,10 @@ class Compiled:
         self.made, self._compile, self._architecture = made, compile, architecture
         self._frame, self._own = text_of.fields(made), cast(Sequence[Any], made.constants)
         self._layouts = BoundedDict()
-        self._memory = 0
+        self._memory, self._marks = 0, False
+        # whose rounds may come one after the other: what threads read meanwhile is more than is
+        # kept near them
+        self._loops = any(x.op == "round" for b in made.blocks for x in b.instructions)
         self._wants = [k + 1 for k, m in enumerate(made.marks) if m.why == ARRAYS]
         if self._wants:
             self._memory = _MEMORY[0]
@@ -111,24 +115,53 @@ class Compiled:
         if found is None:
             found = self._layouts[key] = self._prepared(arrays, outs, batch, device)
         function, may_mark, count, steps, dims = found
-        memory = None
         given = [count, 0, 0, *[x.data.ptr for x in self._own], *dims]
-        if may_mark:  # how many, and then the marks
-            memory = cupy.cuda.alloc(8 + 2 * count)
-            memory.memset_async(0, 8 + 2 * count)
-            given[1:3] = memory.ptr + 8, memory.ptr
         for x, more in zip((*arrays, *outs), steps, strict=True):
             given += [x.data.ptr, *more]
-        _launch(function, -(-count // text_of.THREADS), given)
-        if memory is None or not _copied(memory, np.int64, 1)[0]:
+        marks = self._launched(function, count, given, may_mark)
+        if marks is None:
             return None
-        marks = _copied(memory + 8, np.uint16, count)
         larger = [m for m in _MEMORY if m > self._memory]
         if larger and self._wants and np.isin(marks, self._wants).any():
             self._memory = larger[0]
             self._layouts.clear()
             return self.run(arrays, outs, batch, seconds, originals)
         return marks.reshape(outs[0].shape[:batch])
+
+    def _launched(
+        self, function: Any, count: int, given: list[int], may_mark: bool
+    ) -> np.ndarray | None:
+        """Run a kernel: the marks; None: no slice is marked.
+
+        Where marks stand is not cleared before: if there are some, against expectation, the kernel
+        runs once more.
+        """
+        blocks = -(-count // text_of.THREADS)
+        if not may_mark:
+            _launch(function, blocks, given)
+            return None
+        memory, stream, expects = (
+            cupy.cuda.alloc(2 * count),
+            cupy.cuda.get_current_stream(),
+            self._marks,
+        )
+        mine = _OWN.flag if hasattr(_OWN, "flag") else _flag()
+        given[1:3] = memory.ptr, mine.address
+        while True:
+            if expects:
+                memory.memset_async(0, 2 * count)
+            mine.is_set.value = 0
+            _launch(function, blocks, given)
+            stream.synchronize()
+            if not mine.is_set.value:
+                self._marks = False
+                return None
+            if expects:
+                found = np.empty(count, np.uint16)
+                memory.copy_to_host_async(found.ctypes.data, found.nbytes, stream)
+                stream.synchronize()
+                return found
+            self._marks = expects = True
 
     def _prepared(self, arrays: Sequence[Any], outs: Sequence[Any], batch: int, device: Any) -> Any:
         """The kernel for arrays that lie like these, and all that its calls have alike."""
@@ -139,13 +172,18 @@ class Compiled:
         sizes = [d.size for d in axes] or [1]
         steps = [[d.steps[k] for d in axes] or [0] for k in range(len(strides))]
         values = self._values(arrays, outs, batch)
-        text = text_of.kernel_of_device(self.made, values, len(sizes), self._memory)
+        packed = [
+            k
+            for k, (x, s) in enumerate(zip(arrays, steps, strict=False))
+            if batch and self._loops and len(sizes) == 1 and s[0] == _bytes(x, batch)
+        ]
+        text = text_of.kernel_of_device(self.made, values, len(sizes), self._memory, packed)
         architecture = self._architecture(int(device.compute_capability))
         if architecture is None:
             raise UnsupportedError("this GPU is older than those that functions are compiled for")
         code = self._compile(text, architecture)
         # LLVM leaves out what it knows never to happen
-        may_mark = b"atom.global" in code or b"red.global" in code
+        may_mark = f"[{text_of.NAME}_param_2]".encode() in code
         return (
             _loaded(code, _others(self.made), device.id),
             may_mark,
@@ -184,12 +222,25 @@ def _launch(function: Any, blocks: int, given: Sequence[int]) -> None:
     driver.launchKernel(function.ptr, *how)
 
 
-def _copied(memory: Any, dtype: Any, count: int) -> np.ndarray:
-    """Numbers on the device, once what runs on this stream is done."""
-    found = np.empty(count, dtype)
-    stream = cupy.cuda.get_current_stream()
-    memory.copy_to_host_async(found.ctypes.data, found.nbytes, stream)
-    stream.synchronize()
+def _bytes(x: Any, batch: int) -> int:
+    """Of a slice."""
+    return int(math.prod(x.shape[batch:])) * int(x.itemsize)
+
+
+_OWN = threading.local()
+
+
+class _Flag:
+    """Memory of the host that a kernel writes to, where a slice is marked: one of each thread."""
+
+    def __init__(self) -> None:
+        self._memory = cupy.cuda.alloc_pinned_memory(8)
+        self.address = int(self._memory.ptr)
+        self.is_set = ctypes.c_int64.from_address(self.address)
+
+
+def _flag() -> _Flag:
+    _OWN.flag = found = _Flag()
     return found
 
 

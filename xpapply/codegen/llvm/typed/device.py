@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ....ir.typed import Array, Block, Instruction, TypedFunction
 from ....ir.typed.function import COUNTED, COUNTED_OF_OURS, KEPT, OTHER, PARTS
@@ -190,54 +190,101 @@ _OPERATIONS = {**OPERATIONS, "cast": _cast, "call": _call, "differs": _differs}
 
 THREADS = 128
 """Of a block."""
-_TILES = 40_000
-"""Bytes of memory that a block shares, for results."""
+_SHARED = 40_000
+"""Bytes of memory that a block shares."""
 
 
-def _kind(made: TypedFunction, k: int) -> str:
-    """Numbers of a result, as they are copied."""
-    return f"i{8 * size(made.results[k].dtype)}"
+class Tile(NamedTuple):
+    """Memory that a block shares, for an operand: how many numbers of a slice, how far apart."""
+
+    count: int
+    apart: int
+    size: int
+
+    @property
+    def kind(self) -> str:
+        """A number, as it is copied."""
+        return f"i{8 * self.size}"
 
 
-def _before(staged: Mapping[int, Any], k: int) -> str:
-    """The block before the loop that copies a result."""
-    earlier = [j for j in staged if j < k]
-    return f"after{earlier[-1]}" if earlier else "done"
+def tiles(
+    made: TypedFunction, known: Mapping[int, int], frame: Any, packed: Collection[int] = ()
+) -> dict[str, Tile]:
+    """The operands that go through memory that a block shares, by their names in the kernel.
 
-
-def tiles(made: TypedFunction, known: Mapping[int, int], frame: Any) -> dict[int, tuple[int, int]]:
-    """Results that go through memory that a block shares: how many numbers, and how far apart.
-
-    A thread writes a slice, whose numbers lie side by side: written where they belong, those of
-    several threads would be far from each other. They lie an odd number of elements apart, so that
-    threads are in each other's way less often.
+    A thread takes a slice, whose numbers lie side by side: read or written one by one where they
+    are, those of several threads are far from each other. Here they lie an odd number of elements
+    apart, so that threads are in each other's way less often.
     """
-    found: dict[int, tuple[int, int]] = {}
-    left = _TILES
-    for k, (kind, (dims, strides)) in enumerate(zip(made.results, frame.results, strict=True)):
+    found: dict[str, Tile] = {}
+    left = _SHARED
+    operands: list[tuple[str, Any, Any]]
+    operands = [(f"out{k}", y, frame.results[k]) for k, y in enumerate(made.results)]
+    operands += [(f"in{k}", made.inputs[k], frame.inputs[k]) for k in sorted(packed)]
+    for name, kind, (dims, strides) in operands:
         if not all(d in known for d in (*dims, *strides)):
             continue
-        count, packed, own = 1, True, size(kind.dtype)
+        own = size(str(kind.dtype))
+        count, is_packed = 1, True
         for d, s in zip(reversed(dims), reversed(strides), strict=True):
-            packed = packed and known[s] == count * own
+            is_packed = is_packed and known[s] == count * own
             count *= known[d]
-        apart = count + (1 - count % 2)
-        if count > 1 and packed and THREADS * apart * own <= left:
-            found[k] = count, apart
-            left -= THREADS * apart * own
+        tile = Tile(count, count + (1 - count % 2), own)
+        if count > 1 and is_packed and THREADS * tile.apart * own <= left:
+            found[name] = tile
+            left -= THREADS * tile.apart * own
     return found
 
 
-def kernel(made: TypedFunction, known: Mapping[int, int], batch: int, memory: int = 0) -> str:
+def _copied(name: str, tile: Tile, before: str, *, inwards: bool) -> list[str]:
+    """All threads of a block copy the numbers of its slices, side by side; `before`: the block."""
+    shared, own = f"%{name}.shared", f"%{name}.numbers"
+    at, to = (own, shared) if inwards else (shared, own)
+    spaces = (1, 3) if inwards else (3, 1)
+    kind, align = tile.kind, tile.size
+    return [
+        f"  %{name}.all = mul i64 %rows, {tile.count}",
+        f"  %{name}.begun = mul i64 %begin, {tile.count * tile.size}",
+        f"  %{name}.first = add i64 %{name}.base, %{name}.begun",
+        f"  %{name}.whole = inttoptr i64 %{name}.first to ptr addrspace(1)",
+        f"  br label %{name}.head",
+        f"{name}.head:",
+        f"  %{name}.i = phi i64 [%tid, %{before}], [%{name}.next, %{name}.body]",
+        f"  %{name}.goes = icmp slt i64 %{name}.i, %{name}.all",
+        f"  br i1 %{name}.goes, label %{name}.body, label %{name}.over",
+        f"{name}.body:",
+        f"  %{name}.short = trunc i64 %{name}.i to i32",
+        f"  %{name}.slice = udiv i32 %{name}.short, {tile.count}",
+        f"  %{name}.column = urem i32 %{name}.short, {tile.count}",
+        f"  %{name}.line = mul i32 %{name}.slice, {tile.apart}",
+        f"  %{name}.place = add i32 %{name}.line, %{name}.column",
+        f"  {shared} = getelementptr {kind}, ptr addrspace(3) @tile.{name}, i32 %{name}.place",
+        f"  {own} = getelementptr {kind}, ptr addrspace(1) %{name}.whole, i64 %{name}.i",
+        f"  %{name}.value = load {kind}, ptr addrspace({spaces[0]}) {at}, align {align}",
+        f"  store {kind} %{name}.value, ptr addrspace({spaces[1]}) {to}, align {align}",
+        f"  %{name}.next = add i64 %{name}.i, {THREADS}",
+        f"  br label %{name}.head",
+        f"{name}.over:",
+    ]
+
+
+def kernel(
+    made: TypedFunction,
+    known: Mapping[int, int],
+    batch: int,
+    memory: int = 0,
+    packed: Collection[int] = (),
+) -> str:
     """The text of a kernel, for slices along so many axes of a batch.
 
     `known`, `memory`: as of `DeviceWriter`. A block has `THREADS` threads, one for each slice.
-    Results lie one after the other, those of `tiles` without gaps.
+    Results lie one after the other, those of `tiles` without gaps, and so do the slices of the
+    inputs with the numbers `packed`.
 
     Its arguments, each of 64 bits: how many slices there are; where marks go (16 bits each, of
-    which those are written that are not 0), and where it is counted how many; the numbers of the
-    frame that are not `known`; for each axis of the batch but the first its length; then for each
-    input and result its address and its strides along those axes, in bytes.
+    which those are written that are not 0), and where it is noted that there are some; the
+    numbers of the frame that are not `known`; for each axis of the batch but the first its length;
+    then for each input and result its address and its strides along those axes, in bytes.
     """
     writer = DeviceWriter(made, known, memory)
     one = writer.text()
@@ -247,11 +294,11 @@ def kernel(made: TypedFunction, known: Mapping[int, int], batch: int, memory: in
     names = ["count", "marks", "marked", *(f"w{k}" for k in words)]
     names += [f"n{d}" for d in range(1, batch)]
     names += [f"{o}.{x}" for o in operands for x in ("base", *(f"s{d}" for d in range(batch)))]
-    staged = tiles(made, known, writer.frame)
+    shared = tiles(made, known, writer.frame, packed)
+    read = {o: tile for o, tile in shared.items() if o.startswith("in")}
     lines = [
-        f"@tile{k} = internal addrspace(3) global [{THREADS * apart} x {_kind(made, k)}] undef, "
-        f"align 16"
-        for k, (_, apart) in staged.items()
+        f"@tile.{o} = internal addrspace(3) global [{THREADS * t.apart} x {t.kind}] undef, align 16"
+        for o, t in shared.items()
     ]
     lines += [f"define ptx_kernel void @{NAME}({', '.join(f'i64 %{n}' for n in names)}) #0 {{"]
     lines += ["entry:"]
@@ -264,6 +311,16 @@ def kernel(made: TypedFunction, known: Mapping[int, int], batch: int, memory: in
         "  %p.marks = inttoptr i64 %marks to ptr addrspace(1)",
         "  %p.marked = inttoptr i64 %marked to ptr addrspace(1)",
         "  %p.differs = alloca i1, align 1",
+        "  %left = sub i64 %count, %begin",
+        f"  %few = icmp slt i64 %left, {THREADS}",
+        f"  %rows = select i1 %few, i64 %left, i64 {THREADS}",
+    ]
+    before = "entry"
+    for o, tile in read.items():
+        lines += _copied(o, tile, before, inwards=True)
+        before = f"{o}.over"
+    lines += [
+        *(["  call void @llvm.nvvm.barrier0()"] if read else []),
         "  %more = icmp slt i64 %k, %count",
         "  br i1 %more, label %slice, label %done",
         "slice:",
@@ -277,12 +334,11 @@ def kernel(made: TypedFunction, known: Mapping[int, int], batch: int, memory: in
         rest = f"%rest{d}"
     places.append((0, rest))
     for o in operands:
-        tile = staged.get(int(o[3:])) if o.startswith("out") else None
-        if tile is not None:
-            kind = _kind(made, int(o[3:]))
-            lines.append(f"  %{o}.row = mul i64 %tid, {tile[1]}")
+        if o in shared:
+            kind, far = shared[o].kind, shared[o].apart
+            lines.append(f"  %{o}.row = mul i64 %tid, {far}")
             lines.append(
-                f"  %{o}.own = getelementptr {kind}, ptr addrspace(3) @tile{o[3:]}, i64 %{o}.row"
+                f"  %{o}.own = getelementptr {kind}, ptr addrspace(3) @tile.{o}, i64 %{o}.row"
             )
             lines.append(f"  %{o}.p = addrspacecast ptr addrspace(3) %{o}.own to ptr")
             continue
@@ -306,48 +362,22 @@ def kernel(made: TypedFunction, known: Mapping[int, int], batch: int, memory: in
         "  %is.all = and i1 %is.either, %is.done",
         f"  %mark = select i1 %is.all, i32 {OTHER}, i32 %own",
         "  %is.plain = icmp eq i32 %mark, 0",
-        "  br i1 %is.plain, label %done, label %counted",
-        "counted:",
+        "  br i1 %is.plain, label %done, label %noted",
+        "noted:",
         "  %mark.short = trunc i32 %mark to i16",
         "  %p.mark = getelementptr i16, ptr addrspace(1) %p.marks, i64 %k",
         "  store i16 %mark.short, ptr addrspace(1) %p.mark, align 2",
-        "  %was = atomicrmw add ptr addrspace(1) %p.marked, i64 1 monotonic, align 8",
+        "  store i64 1, ptr addrspace(1) %p.marked, align 8",
         "  br label %done",
         "done:",
     ]
-    if staged:
-        lines += [
-            "  call void @llvm.nvvm.barrier0()",
-            "  %left = sub i64 %count, %begin",
-            f"  %few = icmp slt i64 %left, {THREADS}",
-            f"  %rows = select i1 %few, i64 %left, i64 {THREADS}",
-        ]
-    for k, (count, apart) in staged.items():
-        kind, own = _kind(made, k), size(made.results[k].dtype)
-        lines += [
-            f"  %all{k} = mul i64 %rows, {count}",
-            f"  %far{k} = mul i64 %begin, {count * own}",
-            f"  %place{k} = add i64 %out{k}.base, %far{k}",
-            f"  %to{k} = inttoptr i64 %place{k} to ptr addrspace(1)",
-            f"  br label %head{k}",
-            f"head{k}:",
-            f"  %i{k} = phi i64 [%tid, %{_before(staged, k)}], [%i{k}.next, %body{k}]",
-            f"  %goes{k} = icmp slt i64 %i{k}, %all{k}",
-            f"  br i1 %goes{k}, label %body{k}, label %after{k}",
-            f"body{k}:",
-            f"  %short{k} = trunc i64 %i{k} to i32",
-            f"  %row{k} = udiv i32 %short{k}, {count}",
-            f"  %column{k} = urem i32 %short{k}, {count}",
-            f"  %begun{k} = mul i32 %row{k}, {apart}",
-            f"  %at{k}.short = add i32 %begun{k}, %column{k}",
-            f"  %from{k} = getelementptr {kind}, ptr addrspace(3) @tile{k}, i32 %at{k}.short",
-            f"  %value{k} = load {kind}, ptr addrspace(3) %from{k}, align {own}",
-            f"  %target{k} = getelementptr {kind}, ptr addrspace(1) %to{k}, i64 %i{k}",
-            f"  store {kind} %value{k}, ptr addrspace(1) %target{k}, align {own}",
-            f"  %i{k}.next = add i64 %i{k}, {THREADS}",
-            f"  br label %head{k}",
-            f"after{k}:",
-        ]
+    before = "done"
+    if len(shared) > len(read):
+        lines.append("  call void @llvm.nvvm.barrier0()")
+    for o, tile in shared.items():
+        if o not in read:
+            lines += _copied(o, tile, before, inwards=False)
+            before = f"{o}.over"
     lines += ["  ret void", "}"]
     declared = [
         *(f"declare i32 @llvm.nvvm.read.ptx.sreg.{r}.x()" for r in ("tid", "ctaid")),

@@ -74,12 +74,14 @@ def module(t: Writes, name: str) -> Abstract:
 
 def global_value(t: Writes, f: types.FunctionType, name: str) -> Abstract:
     """The value of a name that is no variable of the function's own."""
-    if name in f.__code__.co_freevars:
+    if calls.is_ours(f):  # where nothing changes
+        found = f.__globals__.get(name, MISSING)
+    elif name in f.__code__.co_freevars:
         found = t.watch.look(f, "cell", f.__code__.co_freevars.index(name))
     else:
         found = t.watch.look(f, "global", name)
-        if found is MISSING:
-            found = getattr(builtins, name, MISSING)
+    if found is MISSING and name not in f.__code__.co_freevars:
+        found = getattr(builtins, name, MISSING)
     if found is MISSING:
         raise t.refuse(f"the name {name} has no value")
     return known(t, found)

@@ -379,7 +379,7 @@ class Typer(RecursiveCalls):
     @property
     def _is_ours(self) -> bool:
         """Whether what is written is a function of our library."""
-        return (self.place.code.function.__module__ or "").startswith(LIBRARY)
+        return calls.is_ours(self.place.code.function)
 
     def count_round(self, *many: Value) -> None:
         """Count a round of a loop, or so many; there are not too many, and our own have few."""
@@ -505,7 +505,8 @@ class Typer(RecursiveCalls):
             last = positional[len(positional) - len(f.defaults) :]
             names = self._defined[f.number][1]
             return dict(zip(last, f.defaults, strict=True)) | dict(zip(names, f.named, strict=True))
-        self.watch.function(f)
+        if not calls.is_ours(f):
+            self.watch.function(f)
         defaults = f.__defaults__ or ()
         found = dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
         found |= f.__kwdefaults__ or {}

@@ -18,6 +18,11 @@ SOLVERS = tuple(f"{LIBRARY}.{name}" for name in ("of_fits", "of_integrals", "of_
 """Where ``raise`` raises what SciPy does, which its caller may handle; but NotImplementedError."""
 
 
+def is_ours(f: Any) -> bool:
+    """Whether a function is one of our library's."""
+    return (f.__module__ or "").startswith(LIBRARY)
+
+
 def find(f: Any) -> Call | None:
     """What writes a call of `f`: a function of ours, or one that stands for it; None: nothing."""
     try:
@@ -42,4 +47,4 @@ def _table() -> dict[Any, Call]:
     return rows | of_iteration.ROWS | exceptions.ROWS
 
 
-__all__ = ["LIBRARY", "METHODS", "SOLVERS", "find"]
+__all__ = ["LIBRARY", "METHODS", "SOLVERS", "find", "is_ours"]

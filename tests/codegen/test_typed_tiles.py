@@ -1,0 +1,77 @@
+"""What goes through memory that a block of threads shares, in kernels of typed functions."""
+
+import numpy as np
+import pytest
+
+from xpapply.backends.cpu import for_gpus, host
+from xpapply.codegen.llvm.typed import device
+from xpapply.codegen.llvm.typed.forms import Frame
+from xpapply.ir.typed import Array, TypedFunction
+
+pytestmark = pytest.mark.skipif(host.why_not() is not None, reason=str(host.why_not()))
+
+
+def function(results, inputs=(Array("float64", 1),)):
+    return TypedFunction("f", tuple(inputs), list(results))
+
+
+def known(made, shapes, strides=None):
+    """Lengths and strides of inputs and results, in C order unless they are given."""
+    frame = Frame(made)
+    found = {}
+    places = [*frame.inputs, *frame.results]
+    kinds = [*made.inputs, *made.results]
+    for k, ((dims, steps), shape) in enumerate(zip(places, shapes, strict=True)):
+        own = np.empty(shape, kinds[k].dtype).strides
+        found |= dict(zip(dims, shape, strict=True))
+        found |= dict(zip(steps, own if strides is None else strides[k], strict=True))
+    return frame, found
+
+
+def test_results_of_several_numbers_are_shared():
+    made = function([Array("float64", 1), Array("float64", 0), Array("int32", 2)])
+    frame, numbers = known(made, [(12,), (12,), (), (3, 4)])
+    found = device.tiles(made, numbers, frame)
+    assert found == {"out0": device.Tile(12, 13, 8), "out2": device.Tile(12, 13, 4)}
+    assert device.tiles(made, numbers, frame, [0])["in0"] == device.Tile(12, 13, 8)
+
+
+def test_what_is_too_long_or_not_packed_is_not():
+    made = function([Array("float64", 1)])
+    frame, numbers = known(made, [(12,), (50,)])
+    assert device.tiles(made, numbers, frame) == {}
+    frame, numbers = known(made, [(12,), (12,)], [(8,), (16,)])
+    assert device.tiles(made, numbers, frame) == {}
+
+
+def test_no_more_than_there_is():
+    made = function([Array("float64", 1)] * 4)
+    frame, numbers = known(made, [(12,)] * 5)
+    found = device.tiles(made, numbers, frame)
+    used = sum(device.THREADS * t.apart * t.size for t in found.values())
+    assert 2 <= len(found) < 4
+    assert used <= 48 * 1024
+
+
+def test_a_kernel_of_tiles_compiles():
+    """A function that copies its slice: what it reads and writes is shared."""
+    from on_standin import made as typed
+
+    import standin_cupy
+
+    with standin_cupy.installed():
+
+        def doubled(v):
+            out = np.zeros_like(v)
+            for i in range(len(v)):
+                out[i] = v[i] + v[i]
+            return out
+
+        made = typed(doubled, "float64", [np.zeros(5)])
+    frame, numbers = known(made, [(5,), (5,)])
+    numbers = dict.fromkeys(range(frame.count), 0) | numbers
+    text = device.kernel(made, numbers, 1, 512, [0])
+    assert text.count("addrspace(3) global") == 2
+    code = for_gpus.ptx(text, 80).decode()
+    assert code.count("bar.sync") == 2
+    assert "st.shared" in code
