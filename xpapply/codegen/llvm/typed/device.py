@@ -197,7 +197,7 @@ _SHARED = 40_000
 class Tile(NamedTuple):
     """Memory that a block shares, for an operand: how many numbers of a slice, how far apart."""
 
-    count: int
+    many: int
     apart: int
     size: int
 
@@ -243,8 +243,8 @@ def _copied(name: str, tile: Tile, before: str, *, inwards: bool) -> list[str]:
     spaces = (1, 3) if inwards else (3, 1)
     kind, align = tile.kind, tile.size
     return [
-        f"  %{name}.all = mul i64 %rows, {tile.count}",
-        f"  %{name}.begun = mul i64 %begin, {tile.count * tile.size}",
+        f"  %{name}.all = mul i64 %rows, {tile.many}",
+        f"  %{name}.begun = mul i64 %begin, {tile.many * tile.size}",
         f"  %{name}.first = add i64 %{name}.base, %{name}.begun",
         f"  %{name}.whole = inttoptr i64 %{name}.first to ptr addrspace(1)",
         f"  br label %{name}.head",
@@ -254,8 +254,8 @@ def _copied(name: str, tile: Tile, before: str, *, inwards: bool) -> list[str]:
         f"  br i1 %{name}.goes, label %{name}.body, label %{name}.over",
         f"{name}.body:",
         f"  %{name}.short = trunc i64 %{name}.i to i32",
-        f"  %{name}.slice = udiv i32 %{name}.short, {tile.count}",
-        f"  %{name}.column = urem i32 %{name}.short, {tile.count}",
+        f"  %{name}.slice = udiv i32 %{name}.short, {tile.many}",
+        f"  %{name}.column = urem i32 %{name}.short, {tile.many}",
         f"  %{name}.line = mul i32 %{name}.slice, {tile.apart}",
         f"  %{name}.place = add i32 %{name}.line, %{name}.column",
         f"  {shared} = getelementptr {kind}, ptr addrspace(3) @tile.{name}, i32 %{name}.place",
