@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+import standin_cupy
+from on_standin import made as typed
 
 from xpapply.backends.cpu import for_gpus, host
 from xpapply.codegen.llvm.typed import device
@@ -11,8 +13,8 @@ from xpapply.ir.typed import Array, TypedFunction
 pytestmark = pytest.mark.skipif(host.why_not() is not None, reason=str(host.why_not()))
 
 
-def function(results, inputs=(Array("float64", 1),)):
-    return TypedFunction("f", tuple(inputs), list(results))
+def function(results):
+    return TypedFunction("f", (Array("float64", 1),), list(results))
 
 
 def known(made, shapes, strides=None):
@@ -55,10 +57,6 @@ def test_no_more_than_there_is():
 
 def test_a_kernel_of_tiles_compiles():
     """A function that copies its slice: what it reads and writes is shared."""
-    from on_standin import made as typed
-
-    import standin_cupy
-
     with standin_cupy.installed():
 
         def doubled(v):

@@ -6,6 +6,7 @@ Nothing is known of types here.
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -55,7 +56,7 @@ class Part:
     handler: int | None = None
 
 
-@dataclass(slots=True)
+@dataclass
 class Flow:
     """A function as parts that follow each other.
 
@@ -74,6 +75,21 @@ class Flow:
         p = self.parts[part]
         return self.shared | _live_before(self.parts, p, p.steps[step:])
 
+    @functools.cached_property
+    def plain(self) -> frozenset[str]:
+        """Names for which it makes no difference whose floats of 64 bits they are.
+
+        They, and what comes of them, are added, multiplied, compared and returned, and nothing
+        else: no division, of which Python raises and arrays do not, no call, no list.
+        """
+        steps = [s for p in self.parts for s in p.steps]
+        readers: dict[str, list[Step]] = {}
+        for s in steps:
+            for name in _reads(s):
+                readers.setdefault(name, []).append(s)
+        named = {s.result for s in steps if s.result is not None} - self.shared
+        return frozenset(n for n in named if _is_plain(n, readers, self.shared))
+
     def reads_part(self, part: int, step: int, k: int) -> bool:
         """Whether a part of what a step gives may be read: not if its name is never looked at."""
         steps = self.parts[part].steps
@@ -88,6 +104,41 @@ class Flow:
         if named.args != (after[at].result,):
             return True
         return named.result in self.live_after(part, step + at + 3)
+
+
+_ARITHMETIC = frozenset("+ - *".split())
+_COMPARED = frozenset("< <= > >= == !=".split())
+
+
+def _is_plain(name: str, readers: dict[str, list[Step]], shared: frozenset[str]) -> bool:
+    """Whether a name and what comes of it is read by nothing but such steps: see `Flow.plain`."""
+    todo, seen, answers = [(name, False)], {(name, False)}, 0
+    while todo:
+        one, is_answer = todo.pop()
+        if one in shared:
+            return False
+        for s in readers.get(one, ()):
+            if s.kind in ("read", "return", "branch", "result"):
+                answers += is_answer and s.kind in ("return", "result")
+                follows = is_answer if s.kind == "result" else None
+            elif s.kind == "copy":
+                follows = is_answer
+            elif s.kind == "not":
+                follows = True
+            elif is_answer:
+                return False
+            elif s.kind in ("binary", "inplace") and s.args[0] in _ARITHMETIC:
+                follows = False
+            elif s.kind == "compare" and s.args[0] in _COMPARED:
+                follows = True
+            elif s.kind == "unary" and s.args[0] == "-":
+                follows = False
+            else:
+                return False
+            if follows is not None and s.result is not None and (s.result, follows) not in seen:
+                seen.add((s.result, follows))
+                todo.append((s.result, follows))
+    return not answers
 
 
 def _reads(step: Step) -> list[str]:

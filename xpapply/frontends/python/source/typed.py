@@ -102,7 +102,9 @@ def typed(
         If it does something that is not compiled, with the line.
     """
     try:
-        return Typer(f, inputs, expected, watch, element).run(arguments, named)
+        return _settled(Typer(f, inputs, expected, watch, element), arguments, named) or Typer(
+            f, inputs, expected, watch, element, settles=False
+        ).run(arguments, named)
     except results.PutTogether:
         assert expected is not None
         if not all(e.width for e in expected):
@@ -111,6 +113,23 @@ def typed(
     made = Typer(f, inputs, expected, watch, element).run(arguments, named)
     made.spells = True
     return made
+
+
+def _settled(
+    typer: Typer, arguments: Sequence[Abstract], named: Mapping[str, Abstract]
+) -> TypedFunction | None:
+    """What it writes; None: whose floats some are makes a difference after all."""
+    try:
+        made = typer.run(arguments, named)
+    except results.PutTogether:
+        raise
+    except TraceError:
+        if not typer.settled:
+            raise
+        return None
+    found = [x.result.type for b in made.blocks for x in b.instructions if x.result is not None]
+    short = any(str(getattr(kind, "dtype", kind)) in ("float16", "float32") for kind in found)
+    return None if short and typer.settled else made
 
 
 class Typer(RecursiveCalls):
@@ -123,9 +142,12 @@ class Typer(RecursiveCalls):
         expected: Sequence[Expected] | None,
         watch: Guards,
         element: str = NUMPY,
+        *,
+        settles: bool = True,
     ) -> None:
         name = getattr(f, "__name__", None) or type(f).__name__
         super().__init__(name, inputs, expected, watch, element)
+        self.settles = self.settles and settles
         self._f = f
         self._kept: list[Any] = []
         self._defined: list[tuple[Flow, tuple[str, ...], Any]] = []
