@@ -84,30 +84,45 @@ def bracketed(r: random.Random) -> tuple[Any, Any]:
     f, p, q = r.choice(FUNCTIONS), r.uniform(0.3, 3), r.uniform(0.3, 3)
     limits = 10.0 ** r.randint(-13, -2), r.choice([4 * EPS, 1e-6]), r.choice([0, 3, 10, 100])
     args = (f, r.uniform(-1, 2), r.uniform(0, 6), (p, q), *limits)
+    ours = getattr(of_roots, name)
+    if r.random() < 0.5:
+        given: dict[str, Any] = dict(zip(("xtol", "rtol", "maxiter"), limits, strict=True))
+        given |= {"method": name, "bracket": args[1:3]}
+        return (
+            outcome(lambda: of_roots.result(ours, True, args)),
+            outcome(lambda: optimize.root_scalar(f, (p, q), **given)),
+        )
     return (
-        outcome(lambda: getattr(of_roots, name)(*args)),
+        outcome(lambda: of_roots.root(ours, False, args)),
         outcome(lambda: getattr(optimize, name)(*args)),
     )
 
 
 def by_steps(r: random.Random) -> tuple[Any, Any]:
     """The same of Newton's method, and of secants."""
-    from scipy.optimize import newton
+    from scipy.optimize import newton, root_scalar
 
     f, slope, bent = r.choice(DERIVATIVES)
     args, x0 = (r.uniform(0.3, 3), r.uniform(0.3, 3)), np.float64(r.uniform(-2, 5))
     tol, most, rtol = 10.0 ** r.randint(-12, -3), r.choice([1, 4, 50]), r.choice([0.0, 1e-6])
     known: dict[str, Any] = {"args": args, "tol": tol, "maxiter": most, "rtol": rtol}
+    ours, rest, given = of_roots.newton, (slope, args, tol, most, None, rtol), {"fprime": slope}
     if r.random() < 0.4:
         x1 = r.choice([None, None, x0, x0 + 0.25])
+        ours, rest, given = of_roots.secant, (args, tol, most, x1, rtol), {"x1": x1}
+    elif r.random() < 0.5:
+        rest = (slope, args, tol, most, bent, rtol)
+        given["fprime2"] = bent
+    if r.random() < 0.5:
+        known["xtol"] = known.pop("tol")
+        known["method"] = "halley" if "fprime2" in given else ours.__name__
         return (
-            outcome(lambda: of_roots.secant(f, x0, args, tol, most, x1, rtol)),
-            outcome(lambda: newton(f, x0, x1=x1, **known)),
+            outcome(lambda: of_roots.result(ours, True, (f, x0, *rest))),
+            outcome(lambda: root_scalar(f, x0=x0, **known, **given)),
         )
-    second = r.choice([None, bent])
     return (
-        outcome(lambda: of_roots.newton(f, x0, slope, args, tol, most, second, rtol)),
-        outcome(lambda: newton(f, x0, slope, fprime2=second, **known)),
+        outcome(lambda: of_roots.root(ours, False, (f, x0, *rest))),
+        outcome(lambda: newton(f, x0, **known, **given)),
     )
 
 
@@ -165,6 +180,12 @@ def are_same(ours: Any, theirs: Any) -> bool:
     """Bits of parameters and roots, covariances but for rounding."""
     if isinstance(ours, type) or isinstance(theirs, type):
         return ours is theirs
+    if isinstance(ours, dict):
+        of_an_end = ours.get("iterations") == 0 and ours["converged"]  # then SciPy's is not set
+        return all(
+            name in theirs and (bool(theirs[name] == x) or (of_an_end and name == "iterations"))
+            for name, x in ours.items()
+        )
     if not isinstance(ours, tuple) or isinstance(ours[0], float):
         return bool(ours == theirs)
     most = np.abs(theirs[1]).max()

@@ -29,7 +29,7 @@ def test_as_scipy_solves(problem):
 
 def test_more_than_a_derivative_of_zero_is_told():
     with pytest.raises(RuntimeError):
-        of_roots.newton(lambda x: 1.0, np.float64(1), lambda x: 0.0, (), 1e-8, 50, None, 0.0)
+        of_roots.newton(lambda x: 1.0, np.float64(1), lambda x: 0.0, (), 1e-8, 50, None, 0.0, False)
 
 
 def test_lengths_of_any_size():

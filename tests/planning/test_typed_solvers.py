@@ -15,7 +15,15 @@ optimize = pytest.importorskip("scipy.optimize")
 integrate = pytest.importorskip("scipy.integrate")
 
 from scipy.integrate import quad  # noqa: E402
-from scipy.optimize import bisect, brenth, brentq, curve_fit, newton, ridder  # noqa: E402
+from scipy.optimize import (  # noqa: E402
+    bisect,
+    brenth,
+    brentq,
+    curve_fit,
+    newton,
+    ridder,
+    root_scalar,
+)
 
 RNG = np.random.default_rng(0)
 pytestmark = [
@@ -127,6 +135,28 @@ def by_derivatives(v):
     return a, b
 
 
+def by_method(v):
+    """What a solver says of a root, by name and as attributes."""
+    r = root_scalar(lambda x: math.exp(-v[0] * x) - v[1] * x, bracket=[0, 5])
+    s = root_scalar(lambda x, p: math.exp(-p * x) - x, args=v[0], method="Ridder", bracket=(0, 5.0))
+    return r.root, r["iterations"], r.function_calls, s.root, s.function_calls
+
+
+def by_method_and_derivatives(v):
+    p, q = v
+    a = root_scalar(lambda x: np.exp(-p * x) - q * x, x0=0.5, x1=1.5, xtol=1e-10)
+    b = root_scalar(lambda x: x**3 - p * x - q, x0=2, fprime=lambda x: 3 * x**2 - p, maxiter=3)
+    if not b.converged:
+        return a.root, 0.0, len(b.flag)
+    return a.root, b.root, b.iterations
+
+
+def if_it_converges(v):
+    x, r = brentq(lambda x: math.exp(-v[0] * x) - v[1] * x, 0, 5, full_output=True, disp=False)
+    x2, r2 = newton(lambda x: x * x - v[0], v[1], maxiter=4, full_output=True, disp=False)
+    return x if r.converged else -1.0, x2 if r2.flag == "converged" else -r2.function_calls
+
+
 def normal(v):
     return quad(lambda x: math.exp(-x * x / 2), 0, v[0])[0]
 
@@ -223,7 +253,8 @@ def best_of(v):
 
 ROOTS = [
     root, root_of_further, root_with_one_more, halved, by_ridder, only_where_signs_differ,
-    only_in_few_rounds, smile, by_derivatives, normal, to_infinity, with_a_corner, of_a_root,
+    only_in_few_rounds, smile, by_derivatives, by_method, if_it_converges,
+    by_method_and_derivatives, normal, to_infinity, with_a_corner, of_a_root,
 ]  # fmt: skip
 FITS = [
     fit, fit_from, errors, with_errors, often_not, of_method, of_closure, of_a_list, of_a_part,
@@ -240,7 +271,10 @@ def test_as_the_loop(f):
     arr = NUMBERS if f in ROOTS else decays()
     want = np.apply_along_axis(f, 1, arr)
     got = xpapply.apply_along_axis(f, 1, arr)
-    if f is not by_derivatives:  # which can be traced too: SciPy's is written in Python
+    if f not in (
+        by_derivatives,
+        by_method_and_derivatives,
+    ):  # which can be traced too: SciPy's is written in Python
         assert compiled(f)
         assert "compiled loop" in str(xpapply.explain(f, 1, arr))
     assert (got.dtype, got.shape) == (want.dtype, want.shape)
@@ -444,7 +478,10 @@ def slopes(t, a, b):
 REFUSED = {
     "bounds": lambda v: curve_fit(model, T, v, bounds=(0, 5))[0],
     "jac": lambda v: curve_fit(model, T, v, jac=slopes)[0],
-    "full_output": lambda v: brentq(lambda x: x - v[0], -9, 9, full_output=True)[0],
+    "toms748": lambda v: root_scalar(lambda x: x - v[0], bracket=(-9, 9), method="toms748").root,
+    "method of what": lambda v: len(root_scalar(lambda x: x - v[0], bracket=(-9, 9)).method),
+    "its derivative too": lambda v: root_scalar(lambda x: (x, 1.0), x0=v[0], fprime=True).root,
+    "without what it needs": lambda v: root_scalar(lambda x: x - v[0], x0=1.0).root,
     "points": lambda v: quad(lambda x: x * v[0], 0, 1, points=[0.5])[0],
     "so many parameters": lambda v: curve_fit(several, T, v, p0=np.abs(v[:2]) + 1)[0],
 }

@@ -162,6 +162,13 @@ class Tup(NamedTuple):
     is_list: bool = False
 
 
+class Record(NamedTuple):
+    """What a solver gives: values by name."""
+
+    names: tuple[str, ...]
+    values: tuple[Any, ...]
+
+
 class Known(NamedTuple):
     """An object of the user's, or of a library's."""
 
@@ -378,7 +385,7 @@ def taken_apart(x: Abstract, registers: list[Value]) -> Any:
 
 
 _COMPOUND = (
-    Mixed, Rows, Held, Watched, Tup, Letters, Method, Function, Span, Range, Along, Through,
+    Mixed, Rows, Held, Watched, Tup, Record, Letters, Method, Function, Span, Range, Along, Through,
     Counted, Zipped, Once, Eager, Cursor, Groups,
 )  # fmt: skip
 
