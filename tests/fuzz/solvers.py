@@ -54,16 +54,29 @@ INTEGRANDS: tuple[Callable[..., float], ...] = (
     lambda x, p, q: p if x > 3 else q,  # NaN and a limit above 50 end SciPy 1.17's process
 )
 T = np.linspace(0, 5, 16)
-MODELS: tuple[tuple[Callable[..., Any], tuple[float, ...]], ...] = (
-    (lambda t, a, b: a + b * t, (2, 3)),
-    (lambda t, a, b: a * np.exp(-b * t), (1.5, 0.7)),
-    (lambda t, a, b, c: a * np.exp(-b * t) + c, (1.5, 0.7, 0.2)),
-    (lambda t, a, m, s: a * np.exp(-((t - m) ** 2) / (2 * s**2)), (2, 2, 0.8)),
-    (lambda t, a, k, m, c: a / (1 + np.exp(-k * (t - m))) + c, (2, 2, 2.5, 0.1)),
-    (lambda t, a: a * np.sin(a * t), (1.3,)),
-    (lambda t, a, b: (a + b) * t, (1.0, 2.0)),  # which cannot be told apart
-    (lambda t, a, b: a * t, (1.0, 2.0)),  # one of which does nothing
+MODELS: tuple[tuple[Callable[..., Any], tuple[float, ...], Callable[..., Any] | None], ...] = (
+    (lambda t, a, b: a + b * t, (2, 3), lambda t, a, b: (t**0, t)),
+    (
+        lambda t, a, b: a * np.exp(-b * t),
+        (1.5, 0.7),
+        lambda t, a, b: (np.exp(-b * t), -a * t * np.exp(-b * t)),
+    ),
+    (
+        lambda t, a, b, c: a * np.exp(-b * t) + c,
+        (1.5, 0.7, 0.2),
+        lambda t, a, b, c: (np.exp(-b * t), -a * t * np.exp(-b * t), t**0),
+    ),
+    (lambda t, a, m, s: a * np.exp(-((t - m) ** 2) / (2 * s**2)), (2, 2, 0.8), None),
+    (lambda t, a, k, m, c: a / (1 + np.exp(-k * (t - m))) + c, (2, 2, 2.5, 0.1), None),
+    (
+        lambda t, a: a * np.sin(a * t),
+        (1.3,),
+        lambda t, a: (np.sin(a * t) + a * t * np.cos(a * t),),
+    ),
+    (lambda t, a, b: (a + b) * t, (1.0, 2.0), None),  # which cannot be told apart
+    (lambda t, a, b: a * t, (1.0, 2.0), lambda t, a, b: (t, 0 * t)),  # one does nothing
 )
+"""Models, about what their parameters are, and columns of the Jacobian where they are known."""
 
 
 def outcome(call: Callable[[], Any]) -> Any:
@@ -148,11 +161,11 @@ def fitted(r: random.Random) -> tuple[Any, Any]:
     """The same of a fit, with its covariance."""
     from scipy.optimize import curve_fit
 
-    model, true = r.choice(MODELS)
+    model, true, columns = r.choice(MODELS)
     n, rng = len(true), np.random.default_rng(r.randrange(1 << 30))
     y = outcome(lambda: model(T, *rng.uniform(0.5, 2, n) * true))
     y = y + rng.normal(size=16) * 10.0 ** r.randint(-7, 0)
-    start = r.choice([np.ones(n), rng.normal(size=n), rng.normal(size=n) * 100])
+    start = r.choice([np.ones(n), rng.normal(size=n), rng.normal(size=n) * 100, np.ones(n, int)])
     some: dict[str, Any] = {"maxfev": r.choice([0, 0, 5, 30])}
     if r.random() < 0.3:
         some["sigma"] = rng.uniform(0.1, 2, 16)
@@ -164,15 +177,46 @@ def fitted(r: random.Random) -> tuple[Any, Any]:
         some |= {"epsfcn": 1e-8, "factor": 0.5}
     if r.random() < 0.05:
         y[r.randrange(16)] = r.choice([math.nan, math.inf])
+    jac = None
+    if columns is not None and r.random() < 0.5:
+        jac = as_rows(columns)
+    limits = (
+        some["maxfev"], some.get("epsfcn", EPS), (some.get("ftol", 1.49012e-8),
+        some.get("xtol", 1.49012e-8), some.get("gtol", 0.0), some.get("factor", 100.0)),
+    )  # fmt: skip
+    if r.random() < 0.2:
+        for name in ("sigma", "absolute_sigma"):
+            some.pop(name, None)
+        return of_residuals(model, jac, y, start, limits, some)
     args = (
         model, T, (True, None), y, start, (None,) * n, some.get("sigma"),
-        "absolute_sigma" in some, True,
-        (some.get("ftol", 1.49012e-8), some.get("xtol", 1.49012e-8), some.get("gtol", 0.0),
-        some["maxfev"] or 200 * (n + 1), some.get("factor", 100.0), some.get("epsfcn", EPS)),
+        "absolute_sigma" in some, True, jac, start.dtype.kind == "i", *limits,
     )  # fmt: skip
     return (
         outcome(lambda: of_fits.curve_fit(*args)),
-        outcome(lambda: curve_fit(model, T, y, start, **some)),
+        outcome(lambda: curve_fit(model, T, y, start, jac=jac, **some)),
+    )
+
+
+def as_rows(columns: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that gives a Jacobian."""
+    return lambda t, *p: np.column_stack(columns(t, *p))
+
+
+def of_residuals(
+    model: Any, jac: Any, y: Any, start: Any, limits: Any, some: dict[str, Any]
+) -> tuple[Any, Any]:
+    """The same of residuals."""
+    from scipy.optimize import leastsq
+
+    slopes = None if jac is None else lambda p: jac(T, *p)
+
+    def off(p: Any) -> Any:
+        return model(T, *p) - y
+
+    return (
+        outcome(lambda: of_fits.least_squares(off, start, slopes, (), *limits)),
+        outcome(lambda: leastsq(off, start, Dfun=slopes, **some)),
     )
 
 
@@ -188,6 +232,8 @@ def are_same(ours: Any, theirs: Any) -> bool:
         )
     if not isinstance(ours, tuple) or isinstance(ours[0], float):
         return bool(ours == theirs)
+    if isinstance(ours[1], int):
+        return bool(np.array_equal(ours[0], theirs[0]) and ours[1] == theirs[1])
     most = np.abs(theirs[1]).max()
     return np.array_equal(ours[0], theirs[0]) and np.allclose(
         ours[1], theirs[1], rtol=1e-9, atol=1e-9 * most

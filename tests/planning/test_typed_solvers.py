@@ -50,6 +50,10 @@ def shifted(t, a, b, c):
     return a * np.exp(-b * t) + c
 
 
+def slopes(t, a, b):
+    return np.column_stack([np.exp(-b * t), -a * t * np.exp(-b * t)])
+
+
 def several(t, *p):
     return p[0] * np.exp(-p[1] * t)
 
@@ -251,6 +255,37 @@ def best_of(v):
     return found
 
 
+def by_slopes(v):
+    p, cov = curve_fit(model, T, v, p0=[1, 1], jac=slopes, sigma=ERRORS)
+    return p[0], p[1], cov[0, 0]
+
+
+def by_slopes_of_a_loop(v):
+    def each(t, a, b):
+        found = np.zeros((t.size, 2))
+        for k in range(t.size):
+            found[k, 0] = np.exp(-b * t[k])
+            found[k, 1] = -a * t[k] * found[k, 0]
+        return found
+
+    return curve_fit(model, T, v, p0=(v[0], 1.0), jac=each, method="lm")[0]
+
+
+def of_leastsq(v):
+    def off(p, t, y):
+        return model(t, p[0], p[1]) - y
+
+    p, ier = optimize.leastsq(off, [1, 1], args=(T, v))
+    return p[0], p[1], ier
+
+
+def of_leastsq_by_slopes(v):
+    p, _ = optimize.leastsq(
+        lambda p: p[0] * np.exp(-p[1] * T) - v, np.ones(2), Dfun=lambda p: slopes(T, p[0], p[1])
+    )
+    return p
+
+
 ROOTS = [
     root, root_of_further, root_with_one_more, halved, by_ridder, only_where_signs_differ,
     only_in_few_rounds, smile, by_derivatives, by_method, if_it_converges,
@@ -258,7 +293,7 @@ ROOTS = [
 ]  # fmt: skip
 FITS = [
     fit, fit_from, errors, with_errors, often_not, of_method, of_closure, of_a_list, of_a_part,
-    best_of,
+    best_of, by_slopes, by_slopes_of_a_loop, of_leastsq, of_leastsq_by_slopes,
 ]  # fmt: skip
 
 
@@ -278,7 +313,7 @@ def test_as_the_loop(f):
         assert compiled(f)
         assert "compiled loop" in str(xpapply.explain(f, 1, arr))
     assert (got.dtype, got.shape) == (want.dtype, want.shape)
-    if f in (errors, with_errors):
+    if f in (errors, with_errors, by_slopes):
         np.testing.assert_allclose(got, want, rtol=ABOUT)
     else:
         np.testing.assert_array_equal(got, want)
@@ -471,13 +506,8 @@ def test_vectorize():
     assert fits.shape == (9, 2)
 
 
-def slopes(t, a, b):
-    return np.column_stack([np.exp(-b * t), -a * t * np.exp(-b * t)])
-
-
 REFUSED = {
     "bounds": lambda v: curve_fit(model, T, v, bounds=(0, 5))[0],
-    "jac": lambda v: curve_fit(model, T, v, jac=slopes)[0],
     "toms748": lambda v: root_scalar(lambda x: x - v[0], bracket=(-9, 9), method="toms748").root,
     "method of what": lambda v: len(root_scalar(lambda x: x - v[0], bracket=(-9, 9)).method),
     "its derivative too": lambda v: root_scalar(lambda x: (x, 1.0), x0=v[0], fprime=True).root,

@@ -11,13 +11,11 @@ from typing import Any
 import numpy as np
 
 from .....ir.typed import Literal
-from .....library import of_fits, of_integrals, of_results, of_roots
-from .. import arrays, numbers, places, whole
+from .....library import of_integrals, of_results, of_roots
+from .. import arrays
 from ..values import (
     NUMPY,
-    PYTHON,
     Abstract,
-    Arr,
     Inlined,
     Known,
     Num,
@@ -26,8 +24,9 @@ from ..values import (
     Writes,
     integer,
 )
-from .arguments import FALSE, TRUE, as_array
-from .common import Call, as_float, number
+from . import of_least_squares
+from .arguments import FALSE, TRUE
+from .common import Call, number
 from .solving import (
     further_arguments,
     is_none,
@@ -42,8 +41,8 @@ from .solving import (
 
 def find(f: Any) -> Call | None:
     """What writes a call of `f`, if it is one of these; None: it is not."""
-    if f is of_fits.parts:
-        return _parts
+    if f in of_least_squares.OWN:
+        return of_least_squares.OWN[f]
     if f is of_results.Result:
         return lambda t, args, kwargs: Record(tuple(kwargs), tuple(kwargs.values()))
     name = getattr(f, "__name__", "")
@@ -61,21 +60,8 @@ _EPS = math.ulp(1.0)
 def _agrees(name: str) -> bool:
     """Whether this SciPy goes as ours does: it may change its ways."""
     solver = getattr(sys.modules[module_of(name)], name)
-    if name == "curve_fit":
-        x = np.arange(6.0)
-        rest = (
-            np.ones(2),
-            (1, 1),
-            None,
-            False,
-            True,
-            (1.49012e-8, 1.49012e-8, 0.0, 600, 100, _EPS),
-        )
-        for y in (2.0 / (1.0 + c * x) for c in (0.2, 0.7, 3.0)):
-            ours = of_fits.best_fit(_peak, x, (True, None), y, *rest)
-            if not np.array_equal(solver(_peak, x, y)[0], ours[0]):
-                return False
-        return True
+    if name in of_least_squares.ROWS:
+        return of_least_squares.agrees(name, solver)
     if name == "quad":
         found = [of_integrals.quad(_bent, -1.0, x, (), _ABOUT, _ABOUT, 50, 0) for x in _STARTS]
         return found == [solver(_bent, -1.0, x) for x in _STARTS]
@@ -102,10 +88,6 @@ def _cubic(x: float) -> float:
 
 def _bent(x: float) -> float:
     return abs(x) ** 0.5
-
-
-def _peak(x: Any, a: float, b: float) -> Any:
-    return a / (1.0 + b * x * x)
 
 
 # --- roots --------------------------------------------------------------------------------------
@@ -258,107 +240,7 @@ def _quad(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     return Inlined(of_integrals.quad, [f, a, b, further_arguments(further), *limits], {})
 
 
-# --- least squares ------------------------------------------------------------------------------
-
-_FIT = {
-    "f": None, "xdata": None, "ydata": None, "p0": None, "sigma": None, "absolute_sigma": False,
-    "check_finite": True, "bounds": None, "method": None, "jac": None, "full_output": False,
-    "nan_policy": None, "ftol": 1.49012e-8, "xtol": 1.49012e-8, "gtol": 0.0, "maxfev": 0,
-    "epsfcn": None, "factor": 100,
-}  # fmt: skip
-
-
-def _curve_fit(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
-    given = taken(t, "curve_fit", _FIT, args, kwargs)
-    plainly(t, "curve_fit", given, full_output=False, nan_policy=None, jac=None)
-    method, bounds = given.pop("method"), given.pop("bounds")
-    if bounds is not None and not _is_unbounded(bounds):
-        raise t.refuse("scipy.optimize.curve_fit with bounds")
-    if isinstance(method, Known) and method.value not in (None, "lm"):
-        raise t.refuse(f"scipy.optimize.curve_fit with method={method.value!r}")
-    f, x, y, start, sigma, absolute, finite, *limits = given.values()
-    x = _data(t, x)
-    y = _doubles(t, y)
-    first, n = _start(t, start, t.count_of_parameters(f) - 1)
-    weights: Abstract = _NOTHING
-    if not is_none(sigma):
-        weights = real(t, sigma) if isinstance(sigma, Num) else _doubles(t, sigma)
-    options = [option(t, x) for x in (absolute, finite)]
-    given_limits = Tup(tuple(_limits(t, limits, n)))
-    count = Tup((_NOTHING,) * n)
-    if t.reads_part(1):
-        t.rounds()
-        ours = of_fits.curve_fit
-    else:
-        ours = of_fits.best_fit
-    ndim = x.type.ndim if isinstance(x, Arr) else 0
-    axes = Tup(tuple(TRUE if ndim == n else _NOTHING for n in (1, 2)))
-    return Inlined(ours, [f, x, axes, y, first, count, weights, *options, given_limits], {})
-
-
-def _start(t: Writes, start: Any, n: int) -> tuple[Abstract, int]:
-    """Where a fit starts, and how many parameters it has; `n`: as many as its model."""
-    if isinstance(start, Num):
-        start = Tup((start,))
-    if isinstance(start, Tup):
-        return Tup(tuple(_of_array(t, start))), len(start.items)
-    if n < 1:
-        raise t.refuse("scipy.optimize.curve_fit of so many parameters: p0=(...) says how many")
-    if is_none(start):
-        return Tup((Num("float64", NUMPY, Literal(1.0, "float64")),) * n), n
-    return _doubles(t, start), n
-
-
-def _limits(t: Writes, limits: list[Any], n: int) -> list[Num]:
-    ftol, xtol, gtol, maxfev, epsfcn, factor = limits
-    most = maxfev
-    if most == 0 or places.is_none(most):
-        most = 200 * (n + 1)
-    eps = _EPS if is_none(epsfcn) else epsfcn
-    reals = [real(t, x) for x in (ftol, xtol, gtol)]
-    return [*reals, whole_number(t, most), real(t, factor), real(t, eps)]
-
-
-def _is_unbounded(x: Abstract) -> bool:
-    ends = x.items if isinstance(x, Tup) else ()
-    values = [e.value.value for e in ends if isinstance(e, Num) and isinstance(e.value, Literal)]
-    return values == [-math.inf, math.inf]
-
-
-def _doubles(t: Writes, x: Abstract) -> Arr:
-    """An array of one axis, as float64."""
-    found = as_array(t, x, "biuf")
-    return found if found.type.dtype == "float64" else whole.as_type(t, found, "float64")
-
-
-def _data(t: Writes, x: Abstract) -> Abstract:
-    """What the model gets: arrays, lists and tuples as float64."""
-    if isinstance(x, Arr) and x.type.ndim > 1:
-        if x.type.dtype != "float64":
-            raise t.refuse("scipy.optimize.curve_fit at several arrays of other numbers")
-        return x
-    return x if isinstance(x, Known) else _doubles(t, x)
-
-
-def _of_array(t: Writes, x: Tup) -> list[Num]:
-    """Numbers as they are in an array of them: all floats, or all integers."""
-    given = [number(t, y) for y in x.items]
-    kinds = {numbers.kind_of(y.dtype) for y in given}
-    if not kinds <= set("if") or not {y.dtype for y in given} <= {"int64", "float64"}:
-        raise t.refuse("scipy.optimize.curve_fit from other numbers than float64")
-    if "f" in kinds:
-        given = [as_float(t, [y], {}) for y in given]
-    return [y._replace(kind=NUMPY) for y in given]
-
-
-def _parts(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Tup:
-    """Elements of an array, as many as is known."""
-    x, count = args
-    places_ = (Num("int64", PYTHON, Literal(k, "int64")) for k in range(len(count.items)))
-    return Tup(tuple(arrays.item(t, x, at) for at in places_))
-
-
 _ROWS: dict[str, Call] = {
     **{name: _bracketed(name) for name in ("brentq", "brenth", "bisect", "ridder")},
-    "newton": _newton, "root_scalar": _root_scalar, "curve_fit": _curve_fit, "quad": _quad,
+    "newton": _newton, "root_scalar": _root_scalar, "quad": _quad, **of_least_squares.ROWS,
 }  # fmt: skip
