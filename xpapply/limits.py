@@ -72,7 +72,9 @@ class Limits:
     # whoever calls it no more pays a third in vain, at the most
     typed_waits = 3.0
     typed_short = 0.5  # seconds that its loops take, each too short for a plan, before one is made
-    typed_rounding = 1e-9  # the relative difference from a real call where solvers may round
+    typed_rounding = 1e-9  # the relative difference from a real call where solvers may round ...
+    typed_solving = 1e-7  # ... or ask for differences of what they round, ...
+    typed_wavering = 100.0  # ... or times what a real call differs by if the slice is rounded
     typed_apart = 4  # times the bytes of slices that a copy may take which lies as they do
     typed_told = 0.01  # the share of slices left to the function from which a warning says so ...
     typed_marked = 0.8  # ... and from which the function runs for all

@@ -2,6 +2,7 @@
 
 import functools
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -35,6 +36,8 @@ ERRORS = np.linspace(0.5, 2, 16)
 NUMBERS = RNG.uniform(0.3, 3, (60, 2))
 ABOUT = 1e-9
 """How far a covariance may be from SciPy's, relatively."""
+AT_MOST = 1e-7
+"""How far a fit within bounds may be, ten times its tolerance."""
 
 
 def decays(n=60, noise=0.02):
@@ -286,6 +289,35 @@ def of_leastsq_by_slopes(v):
     return p
 
 
+def within(v):
+    return curve_fit(model, T, v, p0=(v[0], 1.0), bounds=([0, 0], [np.inf, 1.2]))[0]
+
+
+def within_often_not(v):
+    """Public code does it so: a table of what fits, NaN elsewhere."""
+    try:
+        p, cov = curve_fit(model, T, v, (1.0, 1.0), bounds=(0, [3, 10]), max_nfev=5)
+    except RuntimeError:
+        return np.full(4, np.nan)
+    return np.concatenate([p, np.sqrt(np.diag(cov))])
+
+
+def within_own_bounds(v):
+    most = v.max()
+    p, _ = curve_fit(shifted, T, v, bounds=([0.1, 0.1, -most], (5 * most, 4.0, most)), sigma=ERRORS)
+    return p
+
+
+def within_by_slopes(v):
+    p, _ = curve_fit(model, T, v, p0=[1, 1], bounds=BOUNDS, jac=slopes, x_scale=[2.0, 0.5])
+    return p
+
+
+def by_trf(v):
+    return curve_fit(model, T, v, method="trf", x_scale="jac", loss="soft_l1", f_scale=0.1)[0]
+
+
+BOUNDS = optimize.Bounds([0.0, 0.2], [2.5, np.inf])
 ROOTS = [
     root, root_of_further, root_with_one_more, halved, by_ridder, only_where_signs_differ,
     only_in_few_rounds, smile, by_derivatives, by_method, if_it_converges,
@@ -295,6 +327,54 @@ FITS = [
     fit, fit_from, errors, with_errors, often_not, of_method, of_closure, of_a_list, of_a_part,
     best_of, by_slopes, by_slopes_of_a_loop, of_leastsq, of_leastsq_by_slopes,
 ]  # fmt: skip
+
+
+BOUNDED = [within, within_often_not, within_own_bounds, within_by_slopes, by_trf]
+
+
+@pytest.mark.parametrize("f", BOUNDED, ids=lambda f: f.__name__)
+def test_within_bounds_as_the_loop(f):
+    arr = decays()
+    want = np.apply_along_axis(f, 1, arr)
+    got = xpapply.apply_along_axis(f, 1, arr)
+    assert compiled(f)
+    assert "compiled loop" in str(xpapply.explain(f, 1, arr))
+    np.testing.assert_allclose(got, want, rtol=AT_MOST, atol=AT_MOST)
+
+
+@pytest.mark.parametrize(
+    ("start", "low", "text"),
+    [(9.0, 0.0, "Initial guess is outside"), (1.0, 7.0, "Each lower bound")],
+)
+def test_bounds_that_cannot_be_raise_as_scipy_does(start, low, text):
+    arr = np.column_stack([decays(40), np.full((40, 2), (1.0, 0.0))])
+
+    def f(v):
+        return curve_fit(model, T, v[:16], (v[16], 1.0), bounds=([v[17], 0], [5, 5]))[0]
+
+    xpapply.apply_along_axis(f, 1, arr)
+    assert compiled(f)
+    arr[31, 16:] = start, low
+    with pytest.raises(ValueError, match=text):
+        xpapply.apply_along_axis(f, 1, arr)
+
+
+def test_fits_that_move_as_numbers_are_rounded():
+    """What is compared with real calls may be a fit that rounding alone decides."""
+
+    def both(t, a, b):
+        return (a + b) * t
+
+    def f(v):
+        return curve_fit(both, T, v, (1.0, 2.0), bounds=(0.5, np.inf), max_nfev=300)[0]
+
+    arr = RNG.normal(size=(40, 16)) + 3 * T
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optimize.OptimizeWarning)
+        got = xpapply.apply_along_axis(f, 1, arr)
+    assert compiled(f)
+    want = np.apply_along_axis(f, 1, arr)
+    np.testing.assert_allclose(got.sum(1), want.sum(1), rtol=1e-5)
 
 
 def compiled(f):
@@ -507,7 +587,8 @@ def test_vectorize():
 
 
 REFUSED = {
-    "bounds": lambda v: curve_fit(model, T, v, bounds=(0, 5))[0],
+    "method='dogbox'": lambda v: curve_fit(model, T, v, bounds=(0, 5), method="dogbox")[0],
+    "jac='3-point'": lambda v: curve_fit(model, T, v, bounds=(0, 5), jac="3-point")[0],
     "toms748": lambda v: root_scalar(lambda x: x - v[0], bracket=(-9, 9), method="toms748").root,
     "method of what": lambda v: len(root_scalar(lambda x: x - v[0], bracket=(-9, 9)).method),
     "its derivative too": lambda v: root_scalar(lambda x: (x, 1.0), x0=v[0], fprime=True).root,

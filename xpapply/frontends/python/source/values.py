@@ -565,8 +565,8 @@ class Writes(Protocol):
     def differs(self) -> None:
         """Say that a result may be of another dtype than that of the first slice."""
 
-    def rounds(self) -> None:
-        """Say that what is computed here may have other last bits than a library's."""
+    def rounds(self, about: float) -> None:
+        """Say that what is computed here may differ from what a library gives, relatively."""
 
     def count_of_parameters(self, f: Abstract) -> int:
         """How many parameters a function has by position; 0: that is not known."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +12,9 @@ import numpy as np
 
 from .....ir.typed import Literal
 from .....library import of_fits
+from .....library.solvers import fits
+from .....library.solvers import trust_regions as regions
+from .....limits import LIMITS
 from .. import arrays, numbers, whole
 from ..values import NUMPY, Abstract, Arr, Inlined, Known, Num, Tup, Writes, integer
 from .arguments import FALSE, TRUE, as_array
@@ -38,6 +43,20 @@ def agrees(name: str, solver: Callable[..., Any]) -> bool:
     return True
 
 
+@functools.cache
+def _agrees_within_bounds() -> bool:
+    """The same of fits within bounds, to rounding."""
+    curve_fit = sys.modules["scipy.optimize"].curve_fit
+    x, ends = np.arange(6.0), (np.array([0.5, 0.0]), np.array([9.0, 1.0]))
+    rest = (1, 1), None, True, None, True, ends, None, np.ones(2), None, 1.0, (1e-8,) * 3
+    for y in (2.0 / (1.0 + c * x) for c in (0.2, 0.7, 3.0)):
+        ours, _ = fits.best_fit(False, _peak, x, (True, None), y, np.ones(2), *rest)
+        near = LIMITS.typed_solving
+        if not np.allclose(ours, curve_fit(_peak, x, y, (1, 1), bounds=ends)[0], near, near):
+            return False
+    return True
+
+
 def _peak(x: Any, a: float, b: float) -> Any:
     return a / (1.0 + b * x * x)
 
@@ -50,45 +69,108 @@ _MINPACK = {
     "ftol": 1.49012e-8, "xtol": 1.49012e-8, "gtol": 0.0, "maxfev": 0, "epsfcn": None,
     "factor": 100,
 }  # fmt: skip
+_REGION = {
+    "ftol": 1e-8, "xtol": 1e-8, "gtol": 1e-8, "x_scale": 1.0, "loss": "linear", "f_scale": 1.0,
+    "max_nfev": None, "tr_solver": None, "diff_step": None, "verbose": 0,
+}  # fmt: skip
 _FIT = {
     "f": None, "xdata": None, "ydata": None, "p0": None, "sigma": None, "absolute_sigma": False,
     "check_finite": True, "bounds": None, "method": None, "jac": None, "full_output": False,
-    "nan_policy": None, **_MINPACK,
+    "nan_policy": None,
 }  # fmt: skip
 
 
 def _curve_fit(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
-    given = taken(t, "curve_fit", _FIT, args, kwargs)
+    bounds, method = kwargs.get("bounds"), _text(kwargs.get("method"))
+    is_free = bounds is None or _is_unbounded(bounds)
+    has_region = method == "trf" or (method is None and not is_free)
+    if not has_region and (method not in (None, "lm") or not is_free):
+        raise t.refuse(f"scipy.optimize.curve_fit with method={method!r}")
+    further = _REGION | {"maxfev": None} if has_region else _MINPACK
+    given = taken(t, "curve_fit", _FIT | further, args, kwargs)
     plainly(t, "curve_fit", given, full_output=False, nan_policy=None)
-    method, bounds = given.pop("method"), given.pop("bounds")
-    if bounds is not None and not _is_unbounded(bounds):
-        raise t.refuse("scipy.optimize.curve_fit with bounds")
-    if isinstance(method, Known) and method.value not in (None, "lm"):
-        raise t.refuse(f"scipy.optimize.curve_fit with method={method.value!r}")
-    f, x, y, start, sigma, absolute, finite, jac, *limits = given.values()
+    rest = {name: given.pop(name) for name in further}
+    f, x, y, start, sigma, absolute, finite, bounds, _, jac = given.values()
     x = _data(t, x)
     y = _doubles(t, y)
     first, n = _start(t, start, t.count_of_parameters(f) - 1)
     weights: Abstract = _NOTHING
     if not is_none(sigma):
         weights = real(t, sigma) if isinstance(sigma, Num) else _doubles(t, sigma)
-    jac = _slopes(t, "curve_fit", jac)
+    jac = _slopes(t, "curve_fit", jac, ("2-point",) if has_region else ())
     if isinstance(weights, Num) and jac is not _NOTHING:
         raise t.refuse("scipy.optimize.curve_fit with jac and one sigma for all")
-    options = [option(t, x) for x in (absolute, finite)]
-    begins = FALSE
-    if isinstance(first, Tup) and first.items[0].dtype == "int64":
-        begins = TRUE
+    absolute, finite = (option(t, x) for x in (absolute, finite))
     count = Tup((_NOTHING,) * n)
-    if t.reads_part(1):
-        t.rounds()
-        ours = of_fits.curve_fit
-    else:
-        ours = of_fits.best_fit
     ndim = x.type.ndim if isinstance(x, Arr) else 0
     axes = Tup(tuple(TRUE if ndim == n else _NOTHING for n in (1, 2)))
-    rest = [*options, jac, begins, *_limits(t, limits)]
-    return Inlined(ours, [f, x, axes, y, first, count, weights, *rest], {})
+    whole_fit = t.reads_part(1)
+    if has_region:
+        if not _agrees_within_bounds():
+            raise t.refuse("the trf of this SciPy")
+        t.rounds(LIMITS.typed_solving)
+        most = rest.pop("maxfev")
+        if is_none(rest["max_nfev"]):
+            rest["max_nfev"] = most
+        if is_none(start):
+            first = _NOTHING
+        ends = _ends(t, bounds, n)
+        chosen = FALSE if method is None else TRUE
+        region = [jac, chosen, ends, *_region(t, "curve_fit", rest, n)]
+        ours = fits.curve_fit if whole_fit else fits.best_fit
+        return Inlined(ours, [absolute, f, x, axes, y, first, count, weights, finite, *region], {})
+    if whole_fit:
+        t.rounds(LIMITS.typed_rounding)
+    begins = isinstance(first, Tup) and first.items[0].dtype == "int64"
+    minpack = [absolute, finite, jac, option(t, begins), *_limits(t, [*rest.values()])]
+    ours = of_fits.curve_fit if whole_fit else of_fits.best_fit
+    return Inlined(ours, [f, x, axes, y, first, count, weights, *minpack], {})
+
+
+def _text(x: Any) -> Any:
+    """A text that is known, or None."""
+    return x.value if isinstance(x, Known) else x
+
+
+def _ends(t: Writes, x: Abstract, n: int) -> Tup:
+    """Lower and upper bounds, an array each."""
+    if isinstance(x, Known) and type(x.value) is sys.modules["scipy.optimize"].Bounds:
+        t.watch.kind(x.value)
+        ends = (t.watch.look(x.value, "entry", name) for name in ("lb", "ub"))
+        x = Tup(tuple(t.constant(end) for end in ends))
+    if is_none(x):
+        x = Tup((real(t, -math.inf), real(t, math.inf)))
+    if not isinstance(x, Tup) or len(x.items) != 2:
+        raise t.refuse("bounds that are no pair")
+    return Tup(tuple(_many(t, y, n) for y in x.items))
+
+
+def _many(t: Writes, x: Abstract, n: int) -> Arr:
+    """An array; a number stands for as many."""
+    return _doubles(t, Tup((number(t, x),) * n) if isinstance(x, Num) else x)
+
+
+def _region(t: Writes, name: str, given: dict[str, Any], n: int) -> list[Abstract]:
+    """How often a function may be called, scales, the loss, its size, and tolerances."""
+    plainly(t, name, given, diff_step=None, verbose=0)
+    ftol, xtol, gtol, scales, loss, size, most, solver = given.values()
+    if _text(solver) not in (None, "exact"):
+        raise t.refuse(f"scipy.optimize.{name} with tr_solver={_text(solver)!r}")
+    if isinstance(scales, (float, type(None))) or is_none(scales):
+        scales = real(t, 1.0)
+    scales = _NOTHING if _text(scales) == "jac" else _many(t, scales, n)
+    kind = _text(loss)
+    if kind not in _LOSSES:
+        raise t.refuse(f"scipy.optimize.{name} with such a loss")
+    most = _NOTHING if is_none(most) else whole_number(t, most)
+    tolerances = Tup(tuple(real(t, x) for x in (ftol, xtol, gtol)))
+    return [most, scales, Known(_LOSSES[kind]), real(t, size), tolerances]
+
+
+_LOSSES = {
+    "linear": None, "soft_l1": regions.soft_l1, "huber": regions.huber, "cauchy": regions.cauchy,
+    "arctan": regions.arctan,
+}  # fmt: skip
 
 
 _LEASTSQ = {
@@ -107,10 +189,12 @@ def _leastsq(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     return Inlined(of_fits.least_squares, [f, _doubles(t, start), *rest], {})
 
 
-def _slopes(t: Writes, name: str, jac: Any) -> Abstract:
-    """A function that gives a Jacobian, or None."""
-    if isinstance(jac, Known) and isinstance(jac.value, str):
-        raise t.refuse(f"scipy.optimize.{name} with jac={jac.value!r}")
+def _slopes(t: Writes, name: str, jac: Any, usual: tuple[str, ...] = ()) -> Abstract:
+    """A function that gives a Jacobian, or None; `usual`: what stands for that."""
+    if isinstance(_text(jac), str):
+        if _text(jac) not in usual:
+            raise t.refuse(f"scipy.optimize.{name} with jac={_text(jac)!r}")
+        return _NOTHING
     return _NOTHING if is_none(jac) else jac
 
 

@@ -1,0 +1,89 @@
+"""Fits within bounds, for the compiler: what SciPy's functions do around a trust region.
+
+What is raised is said in ``of_fits``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import of_fits
+from .trust_regions import check, differences, inside, is_finite, reflective, singular, start
+
+_EPS = float(np.finfo(float).eps)
+
+
+def _is_bounded(lower: Any, upper: Any) -> bool:
+    return any(float(lower[j]) > -math.inf or float(upper[j]) < math.inf for j in range(len(lower)))
+
+
+def _fitted(
+    f: Any, x: Any, axes: Any, y: Any, given: Any, count: Any, weights: Any, finite: bool, jac: Any,
+    chosen: bool, bounds: Any, most: Any, scales: Any, loss: Any, size: float, limits: Any,
+) -> Any:  # fmt: skip
+    """The best parameters within bounds, and what a trust region says of them.
+
+    `chosen`: whether these steps are taken without bounds too. The last arguments are those of
+    `reflective`, others those of ``of_fits``.
+    """
+    lower, upper = bounds
+
+    def residuals(p: Any) -> Any:
+        found = f(x, *of_fits.parts(p, count)) - y
+        return found if weights is None else 1.0 / weights * found
+
+    def columns(p: Any, at: Any, a: Any) -> None:
+        if jac is None:
+            differences(residuals, p, at, lower, upper, a)
+        else:
+            of_fits.weighted(jac(x, *of_fits.parts(p, count)), weights, a)
+
+    of_fits.check(x, axes, y, finite)
+    p = start(given, count, lower, upper)
+    if not chosen and not _is_bounded(lower, upper):
+        raise NotImplementedError
+    calls = 100 * len(p) if most is None else most
+    check(p, lower, upper, scales, calls, limits)
+    inside(p, lower, upper, 1e-10)
+    values = residuals(p)
+    if not is_finite(values):
+        raise ValueError
+    rest = lower, upper, calls, scales, loss, size, limits
+    found = reflective(residuals, columns, p, values, *rest)
+    if found[0] == 0:
+        raise RuntimeError
+    return p, values, found[3], found[5]
+
+
+def best_fit(*given: Any) -> Any:
+    """``scipy.optimize.curve_fit`` within bounds, of which the covariance is not read."""
+    p, values, _, _ = _fitted(*given[1:])
+    if not given[0] and len(values) <= len(p):
+        raise NotImplementedError
+    return p, None
+
+
+def curve_fit(*given: Any) -> Any:
+    """``scipy.optimize.curve_fit`` within bounds. The first argument: ``absolute_sigma``."""
+    p, values, cost, a = _fitted(*given[1:])
+    n = len(p)
+    if len(values) < n or (not given[0] and len(values) == n):
+        raise NotImplementedError
+    sizes = np.zeros(n)
+    axes = np.zeros((n, n))
+    singular(a, values, sizes, axes, np.zeros((n, n)), np.zeros(n))
+    if np.min(sizes) <= 100.0 * _EPS * len(values) * np.max(sizes):
+        raise NotImplementedError  # where SciPy counts some as 0
+    factor = 1.0 if given[0] else 2.0 * cost / (len(values) - n)
+    found = np.zeros((n, n))
+    for i in range(n):
+        for j in range(n):
+            total = 0.0
+            for k in range(n):
+                part = float(sizes[k])
+                total += float(axes[k, i]) / (part * part) * float(axes[k, j])
+            found[i, j] = total * factor
+    return p, found
