@@ -14,7 +14,8 @@ from fuzz import solvers
 
 
 @pytest.mark.parametrize(
-    "problem", [solvers.bracketed, solvers.by_steps, solvers.fitted, solvers.integrated]
+    "problem",
+    [solvers.bracketed, solvers.by_steps, solvers.lowest, solvers.fitted, solvers.integrated],
 )
 def test_as_scipy_solves(problem):
     r, left, count = random.Random(problem.__name__), 0, 500
