@@ -1,8 +1,8 @@
 """Random problems of solvers: our pages in plain Python against SciPy, bit for bit or to rounding.
 
-Roots between two places, Newton's method, integrals, and least squares: models that fit, that do
-not, that cannot be told apart; starts far away, bounds, values that are not finite, limits of
-rounds. Where SciPy leaves sums to the linear algebra of the machine, ours are as near as SciPy's
+Roots between two places, Newton's method, minima, integrals, and least squares: models that fit,
+that do not, that cannot be told apart; starts far away, bounds, values that are not finite, limits
+of rounds. Where SciPy leaves sums to the linear algebra of the machine, ours are as near as SciPy's
 own are to each other if the data are rounded in another way.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xpapply.library import of_fits, of_integrals, of_roots
+from xpapply.library import of_fits, of_integrals, of_minima, of_roots
 from xpapply.library.solvers import fits, trust_regions
 
 EPS = math.ulp(1.0)
@@ -139,6 +139,56 @@ def by_steps(r: random.Random) -> tuple[Any, Any]:
     return (
         outcome(lambda: of_roots.root(ours, False, (f, x0, *rest))),
         outcome(lambda: newton(f, x0, **known, **given)),
+    )
+
+
+VALLEYS: tuple[Callable[..., Any], ...] = (
+    lambda x, p, q: (x - p) ** 2 + q * math.cos(3 * x),
+    lambda x, p, q: np.exp(-p * x) + q * x,
+    lambda x, p, q: abs(x - p) ** 0.5,
+    lambda x, p, q: (x - q) ** 4,
+    lambda x, p, q: 0.0 if x > p else 1.0,
+    lambda x, p, q: -math.exp(-((x - p) ** 2) * 9),
+    lambda x, p, q: p * x,
+    lambda x, p, q: np.sin(x * p * 3) / (1 + x * x),
+    lambda x, p, q: math.nan if x > 2 * q else (x - q) ** 2,
+)
+
+
+def lowest(r: random.Random) -> tuple[Any, Any]:
+    """The same of a minimum."""
+    from scipy.optimize import fminbound, minimize_scalar
+
+    f, args = r.choice(VALLEYS), (r.uniform(0.3, 3), r.uniform(0.3, 3))
+    near, most = 10.0 ** r.randint(-9, -2), r.choice([0, 3, 12, 500])
+    a, b = r.uniform(-3, 3), r.uniform(-2, 6)
+    method = r.choice(["bounded", "brent", "golden", "fminbound"])
+    if method in ("bounded", "fminbound"):
+        given: Any = (f, a, b, args, near, most)
+        if method == "fminbound":
+            return (
+                outcome(lambda: of_minima.full_fminbound(*given)),
+                outcome(lambda: fminbound(f, a, b, args, near, most, True, 0)),
+            )
+        options: dict[str, Any] = {"xatol": near, "maxiter": most}
+        return (
+            outcome(lambda: of_minima.bounded(*given)),
+            outcome(lambda: minimize_scalar(f, bounds=(a, b), args=args, options=options)),
+        )
+    ours, options = getattr(of_minima, method), {"xtol": near, "maxiter": most}
+    search, ends = r.choice(
+        [
+            (of_minima.downhill, (np.float64(a), np.float64(b))),
+            (of_minima.from_integers, (1, 3)),
+            (of_minima.given_three, (a, (a + b) / 2, b)),
+            (of_minima.given_three, (-9, 1, 7)),
+        ]
+    )
+    floats = [np.float64(x) if len(ends) == 2 else float(x) for x in ends]
+    places = floats if search is of_minima.downhill else (*ends, *floats)
+    return (
+        outcome(lambda: ours(search, places, f, args, near, most)),
+        outcome(lambda: minimize_scalar(f, ends, None, args, method, options=options)),
     )
 
 
@@ -307,11 +357,13 @@ def are_same(ours: Any, theirs: Any) -> bool:
     if isinstance(ours, type) or isinstance(theirs, type):
         return ours is theirs
     if isinstance(ours, dict):
-        of_an_end = ours.get("iterations") == 0 and ours["converged"]  # then SciPy's is not set
+        of_an_end = ours.get("iterations") == 0 and ours.get("converged")  # then SciPy's is not set
         return all(
-            name in theirs and (bool(theirs[name] == x) or (of_an_end and name == "iterations"))
+            name in theirs and (_are_equal(x, theirs[name]) or (of_an_end and name == "iterations"))
             for name, x in ours.items()
         )
+    if isinstance(ours, tuple) and len(ours) == 4:
+        return all(map(_are_equal, ours, theirs))
     if not isinstance(ours, tuple) or isinstance(ours[0], float):
         return bool(ours == theirs)
     if isinstance(ours[1], int):
@@ -322,14 +374,21 @@ def are_same(ours: Any, theirs: Any) -> bool:
     )
 
 
+def _are_equal(x: Any, y: Any) -> bool:
+    return bool(x == y or (x != x and y != y))
+
+
 left = 0
 """Problems so far that are left to SciPy."""
+
+
+PROBLEMS = [bracketed, by_steps, lowest, fitted, within, integrated]
 
 
 def case(r: random.Random) -> str | None:
     """One problem."""
     global left
-    ours, theirs = r.choice([bracketed, by_steps, fitted, within, integrated])(r)
+    ours, theirs = r.choice(PROBLEMS)(r)
     if ours in LEFT if isinstance(ours, type) else False:
         left += 1
         return None

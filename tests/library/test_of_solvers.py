@@ -13,10 +13,7 @@ pytest.importorskip("scipy.optimize")
 from fuzz import solvers
 
 
-@pytest.mark.parametrize(
-    "problem",
-    [solvers.bracketed, solvers.by_steps, solvers.fitted, solvers.within, solvers.integrated],
-)
+@pytest.mark.parametrize("problem", solvers.PROBLEMS)
 def test_as_scipy_solves(problem):
     r, left, count = random.Random(problem.__name__), 0, 500
     for k in range(count):

@@ -21,6 +21,8 @@ from scipy.optimize import (  # noqa: E402
     brenth,
     brentq,
     curve_fit,
+    fminbound,
+    minimize_scalar,
     newton,
     ridder,
     root_scalar,
@@ -189,6 +191,48 @@ def of_a_root(v):
     return quad(inner, 0.0, v[1])[0]
 
 
+# --- minima -------------------------------------------------------------------------------------
+
+LIMITS = {"xtol": 1e-5, "maxiter": 30}
+
+
+def by_brent(v):
+    r = minimize_scalar(lambda x: (x - v[0]) ** 2 + v[1] * math.cos(x))
+    return r.x, r.fun, r["nit"], r.nfev, r.success
+
+
+def by_brent_from(v):
+    def value(x, p):
+        return (x - p) ** 2 + v[1] * np.cos(x)
+
+    r = minimize_scalar(value, bracket=(0, 1), args=(v[0],), tol=1e-4)
+    s = minimize_scalar(value, bracket=(v[0] - 1, v[1] + 2), args=v[0], options=LIMITS)
+    return r.x, r.fun, s.x, s.nfev
+
+
+def by_gold(v):
+    try:
+        r = minimize_scalar(lambda x: abs(x - v[0]) + x * x, (0, 1, 3.5), method="golden")
+    except ValueError:
+        return np.full(3, np.nan)
+    return np.array([r.x, r.fun, r.nit])
+
+
+def within(v):
+    r = minimize_scalar(
+        lambda x: (x - v[0]) ** 2 + v[1] * np.cos(x),
+        bounds=(0, 4),
+        options={"maxiter": 9, "xatol": 1e-8},
+    )
+    x, y, _, calls = fminbound(lambda x: abs(x - v[1]) ** 0.5, -1.5, v[0] + 3, full_output=True)
+    return r.x if r.success else -1.0, r.status, r.nfev, x, y, calls
+
+
+def without_a_valley(v):
+    r = minimize_scalar(lambda x: v[0] * x if x > -9 else -9 * v[0])
+    return r.x, r.fun, r.success, fminbound(lambda x: (x - v[0]) ** 2, 0, 1)
+
+
 # --- fits ---------------------------------------------------------------------------------------
 
 
@@ -289,7 +333,7 @@ def of_leastsq_by_slopes(v):
     return p
 
 
-def within(v):
+def fit_within(v):
     return curve_fit(model, T, v, p0=(v[0], 1.0), bounds=([0, 0], [np.inf, 1.2]))[0]
 
 
@@ -323,13 +367,14 @@ ROOTS = [
     only_in_few_rounds, smile, by_derivatives, by_method, if_it_converges,
     by_method_and_derivatives, normal, to_infinity, with_a_corner, of_a_root,
 ]  # fmt: skip
+MINIMA = [by_brent, by_brent_from, by_gold, within, without_a_valley]
 FITS = [
     fit, fit_from, errors, with_errors, often_not, of_method, of_closure, of_a_list, of_a_part,
     best_of, by_slopes, by_slopes_of_a_loop, of_leastsq, of_leastsq_by_slopes,
 ]  # fmt: skip
 
 
-BOUNDED = [within, within_often_not, within_own_bounds, within_by_slopes, by_trf]
+BOUNDED = [fit_within, within_often_not, within_own_bounds, within_by_slopes, by_trf]
 
 
 @pytest.mark.parametrize("f", BOUNDED, ids=lambda f: f.__name__)
@@ -381,9 +426,9 @@ def compiled(f):
     return [x for x in cache_of(f)[0].traced.values() if isinstance(x, TypedLoop)]
 
 
-@pytest.mark.parametrize("f", ROOTS + FITS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", ROOTS + MINIMA + FITS, ids=lambda f: f.__name__)
 def test_as_the_loop(f):
-    arr = NUMBERS if f in ROOTS else decays()
+    arr = decays() if f in FITS else NUMBERS
     want = np.apply_along_axis(f, 1, arr)
     got = xpapply.apply_along_axis(f, 1, arr)
     if f not in (
@@ -586,6 +631,12 @@ def test_vectorize():
     assert fits.shape == (9, 2)
 
 
+def with_few_rounds(v):
+    few = {}
+    few["maxiter"] = 9
+    return minimize_scalar(np.cos, (v[0], 4.0), options=few).x
+
+
 REFUSED = {
     "method='dogbox'": lambda v: curve_fit(model, T, v, bounds=(0, 5), method="dogbox")[0],
     "jac='3-point'": lambda v: curve_fit(model, T, v, bounds=(0, 5), jac="3-point")[0],
@@ -593,6 +644,8 @@ REFUSED = {
     "method of what": lambda v: len(root_scalar(lambda x: x - v[0], bracket=(-9, 9)).method),
     "its derivative too": lambda v: root_scalar(lambda x: (x, 1.0), x0=v[0], fprime=True).root,
     "without what it needs": lambda v: root_scalar(lambda x: x - v[0], x0=1.0).root,
+    "options that": with_few_rounds,
+    "message of what": lambda v: len(minimize_scalar(lambda x: (x - v[0]) ** 2).message),
     "points": lambda v: quad(lambda x: x * v[0], 0, 1, points=[0.5])[0],
     "so many parameters": lambda v: curve_fit(several, T, v, p0=np.abs(v[:2]) + 1)[0],
 }

@@ -55,6 +55,7 @@ from .values import (
     Known,
     Leaves,
     Num,
+    Record,
     Span,
     Tup,
 )
@@ -550,6 +551,7 @@ _STEPS: dict[str, Callable[..., Abstract]] = {
     "list": lambda t, items, grows=_NO: lists.new_list(
         t, iterators.kept(t, t.value(items)), grows=grows.value
     ),
+    "record": lambda t, names, values: Record(names.value, t.value(values)),
     "dict": lambda t: held.new(t, "dict"),
     "set": lambda t: held.new(t, "set"),
     "delete": lambda t, x, index: held.delete(t, t.value(x), t.value(index)),

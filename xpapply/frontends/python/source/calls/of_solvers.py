@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from .....ir.typed import Literal
-from .....library import of_integrals, of_results, of_roots
+from .....library import of_integrals, of_minima, of_results, of_roots
 from .. import arrays
 from ..values import (
+    EITHER,
     NUMPY,
     Abstract,
     Inlined,
@@ -32,6 +33,7 @@ from .solving import (
     is_none,
     module_of,
     option,
+    options_of,
     plainly,
     real,
     taken,
@@ -62,6 +64,18 @@ def _agrees(name: str) -> bool:
     solver = getattr(sys.modules[module_of(name)], name)
     if name in of_least_squares.ROWS:
         return of_least_squares.agrees(name, solver)
+    if name in ("minimize_scalar", "fminbound"):
+        for end in map(float, _STARTS):
+            ours = of_minima.bounded(_bent, -end, end, (), 1e-5, 500)
+            if name == "fminbound":
+                if solver(_bent, -end, end) != ours.x:
+                    return False
+                continue
+            down = of_minima.brent(of_minima.downhill, (end, 9.0), _bent, (), 1.48e-8, 500)
+            theirs = solver(_bent, (end, 9.0)), solver(_bent, bounds=(-end, end))
+            if not all(a.items() <= b.items() for a, b in zip((down, ours), theirs, strict=True)):
+                return False
+        return True
     if name == "quad":
         found = [of_integrals.quad(_bent, -1.0, x, (), _ABOUT, _ABOUT, 50, 0) for x in _STARTS]
         return found == [solver(_bent, -1.0, x) for x in _STARTS]
@@ -213,8 +227,84 @@ def _result(name: str, given: list[Abstract]) -> Inlined:
 def _float64(t: Writes, x: Abstract) -> Num:
     found = number(t, x)
     if found.dtype not in ("float64", "int64"):
-        raise t.refuse(f"scipy.optimize.newton from a {found.dtype}")
+        raise t.refuse(f"a solver of SciPy's from a {found.dtype}")
     return found
+
+
+# --- minima -------------------------------------------------------------------------------------
+
+_LEAST = {
+    "fun": None, "bracket": None, "bounds": None, "args": (), "method": None, "tol": None,
+    "options": None,
+}  # fmt: skip
+_WITHIN = {
+    "func": None, "x1": None, "x2": None, "args": (), "xtol": 1e-5, "maxfun": 500,
+    "full_output": 0, "disp": 1,
+}  # fmt: skip
+
+
+def _minimize_scalar(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    given = taken(t, "minimize_scalar", _LEAST, args, kwargs)
+    f, bracket, bounds, further, method, tol, options = given.values()
+    name = "brent" if is_none(bounds) else "bounded"
+    if not is_none(method):
+        name = method.value.lower() if isinstance(method, Known) else "?"
+    if name not in ("brent", "golden", "bounded"):
+        raise t.refuse("scipy.optimize.minimize_scalar by such a method")
+    if is_none(bounds) is (name == "bounded") or not (is_none(tol) or name != "bounded"):
+        raise t.refuse(f"scipy.optimize.minimize_scalar by {name} with these arguments")
+    usual = {
+        "brent": {"xtol": 1.48e-8, "maxiter": 500}, "golden": {"xtol": _ROOT_EPS, "maxiter": 5000},
+        "bounded": {"xatol": 1e-5, "maxiter": 500},
+    }[name]  # fmt: skip
+    if not is_none(tol):
+        usual = usual | {"xtol": tol}
+    said = options_of(t, "minimize_scalar", options, usual | {"disp": 0})
+    plainly(t, "minimize_scalar", said, disp=0)
+    near, most = said.values()
+    limits = [further_arguments(further), real(t, near), whole_number(t, most)]
+    if name == "bounded":
+        return Inlined(of_minima.bounded, [f, *_ends(t, bounds), *limits], {})
+    search, places_ = _three(t, bracket)
+    ours = of_minima.brent if name == "brent" else of_minima.golden
+    return Inlined(ours, [Known(search), Tup(tuple(places_)), f, *limits], {})
+
+
+_ROOT_EPS = math.sqrt(_EPS)
+
+
+def _ends(t: Writes, bounds: Abstract) -> list[Num]:
+    """Two numbers, as Python's floats."""
+    if not isinstance(bounds, Tup) or len(bounds.items) != 2:
+        raise t.refuse("scipy.optimize.minimize_scalar with bounds that are no pair")
+    return [real(t, _float64(t, x)) for x in bounds.items]
+
+
+def _three(t: Writes, bracket: Any) -> tuple[Any, list[Num]]:
+    """What looks for three places to start from, and what it gets."""
+    if is_none(bracket):
+        bracket = Tup((real(t, 0.0), real(t, 1.0)))
+    if not isinstance(bracket, Tup) or len(bracket.items) not in (2, 3):
+        raise t.refuse("scipy.optimize.minimize_scalar with a bracket that is no pair")
+    given = [_float64(t, x) for x in bracket.items]
+    kinds = {x.kind for x in given}
+    kind = NUMPY if len(given) == 2 or kinds == {NUMPY} else EITHER
+    reals = [real(t, x)._replace(kind=kind) for x in given]
+    if len(given) == 3:
+        return of_minima.given_three, [*given, *reals]
+    if all(x.dtype == "int64" for x in given):
+        return of_minima.from_integers, [*(x._replace(kind=NUMPY) for x in given), *reals]
+    return of_minima.downhill, reals
+
+
+def _fminbound(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    given = taken(t, "fminbound", _WITHIN, args, kwargs)
+    plainly(t, "fminbound", given, disp=1)
+    f, a, b, further, near, most, full = given.values()
+    limits = [further_arguments(further), real(t, near), whole_number(t, most)]
+    is_full = option(t, bool(full) if isinstance(full, int) else full) == TRUE
+    ours = of_minima.full_fminbound if is_full else of_minima.fminbound
+    return Inlined(ours, [f, *_ends(t, Tup((a, b))), *limits], {})
 
 
 # --- integrals ----------------------------------------------------------------------------------
@@ -242,5 +332,7 @@ def _quad(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
 
 _ROWS: dict[str, Call] = {
     **{name: _bracketed(name) for name in ("brentq", "brenth", "bisect", "ridder")},
-    "newton": _newton, "root_scalar": _root_scalar, "quad": _quad, **of_least_squares.ROWS,
+    "newton": _newton, "root_scalar": _root_scalar,
+    "minimize_scalar": _minimize_scalar, "fminbound": _fminbound, "quad": _quad,
+    **of_least_squares.ROWS,
 }  # fmt: skip

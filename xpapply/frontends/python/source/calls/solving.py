@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from .....ir.typed import Literal
-from .. import places
-from ..values import PYTHON, Known, Num, Tup, Writes
+from .. import held, places
+from ..values import PYTHON, Known, Num, Record, Tup, Writes
 from .arguments import FALSE, TRUE
 from .common import as_float, python_int
 
@@ -29,6 +29,21 @@ def taken(
         odd = next(iter(given.keys() - spec.keys()), "so many arguments")
         raise t.refuse(f"{module_of(name)}.{name} with {odd}")
     return {**spec, **given}
+
+
+def options_of(t: Writes, name: str, x: Any, usual: Mapping[str, Any]) -> dict[str, Any]:
+    """Options by name, with SciPy's defaults for those that are not given."""
+    given: dict[str, Any] = {}
+    if isinstance(x, Record):
+        given = dict(zip(x.names, x.values, strict=True))
+    elif isinstance(x, Known) and type(x.value) is dict:
+        given = {k: held.known_item(t, x.value, Known(k), None) for k in x.value}
+    elif not is_none(x):
+        raise t.refuse(f"{module_of(name)}.{name} with options that are computed")
+    odd = [*(given.keys() - usual.keys())]
+    if odd:
+        raise t.refuse(f"{module_of(name)}.{name} with the option {odd[0]}")
+    return {**usual, **given}
 
 
 def plainly(t: Writes, name: str, given: dict[str, Any], **usual: Any) -> None:
