@@ -357,6 +357,37 @@ def within_by_slopes(v):
     return p
 
 
+def of_squares(v):
+    """As public code has it, with a result that is looked at."""
+
+    def off(p):
+        return model(T, p[0], p[1]) - v
+
+    res = optimize.least_squares(off, x0=[1.0, 1.0], bounds=([0, 0], [10, 1.5]))
+    if not res.success:
+        return np.zeros(7)
+    x, y = res.x
+    return np.array([x, y, res.cost, res.fun[3], res.nfev > 3, res.njev > 3, res.status > 0])
+
+
+def of_squares_by_lm(v):
+    res = optimize.least_squares(off_of, np.ones(2), args=(T, v), method="lm", max_nfev=200)
+    return np.append(res.x, [2 * res["cost"], res.optimality < 1e-3, res.nfev])
+
+
+def of_squares_with_outliers(v):
+    res = optimize.least_squares(off_of, (v[0], 1.0), slopes_of, loss="cauchy", args=(T, v))
+    return res.x if res.message.startswith("`") or res.status == 4 else np.zeros(2)
+
+
+def off_of(p, t, y):
+    return p[0] * np.exp(-p[1] * t) - y
+
+
+def slopes_of(p, t, y):
+    return slopes(t, *p)
+
+
 def by_trf(v):
     return curve_fit(model, T, v, method="trf", x_scale="jac", loss="soft_l1", f_scale=0.1)[0]
 
@@ -374,7 +405,10 @@ FITS = [
 ]  # fmt: skip
 
 
-BOUNDED = [fit_within, within_often_not, within_own_bounds, within_by_slopes, by_trf]
+BOUNDED = [
+    fit_within, within_often_not, within_own_bounds, within_by_slopes, by_trf, of_squares,
+    of_squares_by_lm, of_squares_with_outliers,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("f", BOUNDED, ids=lambda f: f.__name__)
@@ -618,6 +652,24 @@ def test_values_in_an_array_that_is_used_again():
     np.testing.assert_array_equal(
         xpapply.apply_along_axis(f, 1, arr), np.apply_along_axis(f, 1, arr)
     )
+
+
+def off_by(v):
+    """Elements of an array are arguments, as many as the function takes."""
+    p, _ = curve_fit(model, T, v, p0=(1.0, 1.0))
+    q = p if v[1] < 1.5 else np.append(p, 1.0)
+    try:
+        return np.sum((model(T, *q) - v) ** 2)
+    except TypeError:
+        return -1.0
+
+
+def test_arrays_as_arguments():
+    arr = decays()
+    got = xpapply.apply_along_axis(off_by, 1, arr)
+    assert compiled(off_by)
+    np.testing.assert_array_equal(got, np.apply_along_axis(off_by, 1, arr))
+    assert 0 < np.sum(got == -1) < len(got)
 
 
 def test_vectorize():

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from .. import of_fits
-from .trust_regions import check, differences, inside, is_finite, reflective, singular, start
+from ..of_results import Result
+from .trust_regions import check, differences, dot, inside, is_finite, reflective, singular, start
 
 _EPS = float(np.finfo(float).eps)
 
@@ -87,3 +88,95 @@ def curve_fit(*given: Any) -> Any:
                 total += float(axes[k, i]) / (part * part) * float(axes[k, j])
             found[i, j] = total * factor
     return p, found
+
+
+def spread(x: Any, n: int) -> Any:
+    """An array of floats; a number stands for as many."""
+    return np.zeros(n) + x
+
+
+def least_squares(
+    f: Any, start: Any, jac: Any, bounds: Any, steps: Any, most: Any, scales: Any, loss: Any,
+    size: float, limits: Any, args: Any,
+) -> Any:  # fmt: skip
+    """``scipy.optimize.least_squares`` by some steps: `within` or `free`."""
+    n = len(start)
+    lower = spread(bounds[0], n)
+    upper = spread(bounds[1], n)
+
+    def residuals(p: Any) -> Any:
+        return f(p, *args)
+
+    def columns(p: Any, at: Any, a: Any) -> int:
+        if jac is None:
+            differences(residuals, p, at, lower, upper, a)
+        else:
+            of_fits.weighted(jac(p, *args), None, a)
+        return 0
+
+    p = spread(start, n)
+    rest = 100 * n if most is None else most, scales, loss, size, limits
+    return steps(residuals, columns, p, lower, upper, rest)
+
+
+def within(f: Any, columns: Any, p: Any, lower: Any, upper: Any, rest: Any) -> Any:
+    """Steps in a trust region: "trf"."""
+    most, scales, loss, size, limits = rest
+    if scales is not None:
+        scales = spread(scales, len(p))
+    check(p, lower, upper, scales, most, limits)
+    inside(p, lower, upper, 1e-10)
+    values = first_values(f, p)
+    found = reflective(f, columns, p, values, lower, upper, most, scales, loss, size, limits)
+    status, calls, slopes, cost, optimality, _, g = found
+    return Result(
+        x=p, cost=cost, fun=values, grad=g, optimality=optimality, nfev=calls, njev=slopes,
+        status=status, success=status > 0, message=_MESSAGES[status],
+    )  # fmt: skip
+
+
+_MESSAGES = (
+    "The maximum number of function evaluations is exceeded.",
+    "`gtol` termination condition is satisfied.",
+    "`ftol` termination condition is satisfied.",
+    "`xtol` termination condition is satisfied.",
+    "Both `ftol` and `xtol` termination conditions are satisfied.",
+)
+
+
+def first_values(f: Any, p: Any) -> Any:
+    """The first residuals, which are finite."""
+    values = f(p)
+    if values.dtype != np.float64:
+        raise NotImplementedError
+    if not is_finite(values):
+        raise ValueError
+    return values.copy()
+
+
+def free(f: Any, columns: Any, p: Any, lower: Any, upper: Any, rest: Any) -> Any:
+    """MINPACK's steps: "lm"."""
+    most, _, _, _, limits = rest
+    check(p, lower, upper, None, most, limits)
+    values = first_values(f, p)
+    a = np.zeros((len(p), len(values)))
+    if len(values) < len(p):
+        raise ValueError
+    found = of_fits.levenberg_marquardt(
+        f, columns, p, values, a, False, most, (limits[0], limits[1], limits[2], 100.0)
+    )
+    if found[0] < 1 or found[0] > 5:
+        raise NotImplementedError
+    columns(p, values, a)
+    g = np.zeros(len(p))
+    for j in range(len(p)):
+        g[j] = dot(a[j], values)
+    status = _STATUS[found[0]]
+    return Result(
+        x=p, cost=0.5 * dot(values, values), fun=values, grad=g, optimality=np.max(np.abs(g)),
+        nfev=found[1], status=status, success=status > 0, message=_MESSAGES[status],
+    )  # fmt: skip
+
+
+_STATUS = (0, 2, 3, 4, 1, 0)
+"""SciPy's numbers of MINPACK's."""

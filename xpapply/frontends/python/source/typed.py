@@ -187,8 +187,11 @@ class Typer(RecursiveCalls):
         flow, _, function = self._defined[f.number]
         return Code(flow, function, f.depth)
 
-    def count_of_parameters(self, f: Abstract) -> int:
-        """How many parameters a function has by position; 0: that is not known."""
+    def count_of_parameters(self, f: Abstract, exactly: bool = False) -> int:
+        """How many parameters a function has by position; 0: that is not known.
+
+        `exactly`: it takes neither fewer nor more arguments.
+        """
         bound = 0
         if isinstance(f, Known):
             found, bound = f.value, int(isinstance(f.value, types.MethodType))
@@ -200,6 +203,8 @@ class Typer(RecursiveCalls):
         else:
             return 0
         a = self._code_of(found).flow.parameters
+        if exactly and (a.defaults or a.vararg or a.kwonlyargs):
+            return 0
         return len(a.posonlyargs) + len(a.args) - bound
 
     def function(self, inner: Const, defaults: Any, named: Any) -> Function:
@@ -419,7 +424,8 @@ class Typer(RecursiveCalls):
             elif isinstance(x, Tup):
                 args += x.items
             else:
-                raise self.refuse(f"* of {places.described(x)}")
+                whole = 0 if names or len(spread) > 1 else self.count_of_parameters(called, True)
+                args += iterators.spread(self, x, whole - count + 1)
         by_name = dict(zip(names, values[count:], strict=True))
         return self.call(step.result, called, args, by_name)
 

@@ -30,6 +30,10 @@ def agrees(name: str, solver: Callable[..., Any]) -> bool:
     x = np.arange(6.0)
     for y in (2.0 / (1.0 + c * x) for c in (0.2, 0.7, 3.0)):
         limits = 0, _EPS, (1.49012e-8, 1.49012e-8, 0.0, 100)
+        if name == "least_squares":
+            if not all(_agrees_by(solver, method, (x, y)) for method in _STEPS):
+                return False
+            continue
         if name == "leastsq":
             args = x, y
             ours = of_fits.least_squares(_off, np.ones(2), None, args, *limits)
@@ -41,6 +45,17 @@ def agrees(name: str, solver: Callable[..., Any]) -> bool:
         if not np.array_equal(ours[0], theirs[0]):
             return False
     return True
+
+
+def _agrees_by(solver: Callable[..., Any], method: str, args: tuple[Any, Any]) -> bool:
+    ends, rest = (-math.inf, math.inf), (None, 1.0, None, 1.0, (1e-8,) * 3, args)
+    ours = fits.least_squares(_off, np.ones(2), None, ends, _STEPS[method], *rest)
+    theirs = solver(_off, np.ones(2), method=method, args=args)
+    near = LIMITS.typed_solving
+    return ours.nfev == theirs.nfev and np.allclose(ours.x, theirs.x, near, near)
+
+
+_STEPS = {"trf": fits.within, "lm": fits.free}
 
 
 @functools.cache
@@ -132,8 +147,8 @@ def _text(x: Any) -> Any:
     return x.value if isinstance(x, Known) else x
 
 
-def _ends(t: Writes, x: Abstract, n: int) -> Tup:
-    """Lower and upper bounds, an array each."""
+def _ends(t: Writes, x: Abstract, n: int | None) -> Tup:
+    """Lower and upper bounds, as `_many` has them."""
     if isinstance(x, Known) and type(x.value) is sys.modules["scipy.optimize"].Bounds:
         t.watch.kind(x.value)
         ends = (t.watch.look(x.value, "entry", name) for name in ("lb", "ub"))
@@ -145,15 +160,18 @@ def _ends(t: Writes, x: Abstract, n: int) -> Tup:
     return Tup(tuple(_many(t, y, n) for y in x.items))
 
 
-def _many(t: Writes, x: Abstract, n: int) -> Arr:
-    """An array; a number stands for as many."""
-    return _doubles(t, Tup((number(t, x),) * n) if isinstance(x, Num) else x)
+def _many(t: Writes, x: Abstract, n: int | None) -> Abstract:
+    """An array; a number stands for as many, and for itself if that is not known."""
+    if n is None and isinstance(x, Num):
+        return real(t, x)
+    return _doubles(t, Tup((number(t, x),) * (n or 0)) if isinstance(x, Num) else x)
 
 
-def _region(t: Writes, name: str, given: dict[str, Any], n: int) -> list[Abstract]:
+def _region(t: Writes, name: str, given: dict[str, Any], n: int | None) -> list[Abstract]:
     """How often a function may be called, scales, the loss, its size, and tolerances."""
     plainly(t, name, given, diff_step=None, verbose=0)
-    ftol, xtol, gtol, scales, loss, size, most, solver = given.values()
+    ftol, xtol, gtol, scales, loss, size = (given[k] for k in [*_REGION][:6])
+    most, solver = given["max_nfev"], given["tr_solver"]
     if _text(solver) not in (None, "exact"):
         raise t.refuse(f"scipy.optimize.{name} with tr_solver={_text(solver)!r}")
     if isinstance(scales, (float, type(None))) or is_none(scales):
@@ -171,6 +189,40 @@ _LOSSES = {
     "linear": None, "soft_l1": regions.soft_l1, "huber": regions.huber, "cauchy": regions.cauchy,
     "arctan": regions.arctan,
 }  # fmt: skip
+
+
+_SQUARES = {
+    "fun": None, "x0": None, "jac": None, "bounds": None, "method": None, "ftol": 1e-8,
+    "xtol": 1e-8, "gtol": 1e-8, "x_scale": None, "loss": "linear", "f_scale": 1.0,
+    "diff_step": None, "tr_solver": None, "tr_options": None, "jac_sparsity": None,
+    "max_nfev": None, "verbose": 0, "args": (), "kwargs": None, "callback": None, "workers": None,
+}  # fmt: skip
+
+
+def _least_squares(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    name = "least_squares"
+    given = taken(t, name, _SQUARES, args, kwargs)
+    plainly(t, name, given, tr_options=None, jac_sparsity=None, kwargs=None)
+    plainly(t, name, given, callback=None, workers=None)
+    f, start, jac, bounds, method, further = (
+        given.pop(k) for k in ("fun", "x0", "jac", "bounds", "method", "args")
+    )
+    method = "trf" if is_none(method) else _text(method)
+    if method not in _STEPS:
+        raise t.refuse(f"scipy.optimize.least_squares with method={method!r}")
+    is_free = method == "lm"
+    if is_free and not (is_none(bounds) or _is_unbounded(bounds)):
+        raise t.refuse("scipy.optimize.least_squares by lm with bounds")
+    if is_free and not (is_none(given["x_scale"]) or _text(given["x_scale"]) == "jac"):
+        raise t.refuse("scipy.optimize.least_squares by lm with x_scale")
+    region = _region(t, name, given, None)
+    if is_free and region[2] != _NOTHING:
+        raise t.refuse("scipy.optimize.least_squares by lm with a loss")
+    t.rounds(LIMITS.typed_rounding if is_free else LIMITS.typed_solving)
+    start = _doubles(t, Tup((start,)) if isinstance(start, Num) else start)
+    jac = _slopes(t, name, jac, ("2-point",))
+    rest = [jac, _ends(t, bounds, None), Known(_STEPS[method]), *region, further_arguments(further)]
+    return Inlined(fits.least_squares, [f, start, *rest], {})
 
 
 _LEASTSQ = {
@@ -259,4 +311,8 @@ def _parts(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Tup:
 
 OWN: dict[Any, Call] = {of_fits.parts: _parts}
 """Functions of ours that are written here."""
-ROWS: dict[str, Call] = {"curve_fit": _curve_fit, "leastsq": _leastsq}
+ROWS: dict[str, Call] = {
+    "curve_fit": _curve_fit,
+    "leastsq": _leastsq,
+    "least_squares": _least_squares,
+}
