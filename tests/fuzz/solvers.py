@@ -8,6 +8,7 @@ own are to each other if the data are rounded in another way.
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import warnings
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpapply.library import of_fits, of_integrals, of_minima, of_roots
-from xpapply.library.solvers import fits, trust_regions
+from xpapply.library.solvers import fits, simplexes, trust_regions
 
 EPS = math.ulp(1.0)
 LEFT = (NotImplementedError, ZeroDivisionError)
@@ -318,6 +319,35 @@ def _parts(x: Any, names: tuple[str, ...]) -> Any:
     return {name: x[name] for name in names} if len(names) > 1 else x[names[0]]
 
 
+VALLEYS: tuple[Callable[..., Any], ...] = (
+    lambda x, p, q: float(np.sum((x - p) ** 2)),
+    lambda x, p, q: sum(100 * (b - a * a) ** 2 + (1 - a) ** 2 for a, b in itertools.pairwise(x)),
+    lambda x, p, q: abs(x[0] - p) + np.abs(x).max() * q,
+    lambda x, p, q: math.floor(3 * x[0]) + float(np.floor(np.abs(x)).sum()),  # with level places
+    lambda x, p, q: np.cos(x * p).sum() + q * np.sum(x**2),
+    lambda x, p, q: math.nan if x[0] > p else -x[0],
+    lambda x, p, q: np.float64(np.inf) if x[-1] > p else float(np.sum(np.exp(-x * q))),
+)
+
+
+def by_simplex(r: random.Random) -> tuple[Any, Any]:
+    """The same of Nelder and Mead's minima of functions of several numbers."""
+    from scipy.optimize import minimize
+
+    f, args, n = r.choice(VALLEYS), (r.uniform(0.3, 3), r.uniform(0.3, 3)), r.randint(1, 5)
+    start = np.array([r.choice([0.0, r.uniform(-3, 3), r.uniform(-3, 3), 1.0]) for _ in range(n)])
+    near = r.choice([(1e-4, 1e-4), (1e-4, 1e-4), (1e-9, 1e-3), (0.1, 1e-10)])
+    rounds, most = r.choice([None, None, 30, 1, 0]), r.choice([None, None, 50, 3, 0, 1])
+    adaptive = r.random() < 0.3
+    said = dict(zip(("xatol", "fatol", "maxiter", "maxfev"), (*near, rounds, most), strict=True))
+    found = outcome(lambda: minimize(
+        f, start, args, "Nelder-Mead", options=said | {"adaptive": adaptive}
+    ))  # fmt: skip
+    rest = args, *near, rounds, most, adaptive
+    ours = outcome(lambda: simplexes.nelder_mead(f, start, *rest))
+    return ours, found
+
+
 class Near(NamedTuple):
     """What SciPy's gives, to rounding.
 
@@ -427,7 +457,7 @@ left = 0
 """Problems so far that are left to SciPy."""
 
 
-PROBLEMS = [bracketed, by_steps, lowest, fitted, within, of_squares, integrated]
+PROBLEMS = [bracketed, by_steps, lowest, fitted, within, of_squares, by_simplex, integrated]
 
 
 def case(r: random.Random) -> str | None:

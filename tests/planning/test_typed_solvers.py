@@ -392,6 +392,32 @@ def by_trf(v):
     return curve_fit(model, T, v, method="trf", x_scale="jac", loss="soft_l1", f_scale=0.1)[0]
 
 
+def by_simplex(v):
+    def cost(p, y):
+        return np.sum((p[0] * np.exp(-p[1] * T) - y) ** 2)
+
+    res = optimize.minimize(cost, [1.0, 1.0], args=(v,), method="Nelder-Mead", tol=1e-6)
+    return np.array([res.x[0], res.x[1], res.fun, res.nit, res.nfev, res.success])
+
+
+def by_simplex_with_options(v):
+    res = optimize.minimize(
+        lambda p: abs(p[0] - v[0]) + (p[1] * p[0] - v[1]) ** 2, x0=np.zeros(2),
+        method="nelder-mead", options={"maxiter": 60, "xatol": 1e-8, "adaptive": True},
+    )  # fmt: skip
+    return res.x if res.success else np.append(res.x[:1], res.status)
+
+
+def by_fmin(v):
+    def nll(p):
+        total = 0.0
+        for y in v:
+            total += math.log(1 + (y - p[0]) ** 2)
+        return total
+
+    return optimize.fmin(nll, v[0], disp=False)
+
+
 BOUNDS = optimize.Bounds([0.0, 0.2], [2.5, np.inf])
 ROOTS = [
     root, root_of_further, root_with_one_more, halved, by_ridder, only_where_signs_differ,
@@ -401,7 +427,8 @@ ROOTS = [
 MINIMA = [by_brent, by_brent_from, by_gold, within, without_a_valley]
 FITS = [
     fit, fit_from, errors, with_errors, often_not, of_method, of_closure, of_a_list, of_a_part,
-    best_of, by_slopes, by_slopes_of_a_loop, of_leastsq, of_leastsq_by_slopes,
+    best_of, by_simplex, by_simplex_with_options, by_fmin, by_slopes, by_slopes_of_a_loop,
+    of_leastsq, of_leastsq_by_slopes,
 ]  # fmt: skip
 
 
@@ -690,6 +717,8 @@ def with_few_rounds(v):
 
 
 REFUSED = {
+    "method='TNC'": lambda v: optimize.minimize(lambda p: p[0] ** 2 + v[0], [1.0], method="TNC").x,
+    "that prints": lambda v: optimize.fmin(lambda p: p[0] ** 2 + v[0] * p[0], [1.0]),
     "method='dogbox'": lambda v: curve_fit(model, T, v, bounds=(0, 5), method="dogbox")[0],
     "jac='3-point'": lambda v: curve_fit(model, T, v, bounds=(0, 5), jac="3-point")[0],
     "toms748": lambda v: root_scalar(lambda x: x - v[0], bracket=(-9, 9), method="toms748").root,

@@ -16,7 +16,7 @@ LIBRARY = _written.__name__.rpartition(".")[0]
 
 _SOLVERS = (
     "of_fits", "of_integrals", "of_minima", "of_results", "of_roots", "solvers.fits",
-    "solvers.trust_regions",
+    "solvers.simplexes", "solvers.trust_regions",
 )  # fmt: skip
 SOLVERS = tuple(f"{LIBRARY}.{name}" for name in _SOLVERS)
 """Where ``raise`` raises what SciPy does, which its caller may handle; but NotImplementedError."""

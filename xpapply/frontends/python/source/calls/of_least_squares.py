@@ -107,11 +107,11 @@ def _curve_fit(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     rest = {name: given.pop(name) for name in further}
     f, x, y, start, sigma, absolute, finite, bounds, _, jac = given.values()
     x = _data(t, x)
-    y = _doubles(t, y)
+    y = doubles(t, y)
     first, n = _start(t, start, t.count_of_parameters(f) - 1)
     weights: Abstract = _NOTHING
     if not is_none(sigma):
-        weights = real(t, sigma) if isinstance(sigma, Num) else _doubles(t, sigma)
+        weights = real(t, sigma) if isinstance(sigma, Num) else doubles(t, sigma)
     jac = _slopes(t, "curve_fit", jac, ("2-point",) if has_region else ())
     if isinstance(weights, Num) and jac is not _NOTHING:
         raise t.refuse("scipy.optimize.curve_fit with jac and one sigma for all")
@@ -164,7 +164,7 @@ def _many(t: Writes, x: Abstract, n: int | None) -> Abstract:
     """An array; a number stands for as many, and for itself if that is not known."""
     if n is None and isinstance(x, Num):
         return real(t, x)
-    return _doubles(t, Tup((number(t, x),) * (n or 0)) if isinstance(x, Num) else x)
+    return doubles(t, Tup((number(t, x),) * (n or 0)) if isinstance(x, Num) else x)
 
 
 def _region(t: Writes, name: str, given: dict[str, Any], n: int | None) -> list[Abstract]:
@@ -219,7 +219,7 @@ def _least_squares(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inline
     if is_free and region[2] != _NOTHING:
         raise t.refuse("scipy.optimize.least_squares by lm with a loss")
     t.rounds(LIMITS.typed_rounding if is_free else LIMITS.typed_solving)
-    start = _doubles(t, Tup((start,)) if isinstance(start, Num) else start)
+    start = doubles(t, Tup((start,)) if isinstance(start, Num) else start)
     jac = _slopes(t, name, jac, ("2-point",))
     rest = [jac, _ends(t, bounds, None), Known(_STEPS[method]), *region, further_arguments(further)]
     return Inlined(fits.least_squares, [f, start, *rest], {})
@@ -238,7 +238,7 @@ def _leastsq(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     if isinstance(start, Num):
         start = Tup((start,))
     rest = [_slopes(t, "leastsq", jac), further_arguments(further), *_limits(t, limits)]
-    return Inlined(of_fits.least_squares, [f, _doubles(t, start), *rest], {})
+    return Inlined(of_fits.least_squares, [f, doubles(t, start), *rest], {})
 
 
 def _slopes(t: Writes, name: str, jac: Any, usual: tuple[str, ...] = ()) -> Abstract:
@@ -260,7 +260,7 @@ def _start(t: Writes, start: Any, n: int) -> tuple[Abstract, int]:
         raise t.refuse("scipy.optimize.curve_fit of so many parameters: p0=(...) says how many")
     if is_none(start):
         return Tup((Num("float64", NUMPY, Literal(1.0, "float64")),) * n), n
-    return _doubles(t, start), n
+    return doubles(t, start), n
 
 
 def _limits(t: Writes, limits: list[Any]) -> list[Abstract]:
@@ -277,7 +277,7 @@ def _is_unbounded(x: Abstract) -> bool:
     return values == [-math.inf, math.inf]
 
 
-def _doubles(t: Writes, x: Abstract) -> Arr:
+def doubles(t: Writes, x: Abstract) -> Arr:
     """An array of one axis, as float64."""
     found = as_array(t, x, "biuf")
     return found if found.type.dtype == "float64" else whole.as_type(t, found, "float64")
@@ -289,7 +289,7 @@ def _data(t: Writes, x: Abstract) -> Abstract:
         if x.type.dtype != "float64":
             raise t.refuse("scipy.optimize.curve_fit at several arrays of other numbers")
         return x
-    return x if isinstance(x, Known) else _doubles(t, x)
+    return x if isinstance(x, Known) else doubles(t, x)
 
 
 def _of_array(t: Writes, x: Tup) -> list[Num]:

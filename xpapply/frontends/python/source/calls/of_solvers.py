@@ -25,7 +25,7 @@ from ..values import (
     Writes,
     integer,
 )
-from . import of_least_squares
+from . import of_least_squares, of_minimize
 from .arguments import FALSE, TRUE
 from .common import Call, number
 from .solving import (
@@ -62,8 +62,9 @@ _EPS = math.ulp(1.0)
 def _agrees(name: str) -> bool:
     """Whether this SciPy goes as ours does: it may change its ways."""
     solver = getattr(sys.modules[module_of(name)], name)
-    if name in of_least_squares.ROWS:
-        return of_least_squares.agrees(name, solver)
+    for where in (of_least_squares, of_minimize):
+        if name in where.ROWS:
+            return where.agrees(name, solver)
     if name in ("minimize_scalar", "fminbound"):
         for end in map(float, _STARTS):
             ours = of_minima.bounded(_bent, -end, end, (), 1e-5, 500)
@@ -334,5 +335,5 @@ _ROWS: dict[str, Call] = {
     **{name: _bracketed(name) for name in ("brentq", "brenth", "bisect", "ridder")},
     "newton": _newton, "root_scalar": _root_scalar,
     "minimize_scalar": _minimize_scalar, "fminbound": _fminbound, "quad": _quad,
-    **of_least_squares.ROWS,
+    **of_least_squares.ROWS, **of_minimize.ROWS,
 }  # fmt: skip
