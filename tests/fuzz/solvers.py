@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xpapply.frontends.python.source.calls.of_minimize import steady
 from xpapply.library import of_fits, of_integrals, of_minima, of_roots
 from xpapply.library.solvers import fits, simplexes, trust_regions
 
@@ -319,7 +320,7 @@ def _parts(x: Any, names: tuple[str, ...]) -> Any:
     return {name: x[name] for name in names} if len(names) > 1 else x[names[0]]
 
 
-VALLEYS: tuple[Callable[..., Any], ...] = (
+BASINS: tuple[Callable[..., Any], ...] = (
     lambda x, p, q: float(np.sum((x - p) ** 2)),
     lambda x, p, q: sum(100 * (b - a * a) ** 2 + (1 - a) ** 2 for a, b in itertools.pairwise(x)),
     lambda x, p, q: abs(x[0] - p) + np.abs(x).max() * q,
@@ -334,7 +335,7 @@ def by_simplex(r: random.Random) -> tuple[Any, Any]:
     """The same of Nelder and Mead's minima of functions of several numbers."""
     from scipy.optimize import minimize
 
-    f, args, n = r.choice(VALLEYS), (r.uniform(0.3, 3), r.uniform(0.3, 3)), r.randint(1, 5)
+    f, args, n = r.choice(BASINS), (r.uniform(0.3, 3), r.uniform(0.3, 3)), r.randint(1, 5)
     start = np.array([r.choice([0.0, r.uniform(-3, 3), r.uniform(-3, 3), 1.0]) for _ in range(n)])
     near = r.choice([(1e-4, 1e-4), (1e-4, 1e-4), (1e-9, 1e-3), (0.1, 1e-10)])
     rounds, most = r.choice([None, None, 30, 1, 0]), r.choice([None, None, 50, 3, 0, 1])
@@ -343,7 +344,7 @@ def by_simplex(r: random.Random) -> tuple[Any, Any]:
     found = outcome(lambda: minimize(
         f, start, args, "Nelder-Mead", options=said | {"adaptive": adaptive}
     ))  # fmt: skip
-    rest = args, *near, rounds, most, adaptive
+    rest = args, *near, rounds, most, adaptive, steady()
     ours = outcome(lambda: simplexes.nelder_mead(f, start, *rest))
     return ours, found
 

@@ -20,18 +20,28 @@ _FIRST, _REFLECTED, _FURTHER, _OUTSIDE, _INSIDE, _SHRINKING = range(6)
 _NO_LIMIT = 1 << 62
 
 
-def _sorted(corners: Any, values: Any) -> tuple[Any, Any]:
-    """Corners by their values, the lowest first."""
-    order = np.argsort(values)
+def _sort(corners: Any, values: Any, steady: int) -> None:
+    """Sort corners by their values, the lowest first.
+
+    `steady`: how many NumPy sorts such that what is equal keeps its order.
+    """
     n = len(values)
-    found = np.zeros((n, n - 1))
-    least = np.zeros(n)
-    for k in range(n):
-        at = int(order[k])
-        least[k] = values[at]
-        for j in range(n - 1):
-            found[k, j] = corners[at, j]
-    return found, least
+    for k in range(1, n):
+        at = k
+        while at > 0:
+            low = float(values[at - 1])
+            high = float(values[at])
+            if n > steady and (low == high or (low != low and high != high)):
+                raise NotImplementedError
+            if not (high < low or (low != low and high == high)):
+                break
+            values[at - 1] = high
+            values[at] = low
+            for j in range(n - 1):
+                swap = float(corners[at, j])
+                corners[at, j] = corners[at - 1, j]
+                corners[at - 1, j] = swap
+            at -= 1
 
 
 def _is_small(corners: Any, values: Any, xatol: float, fatol: float) -> bool:
@@ -47,11 +57,12 @@ def _is_small(corners: Any, values: Any, xatol: float, fatol: float) -> bool:
 
 def nelder_mead(
     f: Any, start: Any, args: Any, xatol: float, fatol: float, most_rounds: Any, most: Any,
-    adaptive: bool,
+    adaptive: bool, steady: int,
 ) -> Any:  # fmt: skip
     """``scipy.optimize.minimize(f, start, args, method="Nelder-Mead")``.
 
-    The function is called in one place: where it is called, it is compiled.
+    `steady` is that of `_sort`. The function is called in one place: where it is called, it is
+    compiled.
     """
     n = len(start)
     both = most_rounds is None and most is None
@@ -121,7 +132,7 @@ def nelder_mead(
                 values[n] = y
                 for j in range(n):
                     corners[n, j] = point[j]
-            corners, values = _sorted(corners, values)
+            _sort(corners, values, steady)
             is_sorted = True
             if calls >= calls_left or rounds >= rounds_left:
                 break
@@ -149,7 +160,7 @@ def nelder_mead(
                     corners[at, j] = first + shrinks * (float(corners[at, j]) - first)
                 point[j] = corners[at, j]
     if not is_sorted:
-        corners, values = _sorted(corners, values)
+        _sort(corners, values, steady)
     status = 0
     if calls >= calls_left:
         status = 1
