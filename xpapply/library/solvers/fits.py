@@ -12,13 +12,54 @@ import numpy as np
 
 from .. import of_fits
 from ..of_results import Result
-from .trust_regions import check, differences, dot, inside, is_finite, reflective, singular, start
+from .trust_regions import differences, dot, inside, is_finite, reflective, singular
 
 _EPS = float(np.finfo(float).eps)
 
 
 def _is_bounded(lower: Any, upper: Any) -> bool:
     return any(float(lower[j]) > -math.inf or float(upper[j]) < math.inf for j in range(len(lower)))
+
+
+def start(given: Any, count: Any, lower: Any, upper: Any) -> Any:
+    """Where a fit begins, within bounds: given, or as SciPy has it."""
+    n = len(count)
+    p = np.zeros(n)
+    if given is not None and len(given) != n:
+        raise NotImplementedError
+    if len(lower) != n or len(upper) != n:
+        raise ValueError
+    for j in range(n):
+        low = float(lower[j])
+        high = float(upper[j])
+        if given is not None:
+            p[j] = float(given[j])
+        elif low > -math.inf and high < math.inf:
+            p[j] = 0.5 * (low + high)
+        elif low > -math.inf:
+            p[j] = low + 1.0
+        elif high < math.inf:
+            p[j] = high - 1.0
+        else:
+            p[j] = 1.0
+    return p
+
+
+def check(x: Any, lower: Any, upper: Any, scales: Any, most: int, limits: Any) -> None:
+    """Raise what ``least_squares`` raises for its arguments."""
+    if most <= 0 or len(lower) != len(x) or len(upper) != len(x):
+        raise ValueError
+    for j in range(len(x)):
+        if float(lower[j]) >= float(upper[j]):
+            raise ValueError
+        if not float(lower[j]) <= float(x[j]) <= float(upper[j]):
+            raise ValueError
+    if scales is not None:
+        for j in range(len(x)):
+            if not 0.0 < float(scales[j]) < math.inf:
+                raise ValueError
+    if min(limits) < _EPS:
+        raise NotImplementedError  # it warns, or raises
 
 
 def _fitted(
