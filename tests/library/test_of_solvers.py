@@ -13,9 +13,7 @@ pytest.importorskip("scipy.optimize")
 from fuzz import solvers
 
 
-@pytest.mark.parametrize(
-    "problem", [solvers.bracketed, solvers.by_steps, solvers.fitted, solvers.integrated]
-)
+@pytest.mark.parametrize("problem", solvers.PROBLEMS)
 def test_as_scipy_solves(problem):
     r, left, count = random.Random(problem.__name__), 0, 500
     for k in range(count):
@@ -29,7 +27,7 @@ def test_as_scipy_solves(problem):
 
 def test_more_than_a_derivative_of_zero_is_told():
     with pytest.raises(RuntimeError):
-        of_roots.newton(lambda x: 1.0, np.float64(1), lambda x: 0.0, (), 1e-8, 50, None, 0.0)
+        of_roots.newton(lambda x: 1.0, np.float64(1), lambda x: 0.0, (), 1e-8, 50, None, 0.0, False)
 
 
 def test_lengths_of_any_size():

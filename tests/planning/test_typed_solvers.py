@@ -2,6 +2,7 @@
 
 import functools
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -15,7 +16,17 @@ optimize = pytest.importorskip("scipy.optimize")
 integrate = pytest.importorskip("scipy.integrate")
 
 from scipy.integrate import quad  # noqa: E402
-from scipy.optimize import bisect, brenth, brentq, curve_fit, newton, ridder  # noqa: E402
+from scipy.optimize import (  # noqa: E402
+    bisect,
+    brenth,
+    brentq,
+    curve_fit,
+    fminbound,
+    minimize_scalar,
+    newton,
+    ridder,
+    root_scalar,
+)
 
 RNG = np.random.default_rng(0)
 pytestmark = [
@@ -27,6 +38,8 @@ ERRORS = np.linspace(0.5, 2, 16)
 NUMBERS = RNG.uniform(0.3, 3, (60, 2))
 ABOUT = 1e-9
 """How far a covariance may be from SciPy's, relatively."""
+AT_MOST = 1e-7
+"""How far a fit within bounds may be, ten times its tolerance."""
 
 
 def decays(n=60, noise=0.02):
@@ -40,6 +53,10 @@ def model(t, a, b):
 
 def shifted(t, a, b, c):
     return a * np.exp(-b * t) + c
+
+
+def slopes(t, a, b):
+    return np.column_stack([np.exp(-b * t), -a * t * np.exp(-b * t)])
 
 
 def several(t, *p):
@@ -127,6 +144,28 @@ def by_derivatives(v):
     return a, b
 
 
+def by_method(v):
+    """What a solver says of a root, by name and as attributes."""
+    r = root_scalar(lambda x: math.exp(-v[0] * x) - v[1] * x, bracket=[0, 5])
+    s = root_scalar(lambda x, p: math.exp(-p * x) - x, args=v[0], method="Ridder", bracket=(0, 5.0))
+    return r.root, r["iterations"], r.function_calls, s.root, s.function_calls
+
+
+def by_method_and_derivatives(v):
+    p, q = v
+    a = root_scalar(lambda x: np.exp(-p * x) - q * x, x0=0.5, x1=1.5, xtol=1e-10)
+    b = root_scalar(lambda x: x**3 - p * x - q, x0=2, fprime=lambda x: 3 * x**2 - p, maxiter=3)
+    if not b.converged:
+        return a.root, 0.0, len(b.flag)
+    return a.root, b.root, b.iterations
+
+
+def if_it_converges(v):
+    x, r = brentq(lambda x: math.exp(-v[0] * x) - v[1] * x, 0, 5, full_output=True, disp=False)
+    x2, r2 = newton(lambda x: x * x - v[0], v[1], maxiter=4, full_output=True, disp=False)
+    return x if r.converged else -1.0, x2 if r2.flag == "converged" else -r2.function_calls
+
+
 def normal(v):
     return quad(lambda x: math.exp(-x * x / 2), 0, v[0])[0]
 
@@ -150,6 +189,48 @@ def of_a_root(v):
         return brentq(lambda y: y * y * y + y - x * v[0], -10.0, 10.0)
 
     return quad(inner, 0.0, v[1])[0]
+
+
+# --- minima -------------------------------------------------------------------------------------
+
+LIMITS = {"xtol": 1e-5, "maxiter": 30}
+
+
+def by_brent(v):
+    r = minimize_scalar(lambda x: (x - v[0]) ** 2 + v[1] * math.cos(x))
+    return r.x, r.fun, r["nit"], r.nfev, r.success
+
+
+def by_brent_from(v):
+    def value(x, p):
+        return (x - p) ** 2 + v[1] * np.cos(x)
+
+    r = minimize_scalar(value, bracket=(0, 1), args=(v[0],), tol=1e-4)
+    s = minimize_scalar(value, bracket=(v[0] - 1, v[1] + 2), args=v[0], options=LIMITS)
+    return r.x, r.fun, s.x, s.nfev
+
+
+def by_gold(v):
+    try:
+        r = minimize_scalar(lambda x: abs(x - v[0]) + x * x, (0, 1, 3.5), method="golden")
+    except ValueError:
+        return np.full(3, np.nan)
+    return np.array([r.x, r.fun, r.nit])
+
+
+def within(v):
+    r = minimize_scalar(
+        lambda x: (x - v[0]) ** 2 + v[1] * np.cos(x),
+        bounds=(0, 4),
+        options={"maxiter": 9, "xatol": 1e-8},
+    )
+    x, y, _, calls = fminbound(lambda x: abs(x - v[1]) ** 0.5, -1.5, v[0] + 3, full_output=True)
+    return r.x if r.success else -1.0, r.status, r.nfev, x, y, calls
+
+
+def without_a_valley(v):
+    r = minimize_scalar(lambda x: v[0] * x if x > -9 else -9 * v[0])
+    return r.x, r.fun, r.success, fminbound(lambda x: (x - v[0]) ** 2, 0, 1)
 
 
 # --- fits ---------------------------------------------------------------------------------------
@@ -221,30 +302,204 @@ def best_of(v):
     return found
 
 
+def by_slopes(v):
+    p, cov = curve_fit(model, T, v, p0=[1, 1], jac=slopes, sigma=ERRORS)
+    return p[0], p[1], cov[0, 0]
+
+
+def by_slopes_of_a_loop(v):
+    def each(t, a, b):
+        found = np.zeros((t.size, 2))
+        for k in range(t.size):
+            found[k, 0] = np.exp(-b * t[k])
+            found[k, 1] = -a * t[k] * found[k, 0]
+        return found
+
+    return curve_fit(model, T, v, p0=(v[0], 1.0), jac=each, method="lm")[0]
+
+
+def of_leastsq(v):
+    def off(p, t, y):
+        return model(t, p[0], p[1]) - y
+
+    p, ier = optimize.leastsq(off, [1, 1], args=(T, v))
+    return p[0], p[1], ier
+
+
+def of_leastsq_by_slopes(v):
+    p, _ = optimize.leastsq(
+        lambda p: p[0] * np.exp(-p[1] * T) - v, np.ones(2), Dfun=lambda p: slopes(T, p[0], p[1])
+    )
+    return p
+
+
+def fit_within(v):
+    return curve_fit(model, T, v, p0=(v[0], 1.0), bounds=([0, 0], [np.inf, 1.2]))[0]
+
+
+def within_often_not(v):
+    """Public code does it so: a table of what fits, NaN elsewhere."""
+    try:
+        p, cov = curve_fit(model, T, v, (1.0, 1.0), bounds=(0, [3, 10]), max_nfev=5)
+    except RuntimeError:
+        return np.full(4, np.nan)
+    return np.concatenate([p, np.sqrt(np.diag(cov))])
+
+
+def within_own_bounds(v):
+    most = v.max()
+    p, _ = curve_fit(shifted, T, v, bounds=([0.1, 0.1, -most], (5 * most, 4.0, most)), sigma=ERRORS)
+    return p
+
+
+def within_by_slopes(v):
+    p, _ = curve_fit(model, T, v, p0=[1, 1], bounds=BOUNDS, jac=slopes, x_scale=[2.0, 0.5])
+    return p
+
+
+def of_squares(v):
+    """As public code has it, with a result that is looked at."""
+
+    def off(p):
+        return model(T, p[0], p[1]) - v
+
+    res = optimize.least_squares(off, x0=[1.0, 1.0], bounds=([0, 0], [10, 1.5]))
+    if not res.success:
+        return np.zeros(7)
+    x, y = res.x
+    return np.array([x, y, res.cost, res.fun[3], res.nfev > 3, res.njev > 3, res.status > 0])
+
+
+def of_squares_by_lm(v):
+    res = optimize.least_squares(off_of, np.ones(2), args=(T, v), method="lm", max_nfev=200)
+    return np.append(res.x, [2 * res["cost"], res.optimality < 1e-3, res.nfev])
+
+
+def of_squares_with_outliers(v):
+    res = optimize.least_squares(off_of, (v[0], 1.0), slopes_of, loss="cauchy", args=(T, v))
+    return res.x if res.message.startswith("`") or res.status == 4 else np.zeros(2)
+
+
+def off_of(p, t, y):
+    return p[0] * np.exp(-p[1] * t) - y
+
+
+def slopes_of(p, t, y):
+    return slopes(t, *p)
+
+
+def by_trf(v):
+    return curve_fit(model, T, v, method="trf", x_scale="jac", loss="soft_l1", f_scale=0.1)[0]
+
+
+def by_simplex(v):
+    def cost(p, y):
+        return np.sum((p[0] * np.exp(-p[1] * T) - y) ** 2)
+
+    res = optimize.minimize(cost, [1.0, 1.0], args=(v,), method="Nelder-Mead", tol=1e-6)
+    return np.array([res.x[0], res.x[1], res.fun, res.nit, res.nfev, res.success])
+
+
+def by_simplex_with_options(v):
+    res = optimize.minimize(
+        lambda p: abs(p[0] - v[0]) + (p[1] * p[0] - v[1]) ** 2, x0=np.zeros(2),
+        method="nelder-mead", options={"maxiter": 60, "xatol": 1e-8, "adaptive": True},
+    )  # fmt: skip
+    return res.x if res.success else np.append(res.x[:1], res.status)
+
+
+def by_fmin(v):
+    def nll(p):
+        total = 0.0
+        for y in v:
+            total += math.log(1 + (y - p[0]) ** 2)
+        return total
+
+    return optimize.fmin(nll, v[0], disp=False)
+
+
+BOUNDS = optimize.Bounds([0.0, 0.2], [2.5, np.inf])
 ROOTS = [
     root, root_of_further, root_with_one_more, halved, by_ridder, only_where_signs_differ,
-    only_in_few_rounds, smile, by_derivatives, normal, to_infinity, with_a_corner, of_a_root,
+    only_in_few_rounds, smile, by_derivatives, by_method, if_it_converges,
+    by_method_and_derivatives, normal, to_infinity, with_a_corner, of_a_root,
 ]  # fmt: skip
+MINIMA = [by_brent, by_brent_from, by_gold, within, without_a_valley]
 FITS = [
     fit, fit_from, errors, with_errors, often_not, of_method, of_closure, of_a_list, of_a_part,
-    best_of,
+    best_of, by_simplex, by_simplex_with_options, by_fmin, by_slopes, by_slopes_of_a_loop,
+    of_leastsq, of_leastsq_by_slopes,
 ]  # fmt: skip
+
+
+BOUNDED = [
+    fit_within, within_often_not, within_own_bounds, within_by_slopes, by_trf, of_squares,
+    of_squares_by_lm, of_squares_with_outliers,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", BOUNDED, ids=lambda f: f.__name__)
+def test_within_bounds_as_the_loop(f):
+    arr = decays()
+    want = np.apply_along_axis(f, 1, arr)
+    got = xpapply.apply_along_axis(f, 1, arr)
+    assert compiled(f)
+    assert "compiled loop" in str(xpapply.explain(f, 1, arr))
+    np.testing.assert_allclose(got, want, rtol=AT_MOST, atol=AT_MOST)
+
+
+@pytest.mark.parametrize(
+    ("start", "low", "text"),
+    [(9.0, 0.0, "Initial guess is outside"), (1.0, 7.0, "Each lower bound")],
+)
+def test_bounds_that_cannot_be_raise_as_scipy_does(start, low, text):
+    arr = np.column_stack([decays(40), np.full((40, 2), (1.0, 0.0))])
+
+    def f(v):
+        return curve_fit(model, T, v[:16], (v[16], 1.0), bounds=([v[17], 0], [5, 5]))[0]
+
+    xpapply.apply_along_axis(f, 1, arr)
+    assert compiled(f)
+    arr[31, 16:] = start, low
+    with pytest.raises(ValueError, match=text):
+        xpapply.apply_along_axis(f, 1, arr)
+
+
+def test_fits_that_move_as_numbers_are_rounded():
+    """What is compared with real calls may be a fit that rounding alone decides."""
+
+    def both(t, a, b):
+        return (a + b) * t
+
+    def f(v):
+        return curve_fit(both, T, v, (1.0, 2.0), bounds=(0.5, np.inf), max_nfev=300)[0]
+
+    arr = RNG.normal(size=(40, 16)) + 3 * T
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optimize.OptimizeWarning)
+        got = xpapply.apply_along_axis(f, 1, arr)
+    assert compiled(f)
+    want = np.apply_along_axis(f, 1, arr)
+    np.testing.assert_allclose(got.sum(1), want.sum(1), rtol=1e-5)
 
 
 def compiled(f):
     return [x for x in cache_of(f)[0].traced.values() if isinstance(x, TypedLoop)]
 
 
-@pytest.mark.parametrize("f", ROOTS + FITS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", ROOTS + MINIMA + FITS, ids=lambda f: f.__name__)
 def test_as_the_loop(f):
-    arr = NUMBERS if f in ROOTS else decays()
+    arr = decays() if f in FITS else NUMBERS
     want = np.apply_along_axis(f, 1, arr)
     got = xpapply.apply_along_axis(f, 1, arr)
-    if f is not by_derivatives:  # which can be traced too: SciPy's is written in Python
+    if f not in (
+        by_derivatives,
+        by_method_and_derivatives,
+    ):  # which can be traced too: SciPy's is written in Python
         assert compiled(f)
         assert "compiled loop" in str(xpapply.explain(f, 1, arr))
     assert (got.dtype, got.shape) == (want.dtype, want.shape)
-    if f in (errors, with_errors):
+    if f in (errors, with_errors, by_slopes):
         np.testing.assert_allclose(got, want, rtol=ABOUT)
     else:
         np.testing.assert_array_equal(got, want)
@@ -426,6 +681,24 @@ def test_values_in_an_array_that_is_used_again():
     )
 
 
+def off_by(v):
+    """Elements of an array are arguments, as many as the function takes."""
+    p, _ = curve_fit(model, T, v, p0=(1.0, 1.0))
+    q = p if v[1] < 1.5 else np.append(p, 1.0)
+    try:
+        return np.sum((model(T, *q) - v) ** 2)
+    except TypeError:
+        return -1.0
+
+
+def test_arrays_as_arguments():
+    arr = decays()
+    got = xpapply.apply_along_axis(off_by, 1, arr)
+    assert compiled(off_by)
+    np.testing.assert_array_equal(got, np.apply_along_axis(off_by, 1, arr))
+    assert 0 < np.sum(got == -1) < len(got)
+
+
 def test_vectorize():
     def year(q, p):
         return brentq(lambda x: math.exp(-p * x) - q * x, 0.0, 5.0)
@@ -437,14 +710,23 @@ def test_vectorize():
     assert fits.shape == (9, 2)
 
 
-def slopes(t, a, b):
-    return np.column_stack([np.exp(-b * t), -a * t * np.exp(-b * t)])
+def with_few_rounds(v):
+    few = {}
+    few["maxiter"] = 9
+    return minimize_scalar(np.cos, (v[0], 4.0), options=few).x
 
 
 REFUSED = {
-    "bounds": lambda v: curve_fit(model, T, v, bounds=(0, 5))[0],
-    "jac": lambda v: curve_fit(model, T, v, jac=slopes)[0],
-    "full_output": lambda v: brentq(lambda x: x - v[0], -9, 9, full_output=True)[0],
+    "method='TNC'": lambda v: optimize.minimize(lambda p: p[0] ** 2 + v[0], [1.0], method="TNC").x,
+    "that prints": lambda v: optimize.fmin(lambda p: p[0] ** 2 + v[0] * p[0], [1.0]),
+    "method='dogbox'": lambda v: curve_fit(model, T, v, bounds=(0, 5), method="dogbox")[0],
+    "jac='3-point'": lambda v: curve_fit(model, T, v, bounds=(0, 5), jac="3-point")[0],
+    "toms748": lambda v: root_scalar(lambda x: x - v[0], bracket=(-9, 9), method="toms748").root,
+    "method of what": lambda v: len(root_scalar(lambda x: x - v[0], bracket=(-9, 9)).method),
+    "its derivative too": lambda v: root_scalar(lambda x: (x, 1.0), x0=v[0], fprime=True).root,
+    "without what it needs": lambda v: root_scalar(lambda x: x - v[0], x0=1.0).root,
+    "options that": with_few_rounds,
+    "message of what": lambda v: len(minimize_scalar(lambda x: (x - v[0]) ** 2).message),
     "points": lambda v: quad(lambda x: x * v[0], 0, 1, points=[0.5])[0],
     "so many parameters": lambda v: curve_fit(several, T, v, p0=np.abs(v[:2]) + 1)[0],
 }

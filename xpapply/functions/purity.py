@@ -175,9 +175,9 @@ def has_loop(f: Any, depth: int = 3) -> bool:
 
 _GOES = frozenset(
     "map filter accumulate groupby pairwise combinations permutations product takewhile dropwhile "
-    "filterfalse starmap islice chain".split()
+    "filterfalse starmap islice chain root_scalar minimize_scalar fminbound solve_ivp".split()
 )
-"""Functions that go through something for another one."""
+"""Functions that go through something for another one, or call it again and again."""
 
 
 def _goes_back(code: types.CodeType) -> bool:

@@ -245,23 +245,55 @@ def _parameter(r: Any, order: Any, scale: Any, qtb: Any, delta: float, par: floa
     return par
 
 
+def differences(f: Any, x: Any, values: Any, eps: float, a: Any) -> int:
+    """Put what `f` changes by near `x` into `a`, as MINPACK does; how often `f` was called."""
+    n = len(x)
+    h = math.sqrt(max(eps, _EPS))
+    for j in range(n):
+        here = float(x[j])
+        d = h * abs(here)
+        if d == 0.0:
+            d = h
+        x[j] = here + d
+        there = f(x)
+        x[j] = here
+        for i in range(len(values)):
+            a[j, i] = (float(there[i]) - float(values[i])) / d
+    return n
+
+
+def weighted(found: Any, weights: Any, a: Any) -> int:
+    """Put a Jacobian that the user's function gave, a row for each value, into `a`."""
+    n = len(a)
+    m = len(a[0])
+    if found.shape != (m, n):
+        raise NotImplementedError
+    for i in range(m):
+        for j in range(n):
+            part = float(found[i, j])
+            if weights is not None:
+                part *= 1.0 / float(weights[i])
+            a[j, i] = part
+    return 0
+
+
 def levenberg_marquardt(
-    f: Any,
-    x: Any,
-    values: Any,
-    ftol: float,
-    xtol: float,
-    gtol: float,
-    most: int,
-    factor: float,
-    eps: float,
+    f: Any, columns: Any, x: Any, values: Any, a: Any, begun: bool, most: int, limits: Any
 ) -> tuple[int, int, Any, Any]:
-    """MINPACK's lmdif. `x` is moved to where the sum of squares of ``f(x)`` is least.
+    """MINPACK's lmdif, or lmder. `x` is moved to where the sum of squares of ``f(x)`` is least.
 
     Parameters
     ----------
+    columns : callable
+        ``columns(x, values, a)`` puts the Jacobian into `a`, and says how often it called `f`.
     values : ndarray of float, shape (m,)
         ``f(x)``, which is written over by the new one.
+    a : ndarray of float, shape (n, m)
+        Where Jacobians go; if `begun` the first one stands there.
+    most : int
+        How often `f` may be called.
+    limits : tuple
+        Tolerances, and the bound of the first step.
 
     Returns
     -------
@@ -272,6 +304,7 @@ def levenberg_marquardt(
     order : ndarray of int, shape (n,)
         Which parameters its columns are of.
     """
+    ftol, xtol, gtol, factor = limits
     n = len(x)
     m = len(values)
     if ftol < 0.0 or xtol < 0.0 or gtol < 0.0 or most <= 0 or factor <= 0.0 or n > m:
@@ -280,7 +313,6 @@ def levenberg_marquardt(
     length = _norm(values, 0)
     if length - length != 0.0:
         raise NotImplementedError
-    a = np.zeros((n, m))
     order = np.zeros(n, int)
     diagonal = np.zeros(n)
     norms = np.zeros(n)
@@ -294,19 +326,10 @@ def levenberg_marquardt(
     delta = 0.0
     size = 0.0
     is_first = True
-    h = math.sqrt(max(eps, _EPS))
     while True:
-        for j in range(n):
-            here = float(x[j])
-            d = h * abs(here)
-            if d == 0.0:
-                d = h
-            x[j] = here + d
-            there = f(x)
-            x[j] = here
-            for i in range(m):
-                a[j, i] = (float(there[i]) - float(values[i])) / d
-        calls += n
+        if not begun:
+            calls += columns(x, values, a)
+        begun = False
         _factored(a, order, diagonal, norms)
         if is_first:
             for j in range(n):
@@ -406,6 +429,13 @@ def levenberg_marquardt(
                 return info, calls, a, order
 
 
+def _allowed(most: int, n: int, jac: Any) -> int:
+    """How often a function of so many parameters may be called; 0: as SciPy has it."""
+    if most != 0:
+        return most
+    return 200 * (n + 1) if jac is None else 100 * (n + 1)
+
+
 def _is_full(r: Any) -> bool:
     """Whether the inverse of R is finite, surely."""
     return all(1e-150 < abs(float(r[j, j])) < 1e150 for j in range(len(r)))
@@ -444,18 +474,49 @@ def _check_finite(x: Any) -> None:
 
 def _fitted(
     f: Any, x: Any, axes: Any, y: Any, start: Any, count: Any, weights: Any, absolute: bool,
-    finite: bool, limits: Any,
+    finite: bool, jac: Any, whole: bool, most: int, eps: float, limits: Any,
 ) -> Any:  # fmt: skip
     """The best parameters of a model, its residuals, and R with the order of its columns.
 
     `axes`: something if `x` is an array of one axis, and if it is one of two; else None.
-    `limits`: the further arguments of `levenberg_marquardt`.
+    `whole`: whether it starts from integers. `limits`: those of `levenberg_marquardt`.
     """
 
     def residuals(p: Any) -> Any:
         found = f(x, *parts(p, count)) - y
         return found if weights is None else 1.0 / weights * found
 
+    def columns(p: Any, at: Any, a: Any) -> int:
+        if jac is None:
+            return differences(residuals, p, at, eps, a)
+        return weighted(jac(x, *parts(p, count)), weights, a)
+
+    check(x, axes, y, finite)
+    first = parts(start, count)
+    values = f(x, *first) - y
+    values = values.copy() if weights is None else 1.0 / weights * values
+    p = np.zeros(len(count))
+    for k in range(len(count)):
+        p[k] = float(start[k])
+    if len(start) != len(count) or (len(y) != 1 and len(p) > len(y)):
+        raise NotImplementedError
+    a = np.zeros((len(p), len(values)))
+    begun = False
+    if whole and jac is not None:  # which SciPy asks once, and with these
+        weighted(jac(x, *first), weights, a)
+        begun = True
+    most = _allowed(most, len(p), jac)
+    found = levenberg_marquardt(residuals, columns, p, values, a, begun, most, limits)
+    info, _, r, order = found
+    if info < 1 or info > 4:
+        raise RuntimeError
+    if not _is_full(r) or (len(values) <= len(p) and not absolute):
+        raise NotImplementedError
+    return p, values, r, order
+
+
+def check(x: Any, axes: Any, y: Any, finite: bool) -> None:
+    """Raise what ``curve_fit`` raises for data, of `axes` as `_fitted` has them."""
     if finite:
         _check_finite(y)
         if axes[0] is not None:
@@ -465,38 +526,49 @@ def _fitted(
                 _check_finite(row)
     if len(y) == 0:
         raise ValueError
-    first = parts(start, count)
-    values = f(x, *first) - y
-    values = values.copy() if weights is None else 1.0 / weights * values
-    p = np.zeros(len(count))
-    for k in range(len(count)):
-        p[k] = float(start[k])
-    if len(start) != len(count) or (len(y) != 1 and len(p) > len(y)):
-        raise NotImplementedError
-    info, _, r, order = levenberg_marquardt(residuals, p, values, *limits)
-    if info < 1 or info > 4:
-        raise RuntimeError
-    if not _is_full(r) or (len(values) <= len(p) and not absolute):
-        raise NotImplementedError
-    return p, values, r, order
 
 
-def best_fit(
-    f: Any, x: Any, axes: Any, y: Any, start: Any, count: Any, weights: Any, absolute: bool,
-    finite: bool, limits: Any,
-) -> Any:  # fmt: skip
+def best_fit(*given: Any) -> Any:
     """``scipy.optimize.curve_fit(f, x, y, start)`` of which the covariance is not read."""
-    p, _, _, _ = _fitted(f, x, axes, y, start, count, weights, absolute, finite, limits)
+    p, _, _, _ = _fitted(*given)
     return p, None
 
 
-def curve_fit(
-    f: Any, x: Any, axes: Any, y: Any, start: Any, count: Any, weights: Any, absolute: bool,
-    finite: bool, limits: Any,
-) -> Any:  # fmt: skip
+def curve_fit(*given: Any) -> Any:
     """``scipy.optimize.curve_fit(f, x, y, start)``."""
-    p, values, r, order = _fitted(f, x, axes, y, start, count, weights, absolute, finite, limits)
+    p, values, r, order = _fitted(*given)
     found = _covariance(r, order)
-    if not absolute:
+    if not given[7]:
         found *= np.sum(values**2) / (len(values) - len(p))
     return p, found
+
+
+def least_squares(
+    f: Any, start: Any, jac: Any, args: Any, most: int, eps: float, limits: Any
+) -> tuple[Any, int]:
+    """``scipy.optimize.leastsq(f, start, args, jac)``."""
+
+    def residuals(p: Any) -> Any:
+        return f(p, *args)
+
+    def columns(p: Any, at: Any, a: Any) -> int:
+        if jac is None:
+            return differences(residuals, p, at, eps, a)
+        return weighted(jac(p, *args), None, a)
+
+    p = np.zeros(len(start))
+    for k in range(len(start)):
+        p[k] = float(start[k])
+    values = residuals(p)
+    if values.dtype != np.float64:
+        raise NotImplementedError
+    values = values.copy()
+    if len(p) > len(values):
+        raise TypeError
+    a = np.zeros((len(p), len(values)))
+    most = _allowed(most, len(p), jac)
+    found = levenberg_marquardt(residuals, columns, p, values, a, False, most, limits)
+    info = found[0]
+    if info < 1 or info > 4:
+        raise NotImplementedError
+    return p, info

@@ -173,9 +173,9 @@ class TypedFunction:
     flushes : bool
         Whether operations of float32 take numbers below the least normal one for zero, and give
         zero for them, as CuPy's kernels do. A ``cast`` of kind ``kept`` does not.
-    rounds : bool
-        Whether its results may have other last bits than those of a library's function that it
-        stands for.
+    rounds : float
+        By how much its results may differ from those of a library's function that it stands for,
+        relatively; 0: they have its bits.
     writes : bool
         Whether it writes to a slice. What a slice that is marked has then is not said.
     decides, walks : bool
@@ -194,7 +194,7 @@ class TypedFunction:
     spells: bool = False
     differs: bool = False
     flushes: bool = False
-    rounds: bool = False
+    rounds: float = 0.0
     writes: bool = False
     decides: bool = False
     walks: bool = False

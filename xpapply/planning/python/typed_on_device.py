@@ -76,7 +76,7 @@ class TypedOnDevice(TypedLoop):
         if not self._rounds or mine.dtype.kind != "f" or np.array_equal(mine, real, equal_nan=True):
             return super()._are_same(mine, real)
         sizes = np.abs(real[np.isfinite(real)])
-        share = LIMITS.typed_rounding_short if mine.itemsize < 8 else LIMITS.typed_rounding
+        share = LIMITS.typed_rounding_short if mine.itemsize < 8 else self._rounds
         least = share * float(sizes.max()) if sizes.size else 0.0
         return np.allclose(mine, real, rtol=share, atol=least, equal_nan=True)
 

@@ -224,9 +224,9 @@ class Blocks:
         if self.element != NUMPY:  # else the first slice is asked before all run
             self.do("differs")
 
-    def rounds(self) -> None:
-        """Say that what is computed here may have other last bits than a library's."""
-        self.made.rounds = True
+    def rounds(self, about: float) -> None:
+        """Say that what is computed here may differ from what a library gives, relatively."""
+        self.made.rounds = max(self.made.rounds, about)
 
     def reads_part(self, k: int) -> bool:
         """Whether a part of what is computed here may be read afterwards."""

@@ -282,8 +282,8 @@ class _Reader(Statements):
             if isinstance(e.func, ast.Name) and e.func.id == "next":
                 return self._first(called, e.args[0], e.args[1])
         args = [a.value if isinstance(a, ast.Starred) else a for a in e.args]
-        values = (*args, *(k.value for k in e.keywords))
-        given = [self._argument(e.func, a, "key" in names) for a in values]
+        given = [self._argument(e.func, a, "key" in names) for a in args]
+        given += [self._named(e.func, k, "key" in names) for k in e.keywords]
         return self._step("call", e.lineno, (names, spread), called, *given)
 
     def _DictComp(self, e: ast.DictComp) -> Operand:
@@ -354,6 +354,16 @@ class _Reader(Statements):
         if e.format_spec is not None or e.conversion not in (-1, ord("s")):
             raise self._refuse("a formatted text of more than a value", e)
         return self._step("said", e.lineno, self.expression(e.value))
+
+    def _named(self, called: ast.expr, k: ast.keyword, keyed: bool) -> Operand:
+        """An argument by name; options in a dict are read by their names alone."""
+        e = k.value
+        if k.arg == "options" and isinstance(e, ast.Dict):
+            names = [x.value if isinstance(x, ast.Constant) else None for x in e.keys]
+            if all(isinstance(n, str) for n in names) and len({*names}) == len(names):
+                values = tuple(map(self.expression, e.values))
+                return self._step("record", e.lineno, Const((*names,)), values)
+        return self._argument(called, e, keyed)
 
     def _argument(self, called: ast.expr, e: ast.expr, keyed: bool) -> Operand:
         """An argument of a call; a generator is gone through at once."""

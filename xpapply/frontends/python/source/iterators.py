@@ -142,6 +142,15 @@ def most_rounds(t: Writes, it: Abstract) -> Value:
     return t.op("select", "int64", t.op("lt", "bool", low, high), far, ZERO)
 
 
+def spread(t: Writes, x: Abstract, n: int) -> list[Abstract]:
+    """Elements of an array as arguments, as many as a function has left."""
+    if not isinstance(x, Arr) or x.type.ndim != 1 or n < 1:
+        raise t.refuse(f"* of {described(x)}")
+    unlike = t.op("ne", "bool", length(t, x), Literal(n, "int64"))
+    t.mark(unlike, "a call with a wrong number of arguments", TypeError)
+    return [item(t, x, integer(k)) for k in range(n)]
+
+
 def has_more(t: Writes, it: Abstract) -> Value:
     """Whether an iterator has a further element."""
     if isinstance(it, Watched):

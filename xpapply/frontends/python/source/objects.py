@@ -36,6 +36,7 @@ from .values import (
     Lst,
     Method,
     Num,
+    Record,
     Rows,
     Span,
     Tup,
@@ -93,6 +94,8 @@ def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
         return arrays.attribute(t, x, name)
     if letters.is_any(x):
         return arrays.attribute(t, x, name)
+    if isinstance(x, Record):
+        return _of_record(t, x, name)
     if not isinstance(x, Known):
         raise t.refuse(f"the attribute {name} of a {type(x).__name__.lower()}")
     holder = x.value
@@ -108,6 +111,13 @@ def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
             raise t.refuse(f"{holder.__name__} has no {name}")
         return known(t, found)
     return _of_object(t, holder, name)
+
+
+def _of_record(t: Writes, x: Record, name: str) -> Abstract:
+    """A value of what a solver has given; there may be others."""
+    if name not in x.names:
+        raise t.refuse(f"{name} of what a solver gives")
+    return x.values[x.names.index(name)]
 
 
 def _of_object(t: Writes, x: Any, name: str) -> Abstract:
@@ -265,6 +275,8 @@ def inplace(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
 
 def item(t: Writes, x: Abstract, index: Abstract) -> Abstract | Inlined:
     """``x[index]``."""
+    if isinstance(x, Record) and isinstance(index, Known):
+        return _of_record(t, x, index.value)
     if t.element == DEVICE and isinstance(x, Arr) and isinstance(index, Arr):
         return of_device_arrays.item(t, x, index)
     return arrays.item(t, x, index)

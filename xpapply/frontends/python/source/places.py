@@ -20,6 +20,7 @@ from .values import (
     Method,
     Num,
     Range,
+    Record,
     Rows,
     Span,
     Text,
@@ -52,6 +53,7 @@ def described(x: Abstract) -> str:
         Letters: "a text",
         Rows: "a list of tuples",
         Method: "a method",
+        Record: "what a solver gives",
     }
     return names.get(type(x), "an iterator")
 

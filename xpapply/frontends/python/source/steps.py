@@ -94,7 +94,11 @@ class Flow:
         """Whether a part of what a step gives may be read: not if its name is never looked at."""
         steps = self.parts[part].steps
         made, after = steps[step].result, steps[step + 1 :]
-        if not after or after[0].kind != "unpack" or after[0].args[0] != made:
+        if not after or made not in after[0].args:
+            return True
+        if after[0].kind == "item" and isinstance(after[0].args[1], Const):
+            return after[0].args[1].value == k or made in self.live_after(part, step + 2)
+        if after[0].kind != "unpack" or after[0].args[0] != made:
             return True
         one = (after[0].result, Const(k))
         at = next((n for n, s in enumerate(after) if s.kind == "part" and s.args == one), None)

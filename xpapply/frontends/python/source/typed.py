@@ -55,6 +55,7 @@ from .values import (
     Known,
     Leaves,
     Num,
+    Record,
     Span,
     Tup,
 )
@@ -208,8 +209,11 @@ class Typer(RecursiveCalls):
         flow, _, function = self._defined[f.number]
         return Code(flow, function, f.depth)
 
-    def count_of_parameters(self, f: Abstract) -> int:
-        """How many parameters a function has by position; 0: that is not known."""
+    def count_of_parameters(self, f: Abstract, exactly: bool = False) -> int:
+        """How many parameters a function has by position; 0: that is not known.
+
+        `exactly`: it takes neither fewer nor more arguments.
+        """
         bound = 0
         if isinstance(f, Known):
             found, bound = f.value, int(isinstance(f.value, types.MethodType))
@@ -221,6 +225,8 @@ class Typer(RecursiveCalls):
         else:
             return 0
         a = self._code_of(found).flow.parameters
+        if exactly and (a.defaults or a.vararg or a.kwonlyargs):
+            return 0
         return len(a.posonlyargs) + len(a.args) - bound
 
     def function(self, inner: Const, defaults: Any, named: Any) -> Function:
@@ -450,7 +456,8 @@ class Typer(RecursiveCalls):
             elif isinstance(x, Tup):
                 args += x.items
             else:
-                raise self.refuse(f"* of {places.described(x)}")
+                whole = 0 if names or len(spread) > 1 else self.count_of_parameters(called, True)
+                args += iterators.spread(self, x, whole - count + 1)
         by_name = dict(zip(names, values[count:], strict=True))
         return self.call(step.result, called, args, by_name)
 
@@ -583,6 +590,7 @@ _STEPS: dict[str, Callable[..., Abstract]] = {
     "list": lambda t, items, grows=_NO: lists.new_list(
         t, iterators.kept(t, t.value(items)), grows=grows.value
     ),
+    "record": lambda t, names, values: Record(names.value, t.value(values)),
     "dict": lambda t: held.new(t, "dict"),
     "set": lambda t: held.new(t, "set"),
     "delete": lambda t, x, index: held.delete(t, t.value(x), t.value(index)),

@@ -162,6 +162,13 @@ class Tup(NamedTuple):
     is_list: bool = False
 
 
+class Record(NamedTuple):
+    """What a solver gives: values by name."""
+
+    names: tuple[str, ...]
+    values: tuple[Any, ...]
+
+
 class Known(NamedTuple):
     """An object of the user's, or of a library's."""
 
@@ -378,7 +385,7 @@ def taken_apart(x: Abstract, registers: list[Value]) -> Any:
 
 
 _COMPOUND = (
-    Mixed, Rows, Held, Watched, Tup, Letters, Method, Function, Span, Range, Along, Through,
+    Mixed, Rows, Held, Watched, Tup, Record, Letters, Method, Function, Span, Range, Along, Through,
     Counted, Zipped, Once, Eager, Cursor, Groups,
 )  # fmt: skip
 
@@ -558,8 +565,8 @@ class Writes(Protocol):
     def differs(self) -> None:
         """Say that a result may be of another dtype than that of the first slice."""
 
-    def rounds(self) -> None:
-        """Say that what is computed here may have other last bits than a library's."""
+    def rounds(self, about: float) -> None:
+        """Say that what is computed here may differ from what a library gives, relatively."""
 
     def count_of_parameters(self, f: Abstract) -> int:
         """How many parameters a function has by position; 0: that is not known."""

@@ -14,7 +14,11 @@ from .of_arrays import METHODS
 LIBRARY = _written.__name__.rpartition(".")[0]
 """Where functions of libraries are written in Python, for the compiler."""
 
-SOLVERS = tuple(f"{LIBRARY}.{name}" for name in ("of_fits", "of_integrals", "of_roots"))
+_SOLVERS = (
+    "of_fits", "of_integrals", "of_minima", "of_results", "of_roots", "solvers.fits",
+    "solvers.simplexes", "solvers.trust_regions",
+)  # fmt: skip
+SOLVERS = tuple(f"{LIBRARY}.{name}" for name in _SOLVERS)
 """Where ``raise`` raises what SciPy does, which its caller may handle; but NotImplementedError."""
 
 

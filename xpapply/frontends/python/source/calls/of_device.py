@@ -20,6 +20,7 @@ from .....errors import TraceError
 from .....ir.typed import Literal
 from .....ir.typed.function import Value
 from .....library import of_python
+from .....limits import LIMITS
 from .. import numbers
 from ..kinds import integers
 from ..numbers import kind_of
@@ -100,7 +101,9 @@ def binary(t: Writes, op: str, a: Num, b: Num) -> Num:
     if op == "**" and kind_of(a.dtype) == "f" and b == Num("int64", PYTHON, Literal(2, "int64")):
         return Num(a.dtype, FRESH, t.op("mul", a.dtype, a.value, a.value))
     if op == "**" and "f" in (kind_of(a.dtype), kind_of(b.dtype)):
-        t.rounds()  # the operator's powers have other bits than `power`, with a number
+        t.rounds(
+            LIMITS.typed_rounding
+        )  # the operator's powers have other bits than `power`, with a number
         return of_cupy(t, "power", [a, b])
     if op in ("@", "**"):
         raise t.refuse(f"{op} of numbers of CuPy's")

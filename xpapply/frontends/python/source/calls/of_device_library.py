@@ -11,6 +11,7 @@ import numpy as np
 
 from .....ir.typed import Literal
 from .....library.on_device import algebra, order, series
+from .....limits import LIMITS
 from .. import arrays, numbers, places
 from ..places import described
 from ..values import FRESH, PYTHON, Abstract, Arr, Inlined, Known, Num, Span, Tup, Writes
@@ -37,7 +38,7 @@ def _array(t: Writes, x: Abstract, letters: str = "f", ndim: int = 1) -> str:
 
 def _rounds(t: Writes, *dtypes: str) -> None:
     if any(numbers.kind_of(x) == "f" for x in dtypes):
-        t.rounds()
+        t.rounds(LIMITS.typed_rounding)
 
 
 def _summed(inlined: Any) -> Call:
@@ -113,7 +114,7 @@ def _trapezoid(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     for name in given.keys() & {"x", "y"}:
         if _array(t, given[name]) != given["y"].type.dtype:
             raise t.refuse("an area of several types")
-    t.rounds()
+    t.rounds(LIMITS.typed_rounding)
     return Inlined(series.area_along if "x" in given else series.area, [], given)
 
 
@@ -141,7 +142,7 @@ def _interp(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     given = bound(t, "x:array xp:array fp:array", args, kwargs)
     for x in given.values():
         _array(t, x, "iuf")
-    t.rounds()
+    t.rounds(LIMITS.typed_rounding)
     return Inlined(series.interpolated, [], given)
 
 
@@ -188,7 +189,7 @@ def _typed(inlined: Any, letters: str = "f") -> Call:
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
         given = bound(t, "a>v:array axis:axis", args, kwargs)
         own = _array(t, given["v"], letters)
-        t.rounds()
+        t.rounds(LIMITS.typed_rounding)
         return Inlined(inlined, [given["v"], _dtype(own)], {})
 
     return call
@@ -207,7 +208,7 @@ def _quantile(share: float) -> Call:
         if not all(0 <= x <= 1 for x in found) or not found:
             raise t.refuse("a quantile beyond all numbers")
         given = [Num("float64", PYTHON, Literal(x, "float64")) for x in found]
-        t.rounds()
+        t.rounds(LIMITS.typed_rounding)
         if isinstance(q, Tup):
             return Inlined(order.quantiles, [a, Tup(tuple(given))], {})
         return Inlined(order.quantile, [a, *given], {})
@@ -236,7 +237,7 @@ def _histogram(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     count = 10 if places.is_none(bins) else _literal(t, bins)
     if type(count) is not int:
         raise t.refuse("a histogram in so many parts")
-    t.rounds()
+    t.rounds(LIMITS.typed_rounding)
     many = Num("int64", PYTHON, Literal(count, "int64"))
     if places.is_none(ends):
         return Inlined(order.histogram_of_all, [x, many], {})
@@ -253,7 +254,7 @@ def _bincount(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
         return Inlined(order.counted, [], given)
     if _array(t, given["weights"]) != "float64":
         raise t.refuse("a sum of weights of other floats")
-    t.rounds()
+    t.rounds(LIMITS.typed_rounding)
     return Inlined(order.weighed, [], given)
 
 
@@ -265,7 +266,7 @@ def _norm(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
                np.inf: algebra.norm_of_largest}.get(which)  # fmt: skip
     if inlined is None:
         raise t.refuse(f"the norm {which} of an array on a device")
-    t.rounds()
+    t.rounds(LIMITS.typed_rounding)
     return Inlined(inlined, [args[0], _dtype(own)], {})
 
 
@@ -277,7 +278,7 @@ def _of_matrix(inlined: Any, more: int = 0) -> Call:
         own = _array(t, args[0], ndim=2)
         if any(_array(t, x) != own for x in args[1:]):
             raise t.refuse("linear algebra of several types on a device")
-        t.rounds()
+        t.rounds(LIMITS.typed_rounding)
         return Inlined(inlined, [*args, _dtype(own)], {})
 
     return call
@@ -287,7 +288,7 @@ def _polyfit(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     exactly(t, args, kwargs, 3)
     if {_array(t, x) for x in args[:2]} != {"float64"} or type(_literal(t, args[2])) is not int:
         raise t.refuse("a polynomial is fitted to other numbers than float64 on a device")
-    t.rounds()
+    t.rounds(LIMITS.typed_rounding)
     return Inlined(algebra.fitted, args, {})
 
 
@@ -298,7 +299,7 @@ def _of_both(inlined: Any) -> Call:
         exactly(t, args, kwargs, 2)
         if {_array(t, x) for x in args} != {"float64"}:
             raise t.refuse("covariances of other numbers than float64 on a device")
-        t.rounds()
+        t.rounds(LIMITS.typed_rounding)
         return Inlined(inlined, [*args, _dtype("float64")], {})
 
     return call

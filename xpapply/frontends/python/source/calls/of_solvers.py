@@ -11,66 +11,47 @@ from typing import Any
 import numpy as np
 
 from .....ir.typed import Literal
-from .....library import of_fits, of_integrals, of_roots
-from .. import arrays, numbers, places, whole
-from ..values import NUMPY, PYTHON, Abstract, Arr, Inlined, Known, Num, Tup, Writes
-from .arguments import FALSE, TRUE, as_array
-from .common import Call, as_float, number, python_int
+from .....library import of_integrals, of_minima, of_results, of_roots
+from .. import arrays
+from ..values import (
+    EITHER,
+    NUMPY,
+    Abstract,
+    Inlined,
+    Known,
+    Num,
+    Record,
+    Tup,
+    Writes,
+    integer,
+)
+from . import of_least_squares, of_minimize
+from .arguments import FALSE, TRUE
+from .common import Call, number
+from .solving import (
+    further_arguments,
+    is_none,
+    module_of,
+    option,
+    options_of,
+    plainly,
+    real,
+    taken,
+    whole_number,
+)
 
 
 def find(f: Any) -> Call | None:
     """What writes a call of `f`, if it is one of these; None: it is not."""
-    if f is of_fits.parts:
-        return _parts
+    if f in of_least_squares.OWN:
+        return of_least_squares.OWN[f]
+    if f is of_results.Result:
+        return lambda t, args, kwargs: Record(tuple(kwargs), tuple(kwargs.values()))
     name = getattr(f, "__name__", "")
     row = _ROWS.get(name)
-    if row is None or getattr(sys.modules.get(_module(name)), name, None) is not f:
+    if row is None or getattr(sys.modules.get(module_of(name)), name, None) is not f:
         return None
     return row if _agrees(name) else None
-
-
-def _module(name: str) -> str:
-    return "scipy.integrate" if name == "quad" else "scipy.optimize"
-
-
-def _taken(
-    t: Writes, name: str, spec: Mapping[str, Any], args: list[Any], kwargs: dict[str, Any]
-) -> dict[str, Any]:
-    """Arguments by name, with SciPy's defaults for those that are not given."""
-    given = dict(zip(spec, args, strict=False)) | kwargs
-    if len(args) > len(spec) or not given.keys() <= spec.keys():
-        odd = next(iter(given.keys() - spec.keys()), "so many arguments")
-        raise t.refuse(f"{_module(name)}.{name} with {odd}")
-    return {**spec, **given}
-
-
-def _plainly(t: Writes, name: str, given: dict[str, Any], **usual: Any) -> None:
-    """Take out options that are compiled with one value alone."""
-    for option, value in usual.items():
-        x = given.pop(option)
-        known = x.value if isinstance(x, Known) else x
-        if isinstance(x, Num):
-            known = x.value.value if isinstance(x.value, Literal) else x
-        if known is not value and not (isinstance(known, (bool, str)) and known == value):
-            raise t.refuse(f"{_module(name)}.{name} with {option}: {option}={value} is compiled")
-
-
-def _further(x: Any) -> Tup:
-    """Further arguments of a function: a tuple, or one."""
-    return x if isinstance(x, Tup) and not x.is_list else Tup(() if x == () else (x,))
-
-
-def _real(t: Writes, x: Any) -> Num:
-    """A number of Python's own, with a fraction."""
-    if isinstance(x, (int, float)):
-        return Num("float64", PYTHON, Literal(float(x), "float64"))
-    return as_float(t, [x], {})
-
-
-def _whole(t: Writes, x: Any) -> Num:
-    if isinstance(x, int):
-        return Num("int64", PYTHON, Literal(x, "int64"))
-    return python_int(t, x)
 
 
 _NOTHING = Known(None)
@@ -80,31 +61,37 @@ _EPS = math.ulp(1.0)
 @functools.cache
 def _agrees(name: str) -> bool:
     """Whether this SciPy goes as ours does: it may change its ways."""
-    solver = getattr(sys.modules[_module(name)], name)
-    if name == "curve_fit":
-        x = np.arange(6.0)
-        rest = (
-            np.ones(2),
-            (1, 1),
-            None,
-            False,
-            True,
-            (1.49012e-8, 1.49012e-8, 0.0, 600, 100, _EPS),
-        )
-        for y in (2.0 / (1.0 + c * x) for c in (0.2, 0.7, 3.0)):
-            ours = of_fits.best_fit(_peak, x, (True, None), y, *rest)
-            if not np.array_equal(solver(_peak, x, y)[0], ours[0]):
+    solver = getattr(sys.modules[module_of(name)], name)
+    for where in (of_least_squares, of_minimize):
+        if name in where.ROWS:
+            return where.agrees(name, solver)
+    if name in ("minimize_scalar", "fminbound"):
+        for end in map(float, _STARTS):
+            ours = of_minima.bounded(_bent, -end, end, (), 1e-5, 500)
+            if name == "fminbound":
+                if solver(_bent, -end, end) != ours.x:
+                    return False
+                continue
+            down = of_minima.brent(of_minima.downhill, (end, 9.0), _bent, (), 1.48e-8, 500)
+            theirs = solver(_bent, (end, 9.0)), solver(_bent, bounds=(-end, end))
+            if not all(a.items() <= b.items() for a, b in zip((down, ours), theirs, strict=True)):
                 return False
         return True
     if name == "quad":
         found = [of_integrals.quad(_bent, -1.0, x, (), _ABOUT, _ABOUT, 50, 0) for x in _STARTS]
         return found == [solver(_bent, -1.0, x) for x in _STARTS]
     if name == "newton":
-        found = [of_roots.secant(_cubic, x, (), 1.48e-8, 50, None, 0.0) for x in _STARTS]
-        return found == [solver(_cubic, x) for x in _STARTS]
+        steps = [of_roots.secant(_cubic, x, (), 1.48e-8, 50, None, 0.0, False) for x in _STARTS]
+        return [x for x, *_ in steps] == [solver(_cubic, x) for x in _STARTS]
+    ends = [(_cubic, -1.0, x, (), 2e-12, 4 * _EPS, 100) for x in _STARTS]
+    if name == "root_scalar":
+        return all(
+            of_roots.result(of_roots.brentq, True, x).items()
+            <= solver(_cubic, bracket=x[1:3]).items()
+            for x in ends
+        )
     ours = getattr(of_roots, name)
-    found = [ours(_cubic, -1.0, x, (), 2e-12, 4 * _EPS, 100) for x in _STARTS]
-    return found == [solver(_cubic, -1.0, x) for x in _STARTS]
+    return [ours(*x, False)[0] for x in ends] == [solver(*x[:3]) for x in ends]
 
 
 _STARTS = [np.float64(x) for x in (1.5, 2.0, 3.7)]
@@ -118,10 +105,6 @@ def _bent(x: float) -> float:
     return abs(x) ** 0.5
 
 
-def _peak(x: Any, a: float, b: float) -> Any:
-    return a / (1.0 + b * x * x)
-
-
 # --- roots --------------------------------------------------------------------------------------
 
 _BRACKETS = {
@@ -132,17 +115,32 @@ _BRACKETS = {
 
 def _bracketed(name: str) -> Call:
     """A root between two places."""
-    ours = getattr(of_roots, name)
 
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
-        given = _taken(t, name, _BRACKETS, args, kwargs)
-        _plainly(t, name, given, full_output=False, disp=True)
-        f, a, b, further, xtol, rtol, maxiter = given.values()
-        numbers_ = [_real(t, x) for x in (a, b)]
-        limits = [_real(t, xtol), _real(t, rtol), _whole(t, maxiter)]
-        return Inlined(ours, [f, *numbers_, _further(further), *limits], {})
+        given = taken(t, name, _BRACKETS, args, kwargs)
+        full, quiet = _full(t, given)
+        return _solved(name, full, quiet, _between(t, given))
 
     return call
+
+
+def _between(t: Writes, given: Mapping[str, Any]) -> list[Abstract]:
+    """What a solver between two places is called with."""
+    f, a, b, further, xtol, rtol, maxiter = given.values()
+    limits = [real(t, xtol), real(t, rtol), whole_number(t, maxiter)]
+    return [f, real(t, a), real(t, b), further_arguments(further), *limits]
+
+
+def _full(t: Writes, given: dict[str, Any]) -> tuple[bool, Num]:
+    """Take out whether a root is not all that is given, and whether a failure is a result."""
+    full, disp = (option(t, given.pop(name)) for name in ("full_output", "disp"))
+    return full == TRUE, FALSE if disp == TRUE else TRUE
+
+
+def _solved(name: str, full: bool, quiet: Num, given: list[Abstract]) -> Inlined:
+    """A call of one of our solvers of roots."""
+    args = [Known(getattr(of_roots, name)), quiet, Tup(tuple(given))]
+    return Inlined(of_roots.full_root if full else of_roots.root, args, {})
 
 
 _NEWTON = {
@@ -152,25 +150,162 @@ _NEWTON = {
 
 
 def _newton(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
-    given = _taken(t, "newton", _NEWTON, args, kwargs)
-    _plainly(t, "newton", given, full_output=False, disp=True)
-    f, x0, fprime, further, tol, maxiter, fprime2, x1, rtol = given.values()
-    start = _real(t, _float64(t, x0))._replace(kind=NUMPY)
-    limits = [_real(t, tol), _whole(t, maxiter)]
-    if fprime is None or places.is_none(fprime):
-        x1 = _NOTHING if x1 is None or places.is_none(x1) else _float64(t, x1)
-        rest = [_further(further), *limits, x1, _real(t, rtol)]
-        return Inlined(of_roots.secant, [f, start, *rest], {})
-    fprime2 = _NOTHING if fprime2 is None else fprime2
-    rest = [_further(further), *limits, fprime2, _real(t, rtol)]
-    return Inlined(of_roots.newton, [f, start, fprime, *rest], {})
+    given = taken(t, "newton", _NEWTON, args, kwargs)
+    full, quiet = _full(t, given)
+    name, rest = _by_steps(t, **given)
+    return _solved(name, full, quiet, rest)
+
+
+def _by_steps(
+    t: Writes, func: Any, x0: Any, fprime: Any, args: Any, tol: Any, maxiter: Any, fprime2: Any,
+    x1: Any, rtol: Any,
+) -> tuple[str, list[Abstract]]:  # fmt: skip
+    """Which of ours goes by steps, and what it is called with."""
+    start = real(t, _float64(t, x0))._replace(kind=NUMPY)
+    limits = [further_arguments(args), real(t, tol), whole_number(t, maxiter)]
+    if is_none(fprime):
+        x1 = _NOTHING if is_none(x1) else _float64(t, x1)
+        return "secant", [func, start, *limits, x1, real(t, rtol)]
+    bent = _NOTHING if is_none(fprime2) else fprime2
+    return "newton", [func, start, fprime, *limits, bent, real(t, rtol)]
+
+
+_ROOT = {
+    "f": None, "args": (), "method": None, "bracket": None, "fprime": None, "fprime2": None,
+    "x0": None, "x1": None, "xtol": None, "rtol": None, "maxiter": None, "options": None,
+}  # fmt: skip
+_METHODS = {
+    **dict.fromkeys(("brentq", "brenth", "bisect", "ridder"), "bracket"),
+    **dict.fromkeys(("secant", "newton", "halley"), "x0"),
+}
+"""Of roots, and what they start from."""
+
+
+def _root_scalar(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    given = taken(t, "root_scalar", _ROOT, args, kwargs)
+    plainly(t, "root_scalar", given, options=None)
+    has = {name: not is_none(x) for name, x in given.items()}
+    method = given["method"].value if has["method"] else _method(has)
+    method = method.lower() if isinstance(method, str) else method
+    if method not in _METHODS:
+        raise t.refuse(f"scipy.optimize.root_scalar with method={method!r}")
+    slopes = [given[name] for name in ("fprime", "fprime2") if has[name]]
+    if any(isinstance(x, Num) for x in slopes):
+        raise t.refuse("scipy.optimize.root_scalar of a function that gives its derivative too")
+    if not has[_METHODS[method]] or len(slopes) < {"newton": 1, "halley": 2}.get(method, 0):
+        raise t.refuse(f"scipy.optimize.root_scalar by {method} without what it needs")
+    is_between = _METHODS[method] == "bracket"
+    name = method if is_between else "newton"
+    if not _agrees(name):
+        raise t.refuse(f"the {name} of this SciPy")
+    own = dict(_BRACKETS if is_between else _NEWTON, f=given["f"], args=given["args"])
+    limits = {"xtol": "xtol" if is_between else "tol", "rtol": "rtol", "maxiter": "maxiter"}
+    own |= {limits[k]: given[k] for k in limits if has[k]}
+    own = {k: x for k, x in own.items() if k not in ("full_output", "disp")}
+    if is_between:
+        own["a"], own["b"] = (arrays.item(t, given["bracket"], integer(k)) for k in (0, 1))
+        return _result(method, _between(t, own))
+    own["func"], own["x0"] = own.pop("f"), given["x0"]
+    those = {"secant": ["x1"], "newton": ["fprime"], "halley": ["fprime", "fprime2"]}[method]
+    return _result(*_by_steps(t, **own | {k: given[k] for k in those}))
+
+
+def _method(has: Mapping[str, bool]) -> str | None:
+    """What SciPy chooses."""
+    if has["bracket"]:
+        return "brentq"
+    if not has["x0"]:
+        return None
+    if has["fprime"]:
+        return "halley" if has["fprime2"] else "newton"
+    return "secant" if has["x1"] else "newton"
+
+
+def _result(name: str, given: list[Abstract]) -> Inlined:
+    return Inlined(of_roots.result, [Known(getattr(of_roots, name)), TRUE, Tup(tuple(given))], {})
 
 
 def _float64(t: Writes, x: Abstract) -> Num:
     found = number(t, x)
     if found.dtype not in ("float64", "int64"):
-        raise t.refuse(f"scipy.optimize.newton from a {found.dtype}")
+        raise t.refuse(f"a solver of SciPy's from a {found.dtype}")
     return found
+
+
+# --- minima -------------------------------------------------------------------------------------
+
+_LEAST = {
+    "fun": None, "bracket": None, "bounds": None, "args": (), "method": None, "tol": None,
+    "options": None,
+}  # fmt: skip
+_WITHIN = {
+    "func": None, "x1": None, "x2": None, "args": (), "xtol": 1e-5, "maxfun": 500,
+    "full_output": 0, "disp": 1,
+}  # fmt: skip
+
+
+def _minimize_scalar(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    given = taken(t, "minimize_scalar", _LEAST, args, kwargs)
+    f, bracket, bounds, further, method, tol, options = given.values()
+    name = "brent" if is_none(bounds) else "bounded"
+    if not is_none(method):
+        name = method.value.lower() if isinstance(method, Known) else "?"
+    if name not in ("brent", "golden", "bounded"):
+        raise t.refuse("scipy.optimize.minimize_scalar by such a method")
+    if is_none(bounds) is (name == "bounded") or not (is_none(tol) or name != "bounded"):
+        raise t.refuse(f"scipy.optimize.minimize_scalar by {name} with these arguments")
+    usual = {
+        "brent": {"xtol": 1.48e-8, "maxiter": 500}, "golden": {"xtol": _ROOT_EPS, "maxiter": 5000},
+        "bounded": {"xatol": 1e-5, "maxiter": 500},
+    }[name]  # fmt: skip
+    if not is_none(tol):
+        usual = usual | {"xtol": tol}
+    said = options_of(t, "minimize_scalar", options, usual | {"disp": 0})
+    plainly(t, "minimize_scalar", said, disp=0)
+    near, most = said.values()
+    limits = [further_arguments(further), real(t, near), whole_number(t, most)]
+    if name == "bounded":
+        return Inlined(of_minima.bounded, [f, *_ends(t, bounds), *limits], {})
+    search, places_ = _three(t, bracket)
+    ours = of_minima.brent if name == "brent" else of_minima.golden
+    return Inlined(ours, [Known(search), Tup(tuple(places_)), f, *limits], {})
+
+
+_ROOT_EPS = math.sqrt(_EPS)
+
+
+def _ends(t: Writes, bounds: Abstract) -> list[Num]:
+    """Two numbers, as Python's floats."""
+    if not isinstance(bounds, Tup) or len(bounds.items) != 2:
+        raise t.refuse("scipy.optimize.minimize_scalar with bounds that are no pair")
+    return [real(t, _float64(t, x)) for x in bounds.items]
+
+
+def _three(t: Writes, bracket: Any) -> tuple[Any, list[Num]]:
+    """What looks for three places to start from, and what it gets."""
+    if is_none(bracket):
+        bracket = Tup((real(t, 0.0), real(t, 1.0)))
+    if not isinstance(bracket, Tup) or len(bracket.items) not in (2, 3):
+        raise t.refuse("scipy.optimize.minimize_scalar with a bracket that is no pair")
+    given = [_float64(t, x) for x in bracket.items]
+    kinds = {x.kind for x in given}
+    kind = NUMPY if len(given) == 2 or kinds == {NUMPY} else EITHER
+    reals = [real(t, x)._replace(kind=kind) for x in given]
+    if len(given) == 3:
+        return of_minima.given_three, [*given, *reals]
+    if all(x.dtype == "int64" for x in given):
+        return of_minima.from_integers, [*(x._replace(kind=NUMPY) for x in given), *reals]
+    return of_minima.downhill, reals
+
+
+def _fminbound(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    given = taken(t, "fminbound", _WITHIN, args, kwargs)
+    plainly(t, "fminbound", given, disp=1)
+    f, a, b, further, near, most, full = given.values()
+    limits = [further_arguments(further), real(t, near), whole_number(t, most)]
+    is_full = option(t, bool(full) if isinstance(full, int) else full) == TRUE
+    ours = of_minima.full_fminbound if is_full else of_minima.fminbound
+    return Inlined(ours, [f, *_ends(t, Tup((a, b))), *limits], {})
 
 
 # --- integrals ----------------------------------------------------------------------------------
@@ -184,127 +319,21 @@ _QUAD = {
 
 
 def _quad(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
-    given = _taken(t, "quad", _QUAD, args, kwargs)
-    _plainly(t, "quad", given, full_output=0, points=None, weight=None, complex_func=False)
+    given = taken(t, "quad", _QUAD, args, kwargs)
+    plainly(t, "quad", given, full_output=0, points=None, weight=None, complex_func=False)
     f, a, b, further, epsabs, epsrel, limit, *_ = given.values()
-    a, b = _real(t, a), _real(t, b)
+    a, b = real(t, a), real(t, b)
     ends = [x.value.value for x in (a, b) if isinstance(x.value, Literal)]
     side = (math.inf in ends) - (-math.inf in ends)
     if side == 0 and math.inf in ends:
         side = 2
-    limits = [_real(t, epsabs), _real(t, epsrel), _whole(t, limit), _whole(t, side)]
-    return Inlined(of_integrals.quad, [f, a, b, _further(further), *limits], {})
-
-
-# --- least squares ------------------------------------------------------------------------------
-
-_FIT = {
-    "f": None, "xdata": None, "ydata": None, "p0": None, "sigma": None, "absolute_sigma": False,
-    "check_finite": True, "bounds": None, "method": None, "jac": None, "full_output": False,
-    "nan_policy": None, "ftol": 1.49012e-8, "xtol": 1.49012e-8, "gtol": 0.0, "maxfev": 0,
-    "epsfcn": None, "factor": 100,
-}  # fmt: skip
-
-
-def _curve_fit(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
-    given = _taken(t, "curve_fit", _FIT, args, kwargs)
-    _plainly(t, "curve_fit", given, full_output=False, nan_policy=None, jac=None)
-    method, bounds = given.pop("method"), given.pop("bounds")
-    if bounds is not None and not _is_unbounded(bounds):
-        raise t.refuse("scipy.optimize.curve_fit with bounds")
-    if isinstance(method, Known) and method.value not in (None, "lm"):
-        raise t.refuse(f"scipy.optimize.curve_fit with method={method.value!r}")
-    f, x, y, start, sigma, absolute, finite, *limits = given.values()
-    x = _data(t, x)
-    y = _doubles(t, y)
-    first, n = _start(t, start, t.count_of_parameters(f) - 1)
-    weights: Abstract = _NOTHING
-    if sigma is not None and not places.is_none(sigma):
-        weights = _real(t, sigma) if isinstance(sigma, Num) else _doubles(t, sigma)
-    options = [_option(t, x) for x in (absolute, finite)]
-    given_limits = Tup(tuple(_limits(t, limits, n)))
-    count = Tup((_NOTHING,) * n)
-    if t.reads_part(1):
-        t.rounds()
-        ours = of_fits.curve_fit
-    else:
-        ours = of_fits.best_fit
-    ndim = x.type.ndim if isinstance(x, Arr) else 0
-    axes = Tup(tuple(TRUE if ndim == n else _NOTHING for n in (1, 2)))
-    return Inlined(ours, [f, x, axes, y, first, count, weights, *options, given_limits], {})
-
-
-def _start(t: Writes, start: Any, n: int) -> tuple[Abstract, int]:
-    """Where a fit starts, and how many parameters it has; `n`: as many as its model."""
-    if isinstance(start, Num):
-        start = Tup((start,))
-    if isinstance(start, Tup):
-        return Tup(tuple(_of_array(t, start))), len(start.items)
-    if n < 1:
-        raise t.refuse("scipy.optimize.curve_fit of so many parameters: p0=(...) says how many")
-    if start is None or places.is_none(start):
-        return Tup((Num("float64", NUMPY, Literal(1.0, "float64")),) * n), n
-    return _doubles(t, start), n
-
-
-def _limits(t: Writes, limits: list[Any], n: int) -> list[Num]:
-    ftol, xtol, gtol, maxfev, epsfcn, factor = limits
-    most = maxfev
-    if most == 0 or places.is_none(most):
-        most = 200 * (n + 1)
-    eps = _EPS if epsfcn is None or places.is_none(epsfcn) else epsfcn
-    reals = [_real(t, x) for x in (ftol, xtol, gtol)]
-    return [*reals, _whole(t, most), _real(t, factor), _real(t, eps)]
-
-
-def _option(t: Writes, x: Any) -> Num:
-    if isinstance(x, bool):
-        return TRUE if x else FALSE
-    if isinstance(x, Num) and isinstance(x.value, Literal):
-        return TRUE if x.value.value else FALSE
-    raise t.refuse("an option that is computed")
-
-
-def _is_unbounded(x: Abstract) -> bool:
-    ends = x.items if isinstance(x, Tup) else ()
-    values = [e.value.value for e in ends if isinstance(e, Num) and isinstance(e.value, Literal)]
-    return values == [-math.inf, math.inf]
-
-
-def _doubles(t: Writes, x: Abstract) -> Arr:
-    """An array of one axis, as float64."""
-    found = as_array(t, x, "biuf")
-    return found if found.type.dtype == "float64" else whole.as_type(t, found, "float64")
-
-
-def _data(t: Writes, x: Abstract) -> Abstract:
-    """What the model gets: arrays, lists and tuples as float64."""
-    if isinstance(x, Arr) and x.type.ndim > 1:
-        if x.type.dtype != "float64":
-            raise t.refuse("scipy.optimize.curve_fit at several arrays of other numbers")
-        return x
-    return x if isinstance(x, Known) else _doubles(t, x)
-
-
-def _of_array(t: Writes, x: Tup) -> list[Num]:
-    """Numbers as they are in an array of them: all floats, or all integers."""
-    given = [number(t, y) for y in x.items]
-    kinds = {numbers.kind_of(y.dtype) for y in given}
-    if not kinds <= set("if") or not {y.dtype for y in given} <= {"int64", "float64"}:
-        raise t.refuse("scipy.optimize.curve_fit from other numbers than float64")
-    if "f" in kinds:
-        given = [as_float(t, [y], {}) for y in given]
-    return [y._replace(kind=NUMPY) for y in given]
-
-
-def _parts(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Tup:
-    """Elements of an array, as many as is known."""
-    x, count = args
-    places_ = (Num("int64", PYTHON, Literal(k, "int64")) for k in range(len(count.items)))
-    return Tup(tuple(arrays.item(t, x, at) for at in places_))
+    limits = [real(t, epsabs), real(t, epsrel), whole_number(t, limit), whole_number(t, side)]
+    return Inlined(of_integrals.quad, [f, a, b, further_arguments(further), *limits], {})
 
 
 _ROWS: dict[str, Call] = {
     **{name: _bracketed(name) for name in ("brentq", "brenth", "bisect", "ridder")},
-    "newton": _newton, "curve_fit": _curve_fit, "quad": _quad,
+    "newton": _newton, "root_scalar": _root_scalar,
+    "minimize_scalar": _minimize_scalar, "fminbound": _fminbound, "quad": _quad,
+    **of_least_squares.ROWS, **of_minimize.ROWS,
 }  # fmt: skip
