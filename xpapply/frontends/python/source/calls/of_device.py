@@ -101,6 +101,7 @@ def binary(t: Writes, op: str, a: Num, b: Num) -> Num:
     if op == "**" and kind_of(a.dtype) == "f" and b == Num("int64", PYTHON, Literal(2, "int64")):
         return Num(a.dtype, FRESH, t.op("mul", a.dtype, a.value, a.value))
     if op == "**" and "f" in (kind_of(a.dtype), kind_of(b.dtype)):
+        # the operator has other bits than `power`, with a number
         t.rounds(
             LIMITS.typed_rounding
         )  # the operator's powers have other bits than `power`, with a number
