@@ -15,6 +15,7 @@ from ...errors import UnsupportedError
 from .components import components
 from .function import Array, Block, Instruction, Register, Slot, TypedFunction, Value
 
+_VIEWS = frozenset("row,view,new axis,reshape,part,diagonal,transpose".split(","))
 _SHARED = frozenset("length,expected,constant,round,new,list length".split(","))
 """Instructions whose result is the same for all slices."""
 MOST_BLOCKS = 300
@@ -130,9 +131,7 @@ class Divergence:
                         of = slots.get(x.what, set()) == {True}
                     else:
                         of = x.op == "constant" or (
-                            x.op in ("row", "view", "new axis", "reshape", "part", "diagonal")
-                            and x.args[0] in shared
-                            and x.result not in self.gathered
+                            x.op in _VIEWS and x.args[0] in shared and x.result not in self.gathered
                         )
                     (shared.add if of else shared.discard)(x.result)
             if before == (len(shared), sum(map(len, slots.values()))):

@@ -309,6 +309,7 @@ _OPS: dict[str, Callable[..., Any]] = {
     "part": lambda run, x, a: getattr(a, x.what),
     "reshape": lambda run, x, a, m, n: a.reshape(int(m), int(n)),
     "diagonal": lambda run, x, a: np.diagonal(a),
+    "transpose": lambda run, x, a: a.T,
     "new axis": lambda run, x, a: np.expand_dims(a, x.what),
     "add": _wrapped(lambda a, b: a + b, np.add),
     "sub": _wrapped(lambda a, b: a - b, np.subtract),

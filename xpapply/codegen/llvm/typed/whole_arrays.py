@@ -250,6 +250,12 @@ def diagonal(w: FunctionWriter, x: Instruction) -> None:
     w.set(x, InRegisters(a.base, (count,), (w.emit(f"add i64 {a.strides[0]}, {a.strides[1]}"),)))
 
 
+def transpose(w: FunctionWriter, x: Instruction) -> None:
+    """A view with its axes the other way round."""
+    a = w.array(x.args[0])
+    w.set(x, InRegisters(a.base, a.dims[::-1], a.strides[::-1]))
+
+
 def new_axis(w: FunctionWriter, x: Instruction) -> None:
     """A view with a further axis of length 1."""
     a, axis = w.array(x.args[0]), x.what

@@ -251,8 +251,8 @@ def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
             return integer(x.type.ndim)
         if name == "dtype":
             return Known(np.dtype(x.type.dtype))
-        if name == "T" and x.type.ndim == 1:
-            return x
+        if name == "T":
+            return x if x.type.ndim == 1 else transposed(t, x)
         if name in ("real", "imag") and x.type.dtype in PARTS:
             return part_of_all(t, x, name)
         if name == "flat" and x.type.ndim == 1:
@@ -268,6 +268,11 @@ def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
     if isinstance(x, Num) and name in ("real", "imag"):
         return part(t, x, name)
     return Method(x, name)
+
+
+def transposed(t: Writes, x: Arr) -> Arr:
+    """An array of two axes, the other way round: a view."""
+    return Arr(x.type, x.own, t.op("transpose", x.type, x.value))
 
 
 def classes(x: Abstract) -> tuple[type, ...]:

@@ -27,6 +27,7 @@ from ..values import (
     Writes,
     integer,
 )
+from . import of_odes
 from .arguments import FALSE, TRUE, as_array
 from .common import Call, as_float, number
 from .solving import (
@@ -48,6 +49,8 @@ def find(f: Any) -> Call | None:
         return _parts
     if f is of_results.Result:
         return lambda t, args, kwargs: Record(tuple(kwargs), tuple(kwargs.values()))
+    if f in of_odes.OURS:
+        return of_odes.OURS[f]
     name = getattr(f, "__name__", "")
     row = _ROWS.get(name)
     if row is None or getattr(sys.modules.get(module_of(name)), name, None) is not f:
@@ -62,6 +65,8 @@ _EPS = math.ulp(1.0)
 @functools.cache
 def _agrees(name: str) -> bool:
     """Whether this SciPy goes as ours does: it may change its ways."""
+    if name in of_odes.ROWS:
+        return name != "solve_ivp" or of_odes.agrees()
     solver = getattr(sys.modules[module_of(name)], name)
     if name == "curve_fit":
         x = np.arange(6.0)
@@ -452,5 +457,5 @@ _ROWS: dict[str, Call] = {
     **{name: _bracketed(name) for name in ("brentq", "brenth", "bisect", "ridder")},
     "newton": _newton, "root_scalar": _root_scalar,
     "minimize_scalar": _minimize_scalar, "fminbound": _fminbound, "quad": _quad,
-    "curve_fit": _curve_fit,
+    "curve_fit": _curve_fit, **of_odes.ROWS,
 }  # fmt: skip
