@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .of_products import chained, length, paired, weighed
+from .of_products import chained, length, of_sixteen, paired, weighed
 from .of_results import Result
 
 
@@ -206,8 +206,7 @@ def by_further_slopes(
         parts[1, i] = h * k[0, i] - delta
         parts[2, i] = 2 * delta - h * (slope[i] + k[0, i])
         for j in range(4):
-            one = paired(table[j], k[:, i], 16) if n == 1 else chained(table[j], k[:, i], 16)
-            parts[3 + j, i] = h * one
+            parts[3 + j, i] = h * of_sixteen(table[j], k[:, i], i, n)
     for p in range(first, last):
         x = (places[p] - before) / h
         for i in range(n):
@@ -252,7 +251,7 @@ def solved(
     n = len(y)
     _checked(n, begin, end, y, rtol, atol, max_step, first)
     sign = np.float64(1.0 if end > begin else -1.0)
-    done = 0
+    done = most = 0
     ts = [start]
     ys = [y[0]]
     out = np.empty((n, 0))
@@ -261,7 +260,7 @@ def solved(
             ys.append(y[i])
     else:
         _checked_places(places, begin, end)
-        out = np.empty((len(places), n)).T if turned else np.empty((n, len(places)))
+        out = np.empty((n, len(places)))
     slope = _called(f, begin, y, args)
     calls = 1
     if first is None:
@@ -326,6 +325,7 @@ def solved(
                         calls += between(
                             f, args, k, t, now, y, there, found, tables, places, done, last, out
                         )  # fmt: skip
+                    most = max(most, last - done)
                     done = last
                 y = there
                 slope = found
@@ -346,6 +346,8 @@ def solved(
         when = given[:done].copy()
         if done < len(places):
             out = out[:, :done].copy()
+        if turned and n > 1 and most > 1:  # each step's values are in columns
+            out = out.T.copy().T
     return Result(
         t=when, y=out, sol=None, t_events=None, y_events=None, nfev=calls, njev=0, nlu=0,
         status=status, message=texts[0 if status == 0 else 1], success=status >= 0,

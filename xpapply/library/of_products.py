@@ -71,6 +71,19 @@ def paired(a: Any, b: Any, count: int) -> Any:
     return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3])
 
 
+def of_sixteen(a: Any, b: Any, i: int, n: int) -> Any:
+    """``np.dot(a, k)[i]`` of 16 numbers and a column `b` of the n of `k`, some rows at a time."""
+    if n == 1:
+        return paired(a, b, 16)
+    if n % 8 > 4 or i < n // 8 * 8:
+        return chained(a, b, 16)
+    lanes = np.zeros(8)
+    for j in range(8):
+        lanes[j] = fma(a[j + 8], b[j + 8], a[j] * b[j])
+    first = (lanes[0] + lanes[1]) + (lanes[2] + lanes[3])
+    return first + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]))
+
+
 def length(x: Any) -> Any:
     """``np.linalg.norm(x)``."""
     n = len(x)
@@ -95,5 +108,17 @@ def are_known() -> bool:
     for count, n in ((3, 2), (3, 7), (4, 2), (4, 5), (16, 4)):
         q, p = rng.normal(size=(n, count)), rng.normal(size=(count, 1))
         if any(paired(q[j], p[:, 0], count) != np.dot(q, p)[j, 0] for j in range(n)):
+            return False
+    return True
+
+
+@functools.cache
+def are_sixteen_known() -> bool:
+    """The same of `of_sixteen`."""
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 4, 5, 9):
+        a, k = rng.normal(size=(4, 16)), rng.normal(size=(16, n))
+        found = np.dot(a, k)
+        if any(of_sixteen(a[j], k[:, i], i, n) != found[j, i] for j in range(4) for i in range(n)):
             return False
     return True

@@ -26,7 +26,7 @@ _SOLVE = {
 _METHODS = ("RK23", "RK45", "DOP853")
 
 
-def _parts_of(method: str) -> tuple[tuple[Any, ...], tuple[Any, ...], int, tuple[str, str]]:
+def parts_of(method: str) -> tuple[tuple[Any, ...], tuple[Any, ...], int, tuple[str, str]]:
     """What `of_odes.solved` gets of a method: coefficients, functions, an order, texts."""
     cls: Any = getattr(sys.modules["scipy.integrate"], method)
     ended = sys.modules["scipy.integrate._ivp.ivp"].MESSAGES[0]
@@ -52,7 +52,7 @@ def agrees() -> bool:
         limits = 1e-3, np.full(2, 1e-6), math.inf, None
         places_ = np.array([far / 3, far / 2])
         start = 0.0, 0.0, far, np.array([1.0, 0.3])
-        parts = _parts_of(method)
+        parts = parts_of(method)
         ours = of_odes.solved(_swing, (), *start, places_, places_, limits, *parts)
         theirs = solver(_swing, (0.0, far), start[3], method, places_)
         if ours.nfev != theirs.nfev or not np.allclose(ours.y, theirs.y, rtol=1e-9, atol=0):
@@ -74,10 +74,11 @@ def _solve_ivp(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     name = name if isinstance(name, str) else getattr(name, "__name__", "?")
     if name not in _METHODS:
         raise t.refuse(f"scipy.integrate.solve_ivp by {name}: RK23, RK45 and DOP853 are compiled")
-    if not of_products.are_known():
+    by_more = name == "DOP853" and not is_none(at)
+    if not of_products.are_known() or (by_more and not of_products.are_sixteen_known()):
         t.rounds()
     begin, end = (real(t, x) for x in iterators.unpacked(t, span, 2).items)
-    tables, (of_error, between, rows, turned), order, texts = _parts_of(name)
+    tables, (of_error, between, rows, turned), order, texts = parts_of(name)
     y = _doubles(t, y0)
     ours = tuple(t.constant(x, is_own=True) for x in tables)
     limits = (
