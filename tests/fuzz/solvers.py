@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from xpapply.frontends.python.source.calls import of_odes as calls_of_odes
-from xpapply.library import of_fits, of_integrals, of_minima, of_odes, of_products, of_roots
+from xpapply.library import of_fits, of_integrals, of_roots
+from xpapply.library.solvers import of_minima, of_odes, of_products
 
 EPS = math.ulp(1.0)
 LEFT = (NotImplementedError, ZeroDivisionError)
@@ -200,7 +201,7 @@ EQUATIONS: tuple[tuple[int, Callable[..., Any]], ...] = (
     (1, lambda t, y, p, q: -p * y),
     (1, lambda t, y, p, q: p * y[0] * (1 - y[0] / q)),
     (1, lambda t, y, p, q: [math.sqrt(abs(y[0])) - t * q]),
-    (1, lambda t, y, p, q: [0.0 if t < 0.2 else math.nan]),
+    (1, lambda t, y, p, q: [p * y[0] if y[0] < 2.5 else math.nan]),
     (2, lambda t, y, p, q: [y[1], -p * y[0] - 0.1 * q * y[1]]),
     (2, lambda t, y, p, q: np.array([y[0] * (p - y[1]), y[1] * (y[0] - q)])),
     (2, lambda t, y, p, q: (p * math.cos(3 * t), 0)),

@@ -9,7 +9,7 @@ import pytest
 import xpapply
 from xpapply.backends.cpu import typed as backend
 from xpapply.functions.cache import cache_of
-from xpapply.library import of_products
+from xpapply.library.solvers import of_products
 from xpapply.planning.python.typed_loop import TypedLoop
 
 optimize = pytest.importorskip("scipy.optimize")

@@ -14,7 +14,10 @@ from .of_arrays import METHODS
 LIBRARY = _written.__name__.rpartition(".")[0]
 """Where functions of libraries are written in Python, for the compiler."""
 
-_SOLVERS = "of_fits of_integrals of_minima of_odes of_products of_results of_roots".split()
+_SOLVERS = (
+    "of_fits", "of_integrals", "of_results", "of_roots",
+    "solvers.of_minima", "solvers.of_odes", "solvers.of_products",
+)  # fmt: skip
 SOLVERS = tuple(f"{LIBRARY}.{name}" for name in _SOLVERS)
 """Where ``raise`` raises what SciPy does, which its caller may handle; but NotImplementedError."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .....library import of_odes, of_products
+from .....library.solvers import of_odes, of_products
 from .. import arrays, iterators, numbers, places, whole
 from ..values import EITHER, NUMPY, Abstract, Arr, Inlined, Known, Lst, Num, Tup, Writes, integer
 from .arguments import as_array

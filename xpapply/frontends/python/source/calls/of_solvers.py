@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from .....ir.typed import Literal
-from .....library import of_fits, of_integrals, of_minima, of_results, of_roots
+from .....library import of_fits, of_integrals, of_results, of_roots
+from .....library.solvers import of_minima
 from .. import arrays, numbers, places, whole
 from ..values import (
     EITHER,

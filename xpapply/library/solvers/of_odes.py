@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from ..of_results import Result
 from .of_products import chained, length, of_sixteen, paired, weighed
-from .of_results import Result
 
 
 def slopes(value: Any, n: int) -> Any:
@@ -268,6 +268,8 @@ def solved(
         calls = 2
     else:
         size = np.float64(first)
+    if size != size:  # SciPy tries for ever
+        raise NotImplementedError
     k = np.empty((rows, n))
     scale = np.empty(n)
     stages = len(c)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .of_series import product
+from ..of_series import product
 
 
 def fma(x: Any, y: Any, z: Any) -> Any:
