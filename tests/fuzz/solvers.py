@@ -1,9 +1,9 @@
 """Random problems of solvers: our pages in plain Python against SciPy, bit for bit or to rounding.
 
-Roots between two places, Newton's method, minima, integrals, and least squares: models that fit,
-that do not, that cannot be told apart; starts far away, bounds, values that are not finite, limits
-of rounds. Where SciPy leaves sums to the linear algebra of the machine, ours are as near as SciPy's
-own are to each other if the data are rounded in another way.
+Roots between two places, Newton's method, minima, integrals, differential equations, and least
+squares: models that fit, that do not, that cannot be told apart; starts far away, bounds, values
+that are not finite, limits of rounds. Where SciPy leaves sums to the linear algebra of the machine,
+ours are as near as SciPy's own are to each other if the data are rounded in another way.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xpapply.frontends.python.source.calls import of_odes as calls_of_odes
 from xpapply.frontends.python.source.calls.of_minimize import steady
-from xpapply.library import of_fits, of_integrals, of_minima, of_roots
-from xpapply.library.solvers import fits, simplexes, trust_regions
+from xpapply.library import of_fits, of_integrals, of_roots
+from xpapply.library.solvers import fits, of_minima, of_odes, of_products, simplexes, trust_regions
 
 EPS = math.ulp(1.0)
 LEFT = (NotImplementedError, ZeroDivisionError)
@@ -210,6 +211,55 @@ def integrated(r: random.Random) -> tuple[Any, Any]:
         outcome(lambda: of_integrals.quad(f, a, b, (p, q), *about, limit, side)),
         outcome(lambda: quad(f, a, b, (p, q), 0, *about, limit)),
     )
+
+
+EQUATIONS: tuple[tuple[int, Callable[..., Any]], ...] = (
+    (1, lambda t, y, p, q: -p * y),
+    (1, lambda t, y, p, q: p * y[0] * (1 - y[0] / q)),
+    (1, lambda t, y, p, q: [math.sqrt(abs(y[0])) - t * q]),
+    (1, lambda t, y, p, q: [p * y[0] if y[0] < 2.5 else math.nan]),
+    (2, lambda t, y, p, q: [y[1], -p * y[0] - 0.1 * q * y[1]]),
+    (2, lambda t, y, p, q: np.array([y[0] * (p - y[1]), y[1] * (y[0] - q)])),
+    (2, lambda t, y, p, q: (p * math.cos(3 * t), 0)),
+    (3, lambda t, y, p, q: [-p * y[0] * y[1], p * y[0] * y[1] - q * y[1], q * y[1]]),
+    (4, lambda t, y, p, q: [y[1], -p * y[0] + y[2], y[3], -q * y[2] + y[0]]),
+    (5, lambda t, y, p, q: p * np.roll(y, 1) - q * y),
+)
+
+
+def moved(r: random.Random) -> tuple[Any, Any]:
+    """The same of differential equations."""
+    from scipy.integrate import solve_ivp
+
+    n, f = r.choice(EQUATIONS)
+    args = r.uniform(0.3, 3), r.uniform(0.3, 3)
+    method = r.choice(["RK23", "RK45", "RK45", "DOP853"])
+    span = r.choice([(0.0, r.uniform(0.1, 2)), (r.uniform(0.1, 1), 0.0), (-1.0, 0.5)])
+    y = np.array([r.uniform(0.1, 2) for _ in range(n)])
+    at = r.choice([None, np.linspace(*span, r.choice([2, 5, 25])), np.array([sum(span) / 2])])
+    if at is not None and r.random() < 0.1:
+        at = r.choice([at[::-1], at + 1])
+    some: dict[str, Any] = {"rtol": r.choice([1e-3, 1e-3, 1e-5]), "atol": r.choice([1e-6, 1e-2])}
+    if r.random() < 0.3:
+        some["atol"] = np.full(n, 1e-4) * np.arange(1, n + 1)
+    if r.random() < 0.2:
+        some["max_step"] = r.choice([0.1, 0.5, 0.0])
+    if r.random() < 0.2:
+        some["first_step"] = r.choice([1e-3, 0.05, 9.0])
+    each = np.broadcast_to(some["atol"], (n,))
+    limits = some["rtol"], each, some.get("max_step", math.inf), some.get("first_step")
+    given = (f, args, span[0], *span, y, at, at, limits, *calls_of_odes.parts_of(method))
+    names = ("t", "y", "nfev", "status", "message", "success")
+
+    def ours() -> Any:
+        found = of_odes.solved(*given)
+        return tuple(found[x] for x in names)
+
+    def theirs() -> Any:
+        found = solve_ivp(f, span, y, method, at, args=args, **some)
+        return tuple(found[x] for x in names)
+
+    return outcome(ours), outcome(theirs)
 
 
 def fitted(r: random.Random) -> tuple[Any, Any]:
@@ -438,6 +488,9 @@ def are_same(ours: Any, theirs: Any) -> bool:
             name in theirs and (_are_equal(x, theirs[name]) or (of_an_end and name == "iterations"))
             for name, x in ours.items()
         )
+    if isinstance(ours, tuple) and len(ours) == 6:
+        same = np.array_equal if of_products.are_known() else np.allclose
+        return ours[2:] == theirs[2:] and all(map(same, ours[:2], theirs[:2]))
     if isinstance(ours, tuple) and len(ours) == 4:
         return all(map(_are_equal, ours, theirs))
     if not isinstance(ours, tuple) or isinstance(ours[0], float):
@@ -458,7 +511,7 @@ left = 0
 """Problems so far that are left to SciPy."""
 
 
-PROBLEMS = [bracketed, by_steps, lowest, fitted, within, of_squares, by_simplex, integrated]
+PROBLEMS = [bracketed, by_steps, lowest, fitted, within, of_squares, by_simplex, integrated, moved]
 
 
 def case(r: random.Random) -> str | None:

@@ -10,12 +10,13 @@ import pytest
 import xpapply
 from xpapply.backends.cpu import typed as backend
 from xpapply.functions.cache import cache_of
+from xpapply.library.solvers import of_products
 from xpapply.planning.python.typed_loop import TypedLoop
 
 optimize = pytest.importorskip("scipy.optimize")
 integrate = pytest.importorskip("scipy.integrate")
 
-from scipy.integrate import quad  # noqa: E402
+from scipy.integrate import odeint, quad, solve_ivp  # noqa: E402
 from scipy.optimize import (  # noqa: E402
     bisect,
     brenth,
@@ -231,6 +232,48 @@ def within(v):
 def without_a_valley(v):
     r = minimize_scalar(lambda x: v[0] * x if x > -9 else -9 * v[0])
     return r.x, r.fun, r.success, fminbound(lambda x: (x - v[0]) ** 2, 0, 1)
+
+
+# --- differential equations ---------------------------------------------------------------------
+
+WHEN = np.linspace(0, 2, 5)
+
+
+def two_parts(v):
+    def flow(t, y):
+        return [-v[0] * y[0] + v[1] * y[1], v[0] * y[0] - v[1] * y[1]]
+
+    return solve_ivp(flow, (0, 2), [1.0, 0.0]).y[:, -1]
+
+
+def swings(v):
+    r = solve_ivp(
+        lambda t, y: [y[1], -v[0] * y[0]], (0, 2), (1, v[1]), t_eval=WHEN, rtol=1e-8, atol=1e-8
+    )
+    return r.y[0]
+
+
+def epidemic(v):
+    def rates(t, y, a, b):
+        s, i, _ = y
+        return np.array([-a * s * i, a * s * i - b * i, b * i])
+
+    start, when = [0.99, 0.01, 0], [1.0, 5.0, 10.0]
+    r = solve_ivp(rates, [0, 10], start, args=(v[0] * 2, v[1] / 3), method="DOP853", t_eval=when)
+    return r.y.T[:, 1]
+
+
+def decay_of_a_part(v):
+    r = solve_ivp(lambda t, y: -v[0] * y, (0, 1.5), v[1:2], method="RK23")
+    return r.y[0, -1], r.nfev, r["t"][-1], len(r.t), r.success
+
+
+def backwards(v):
+    r = solve_ivp(lambda t, y: -v * y, (1.0, 0), v, max_step=0.1, atol=[1e-6, 1e-3])
+    return r.y[-1, -1] if r.success else math.nan
+
+
+EQUATIONS = [two_parts, swings, epidemic, decay_of_a_part, backwards]
 
 
 # --- fits ---------------------------------------------------------------------------------------
@@ -487,7 +530,7 @@ def compiled(f):
     return [x for x in cache_of(f)[0].traced.values() if isinstance(x, TypedLoop)]
 
 
-@pytest.mark.parametrize("f", ROOTS + MINIMA + FITS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", ROOTS + MINIMA + EQUATIONS + FITS, ids=lambda f: f.__name__)
 def test_as_the_loop(f):
     arr = decays() if f in FITS else NUMBERS
     want = np.apply_along_axis(f, 1, arr)
@@ -499,7 +542,8 @@ def test_as_the_loop(f):
         assert compiled(f)
         assert "compiled loop" in str(xpapply.explain(f, 1, arr))
     assert (got.dtype, got.shape) == (want.dtype, want.shape)
-    if f in (errors, with_errors, by_slopes):
+    known = of_products.are_known() and of_products.are_sixteen_known()
+    if f in (errors, with_errors, by_slopes) or (f in EQUATIONS and not known):
         np.testing.assert_allclose(got, want, rtol=ABOUT)
     else:
         np.testing.assert_array_equal(got, want)
@@ -727,6 +771,11 @@ REFUSED = {
     "without what it needs": lambda v: root_scalar(lambda x: x - v[0], x0=1.0).root,
     "options that": with_few_rounds,
     "message of what": lambda v: len(minimize_scalar(lambda x: (x - v[0]) ** 2).message),
+    "LSODA": lambda v: solve_ivp(lambda t, y: -v[0] * y, (0, 1), [1.0], "LSODA").y[0, -1],
+    "with events": lambda v: solve_ivp(
+        lambda t, y: -v[0] * y, (0, 1), [1.0], events=lambda t, y: y[0] - 0.5
+    ).y[0, -1],
+    "solve_ivp by RK45": lambda v: odeint(lambda y, t: -v[0] * y, 1.0, [0.0, 1.0])[-1, 0],
     "points": lambda v: quad(lambda x: x * v[0], 0, 1, points=[0.5])[0],
     "so many parameters": lambda v: curve_fit(several, T, v, p0=np.abs(v[:2]) + 1)[0],
 }

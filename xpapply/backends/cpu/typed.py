@@ -29,7 +29,8 @@ _ALLOCATE = frozenset("push,new,map,as type,copy,new list,append,repeat".split("
 _SILENT = frozenset(
     "add,sub,mul,div,rem,and,or,xor,shl,shr,copysign,lt,le,gt,ge,eq,ne,sqrt,abs,floor,ceil,"
     "trunc,rint,neg,not,select,complex,real,imag,cast,overflows,mark,catch,round,input,"
-    "constant,load,store,length,stride,element,set element,row,view,new axis,part,diagonal,turned,"
+    "constant,load,store,length,stride,element,set element,row,view,new axis,part,diagonal,"
+    "transpose,"
     "new,fill,copy,expected,put,new list,append,repeat,list length,list item,set list item,pop,"
     "clear,copy list,push,pull,jump,branch,return,leave".split(",")
 )

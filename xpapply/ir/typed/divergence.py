@@ -15,9 +15,9 @@ from ...errors import UnsupportedError
 from .components import components
 from .function import Array, Block, Instruction, Register, Slot, TypedFunction, Value
 
+_VIEWS = frozenset("row,view,new axis,reshape,part,diagonal,transpose".split(","))
 _SHARED = frozenset("length,expected,constant,round,new,list length".split(","))
 """Instructions whose result is the same for all slices."""
-_VIEWS = frozenset("row,view,new axis,reshape,turned,part,diagonal".split(","))
 MOST_BLOCKS = 300
 
 

@@ -17,7 +17,7 @@ OPS: dict[str, int | None] = {
     "round": None, "input": 0, "constant": 0, "load": 0, "store": 1, "length": 1, "stride": 1,
     "dot": 2, "element": None,
     "set element": None, "row": 2, "view": 4, "new axis": 1, "reshape": 3, "part": 1, "new": None,
-    "diagonal": 1, "turned": 1, "fill": 2,
+    "diagonal": 1, "transpose": 1, "fill": 2,
     "copy": 2, "as type": 1, "map": None, "reduce": None, "expected": 0, "put": 2, "put array": 1,
     "put list": 1, "new list": 0, "append": 2, "repeat": 2, "list length": 1, "list item": 2,
     "set list item": 3, "pop": 1, "pop first": 1, "clear": 1, "copy list": 2,

@@ -25,7 +25,7 @@ _NOTES = Notes(Target("", "", "", "", 0, True, 0))  # which nobody reads here
 _ON_SLICES = (
     "mark,catch,errors,round,differs,input,constant,load,store,length,stride,element,row,view,"
     "set element,new,fill,copy,expected,put,put array,jump,branch,return,leave,new axis,reshape,"
-    "turned,diagonal"
+    "transpose,diagonal"
 ).split(",")
 KNOWN = frozenset((*ON_NUMBERS, *_ON_SLICES)) - {"complex", "real", "imag"}
 """The instructions that are written for a device."""

@@ -26,7 +26,7 @@ from .whole_arrays import (
     part,
     reduce_,
     reshape,
-    turned,
+    transpose,
 )
 
 INTEGERS = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor": "xor"}
@@ -376,6 +376,6 @@ OPERATIONS: dict[str, Callable[[FunctionWriter, Instruction], None]] = {
     "view": _view, "new": _new, "fill": _fill, "copy": _copy, "expected": _expected, "put": _put,
     "put array": _put_array,
     "map": map_, "as type": as_type, "reduce": reduce_, "new axis": new_axis, "reshape": reshape,
-    "part": part, "diagonal": diagonal, "turned": turned,
+    "part": part, "diagonal": diagonal, "transpose": transpose,
     **lists.OPERATIONS,
 }  # fmt: skip

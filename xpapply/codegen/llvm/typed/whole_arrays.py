@@ -250,8 +250,8 @@ def diagonal(w: FunctionWriter, x: Instruction) -> None:
     w.set(x, InRegisters(a.base, (count,), (w.emit(f"add i64 {a.strides[0]}, {a.strides[1]}"),)))
 
 
-def turned(w: FunctionWriter, x: Instruction) -> None:
-    """A view with the axes the other way around."""
+def transpose(w: FunctionWriter, x: Instruction) -> None:
+    """A view with its axes the other way round."""
     a = w.array(x.args[0])
     w.set(x, InRegisters(a.base, a.dims[::-1], a.strides[::-1]))
 

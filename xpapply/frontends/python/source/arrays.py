@@ -252,7 +252,7 @@ def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
         if name == "dtype":
             return Known(np.dtype(x.type.dtype))
         if name == "T":
-            return x if x.type.ndim == 1 else turned(t, x)
+            return x if x.type.ndim == 1 else transposed(t, x)
         if name in ("real", "imag") and x.type.dtype in PARTS:
             return part_of_all(t, x, name)
         if name == "flat" and x.type.ndim == 1:
@@ -270,9 +270,9 @@ def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
     return Method(x, name)
 
 
-def turned(t: Writes, x: Arr) -> Arr:
-    """A view with the axes the other way around."""
-    return x._replace(value=t.op("turned", x.type, x.value))
+def transposed(t: Writes, x: Arr) -> Arr:
+    """An array of two axes, the other way round: a view."""
+    return Arr(x.type, x.own, t.op("transpose", x.type, x.value))
 
 
 def classes(x: Abstract) -> tuple[type, ...]:

@@ -102,9 +102,7 @@ def binary(t: Writes, op: str, a: Num, b: Num) -> Num:
         return Num(a.dtype, FRESH, t.op("mul", a.dtype, a.value, a.value))
     if op == "**" and "f" in (kind_of(a.dtype), kind_of(b.dtype)):
         # the operator has other bits than `power`, with a number
-        t.rounds(
-            LIMITS.typed_rounding
-        )  # the operator's powers have other bits than `power`, with a number
+        t.rounds(LIMITS.typed_rounding)
         return of_cupy(t, "power", [a, b])
     if op in ("@", "**"):
         raise t.refuse(f"{op} of numbers of CuPy's")

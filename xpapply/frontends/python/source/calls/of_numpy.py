@@ -316,7 +316,7 @@ _UFUNCS = (
     "exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh "
     "arcsinh arccosh arctanh cbrt absolute fabs ceil floor rint trunc sqrt square negative "
     "sign copysign maximum minimum hypot arctan2 power float_power logaddexp fmod conjugate "
-    "reciprocal"
+    "reciprocal nextafter"
 ).split()
 ROWS |= {getattr(np, name): ufunc_of(getattr(np, name)) for name in _UFUNCS}
 _OPERATORS = {

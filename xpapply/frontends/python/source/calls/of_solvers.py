@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from .....ir.typed import Literal
-from .....library import of_integrals, of_minima, of_results, of_roots
+from .....library import of_integrals, of_results, of_roots
+from .....library.solvers import of_minima
 from .. import arrays
 from ..values import (
     EITHER,
@@ -25,7 +26,7 @@ from ..values import (
     Writes,
     integer,
 )
-from . import of_least_squares, of_minimize
+from . import of_least_squares, of_minimize, of_odes
 from .arguments import FALSE, TRUE
 from .common import Call, number
 from .solving import (
@@ -47,6 +48,8 @@ def find(f: Any) -> Call | None:
         return of_least_squares.OWN[f]
     if f is of_results.Result:
         return lambda t, args, kwargs: Record(tuple(kwargs), tuple(kwargs.values()))
+    if f in of_odes.OURS:
+        return of_odes.OURS[f]
     name = getattr(f, "__name__", "")
     row = _ROWS.get(name)
     if row is None or getattr(sys.modules.get(module_of(name)), name, None) is not f:
@@ -61,6 +64,8 @@ _EPS = math.ulp(1.0)
 @functools.cache
 def _agrees(name: str) -> bool:
     """Whether this SciPy goes as ours does: it may change its ways."""
+    if name in of_odes.ROWS:
+        return name != "solve_ivp" or of_odes.agrees()
     solver = getattr(sys.modules[module_of(name)], name)
     for where in (of_least_squares, of_minimize):
         if name in where.ROWS:
@@ -335,5 +340,5 @@ _ROWS: dict[str, Call] = {
     **{name: _bracketed(name) for name in ("brentq", "brenth", "bisect", "ridder")},
     "newton": _newton, "root_scalar": _root_scalar,
     "minimize_scalar": _minimize_scalar, "fminbound": _fminbound, "quad": _quad,
-    **of_least_squares.ROWS, **of_minimize.ROWS,
+    **of_least_squares.ROWS, **of_minimize.ROWS, **of_odes.ROWS,
 }  # fmt: skip

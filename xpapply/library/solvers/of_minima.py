@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .of_results import Result
+from ..of_results import Result
 
 Three = tuple[Any, Any, Any, Any, Any, Any, int, bool]
 """Three places, the values there, calls, and whether the middle one is lowest."""

@@ -1,0 +1,124 @@
+"""Products of small matrices in the order of the BLAS that is in NumPy's wheels, for the compiler.
+
+That is what OpenBLAS does on processors of x86 with fused multiplications, found by trying.
+`are_known` says whether this NumPy computes so: else results are equal but for rounding.
+
+Source: the functions themselves, compared with `numpy.dot` over random numbers.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from ..of_series import product
+
+
+def fma(x: Any, y: Any, z: Any) -> Any:
+    """``x * y + z``, rounded once; the compiler has an instruction for it."""
+    found = x * y + z
+    if found - found != 0.0:
+        return found
+    (a, of_a), (b, of_b), (c, of_c) = (float(v).as_integer_ratio() for v in (x, y, z))
+    exact = a * b * of_c + c * of_a * of_b
+    return np.float64(exact / (of_a * of_b * of_c)) if exact else found
+
+
+def weighed(k: Any, a: Any, count: int, j: int) -> Any:
+    """``np.dot(k[:count].T, a[:count])[j]``."""
+    n = k.shape[1]
+    total = np.float64(0.0)
+    first = 0
+    if 1 < n < 4:
+        first = count // 4 * 4
+        for i in range(0, first, 4):
+            total += fma(k[i, j], a[i], k[i + 1, j] * a[i + 1])
+            total += fma(k[i + 2, j], a[i + 2], k[i + 3, j] * a[i + 3])
+    elif j < n // 4 * 4:
+        fours = count // 4 * 4
+        for i in range(0, fours, 4):
+            part = fma(k[i, j], a[i], k[i + 1, j] * a[i + 1])
+            total += fma(k[i + 3, j], a[i + 3], fma(k[i + 2, j], a[i + 2], part))
+        if count - fours > 1:
+            total += fma(k[fours, j], a[fours], k[fours + 1, j] * a[fours + 1])
+            fours += 2
+        if fours < count:
+            total += k[fours, j] * a[fours]
+        return total
+    for i in range(first, count):
+        total = fma(k[i, j], a[i], total)
+    return total
+
+
+def chained(a: Any, b: Any, count: int) -> Any:
+    """An element of a product of two matrices; of vectors where they are short."""
+    total = np.float64(0.0)
+    for i in range(count):
+        total = fma(a[i], b[i], total)
+    return total
+
+
+def paired(a: Any, b: Any, count: int) -> Any:
+    """An element of a product of a matrix that lies in rows with a vector, of 3 or of 4 k."""
+    if count == 3:
+        return fma(a[2], b[2], fma(a[0], b[0], a[1] * b[1]))
+    lanes = np.zeros(4)
+    for i in range(0, count, 4):
+        for j in range(4):
+            lanes[j] = fma(a[i + j], b[i + j], lanes[j])
+    return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3])
+
+
+def of_sixteen(a: Any, b: Any, i: int, n: int) -> Any:
+    """``np.dot(a, k)[i]`` of 16 numbers and a column `b` of the n of `k`, some rows at a time."""
+    if n == 1:
+        return paired(a, b, 16)
+    if n % 8 > 4 or i < n // 8 * 8:
+        return chained(a, b, 16)
+    lanes = np.zeros(8)
+    for j in range(8):
+        lanes[j] = fma(a[j + 8], b[j + 8], a[j] * b[j])
+    first = (lanes[0] + lanes[1]) + (lanes[2] + lanes[3])
+    return first + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]))
+
+
+def length(x: Any) -> Any:
+    """``np.linalg.norm(x)``."""
+    n = len(x)
+    return np.sqrt(chained(x, x, n) if n < 16 else product(x, x))
+
+
+@functools.cache
+def are_known() -> bool:
+    """Whether NumPy's products have these bits."""
+    rng = np.random.default_rng(0)
+    for count in (1, 2, 3, 4, 6, 7, 12, 13, 15):
+        x = rng.normal(size=count)
+        if length(x) != np.linalg.norm(x):
+            return False
+        for n in (1, 2, 3, 4, 6, 9):
+            k, b = rng.normal(size=(count + 1, n)), rng.normal(size=(count, 3))
+            by_x, by_b = np.dot(k[:count].T, x), np.dot(k[:count].T, b)
+            if any(weighed(k, x, count, j) != by_x[j] for j in range(n)):
+                return False
+            if n > 1 and any(chained(k[:, j], b[:, 1], count) != by_b[j, 1] for j in range(n)):
+                return False
+    for count, n in ((3, 2), (3, 7), (4, 2), (4, 5), (16, 4)):
+        q, p = rng.normal(size=(n, count)), rng.normal(size=(count, 1))
+        if any(paired(q[j], p[:, 0], count) != np.dot(q, p)[j, 0] for j in range(n)):
+            return False
+    return True
+
+
+@functools.cache
+def are_sixteen_known() -> bool:
+    """The same of `of_sixteen`."""
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 4, 5, 9):
+        a, k = rng.normal(size=(4, 16)), rng.normal(size=(16, n))
+        found = np.dot(a, k)
+        if any(of_sixteen(a[j], k[:, i], i, n) != found[j, i] for j in range(4) for i in range(n)):
+            return False
+    return True
