@@ -142,6 +142,7 @@ FACTS = {
     "codegen.llvm.unrolled.kernel": "instructions of ops",
     "ir.slices.accumulators": "accumulators, which are compared by identity",
     "slice_functions.formulas": "functions of slices, whose own dicts are cleared",
+    "library.solvers.of_products": "in which order this NumPy's BLAS adds",
     "special": "dtypes",
     "testing": "functions of libraries",
     "patching.along_axis": "how long NumPy's own loop takes",
