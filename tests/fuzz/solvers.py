@@ -217,7 +217,7 @@ EQUATIONS: tuple[tuple[int, Callable[..., Any]], ...] = (
     (1, lambda t, y, p, q: -p * y),
     (1, lambda t, y, p, q: p * y[0] * (1 - y[0] / q)),
     (1, lambda t, y, p, q: [math.sqrt(abs(y[0])) - t * q]),
-    (1, lambda t, y, p, q: [p * y[0] if y[0] < 2.5 else math.nan]),
+    (1, lambda t, y, p, q: [-y[0] if t < 0.2 else p]),
     (2, lambda t, y, p, q: [y[1], -p * y[0] - 0.1 * q * y[1]]),
     (2, lambda t, y, p, q: np.array([y[0] * (p - y[1]), y[1] * (y[0] - q)])),
     (2, lambda t, y, p, q: (p * math.cos(3 * t), 0)),
