@@ -20,10 +20,10 @@ from ....ir.typed.function import COUNTED, COUNTED_OF_OURS, Type, Value
 from ....ir.typed.ranges import decided
 from ....ir.typed.shrinking import asked_once
 from ....ir.typed.sooner import asked_sooner
+from ....ir.typed.written_out import seldom_run
 from ....limits import LIMITS
 from . import (
     arrays,
-    calls,
     exceptions,
     held,
     iterators,
@@ -39,7 +39,7 @@ from .find import tree_of
 from .flow import Const, Flow, Step, flow_of
 from .frames import HUB, RESULT, Caller, Code, Place, Version, calls_itself
 from .kinds import letters
-from .recursion import RecursiveCalls
+from .recursion import SharedCalls
 from .values import (
     DEVICE,
     FRESH,
@@ -133,7 +133,7 @@ def _settled(
     return None if short and typer.settled else made
 
 
-class Typer(RecursiveCalls):
+class Typer(SharedCalls):
     """Writes one typed function."""
 
     def __init__(
@@ -151,7 +151,6 @@ class Typer(RecursiveCalls):
         self.settles = self.settles and settles
         self._f = f
         self._kept: list[Any] = []
-        self._defined: list[tuple[Flow, tuple[str, ...], Any]] = []
 
     # --- blocks ---------------------------------------------------------------------------
 
@@ -166,22 +165,34 @@ class Typer(RecursiveCalls):
         code = self._code(found.function)
         self.place = Place((), code, 0, 0)
         self._bind(code, 0, found)
-        self._go(self.place)
+        self._write_all(self.place)
+        seldom_run(self.made)
+        for made in (self.made, *self.made.functions):
+            unchecked(made)
+            asked_once(made)
+            if self.expected is not None and self.element != DEVICE:
+                asked_sooner(made)  # no thread of a GPU guesses, and LLVM sees less through it
+        if self.expected is not None:
+            decided(self.made)
+        return self.made
+
+    def _write_all(self, place: Place) -> None:
+        """Write what begins at a place, which is gone to, and all that comes of it."""
+        self._go(place)
         while self._waiting:
             self._write(self._waiting.pop())
             while not self._waiting and self._resumed():
                 pass
-            if len(self.made.blocks) > LIMITS.typed_blocks:
+            if self.count_of_blocks > LIMITS.typed_blocks:
                 raise self.refuse("its names have too many types on too many ways")
         self._end_recursion()
         self._merge()
-        unchecked(self.made)
-        asked_once(self.made)
-        if self.expected is not None:
-            if self.element != DEVICE:  # no thread of a GPU guesses, and LLVM sees less through it
-                asked_sooner(self.made)
-            decided(self.made)
-        return self.made
+
+    def _another(self) -> Typer:
+        """What writes a function that this one runs."""
+        found = Typer(self._f, (), self.expected, self.watch, self.element)
+        found._kept, found._defined = self._kept, self._defined
+        return found
 
     def _argument(self, x: Abstract) -> Abstract:
         if not isinstance(x, Input):
@@ -201,6 +212,13 @@ class Typer(RecursiveCalls):
             found = _flows[f.__code__] = flow_of(tree_of(f))
         self._kept.append(f)
         return Code(found, f)
+
+    def _flow_of(self, f: Abstract) -> Flow | None:
+        """The parts of a function that was read, if a value is one."""
+        if isinstance(f, Function):
+            return self._defined[f.number][0]
+        code = getattr(f.value, "__code__", None) if isinstance(f, Known) else None
+        return None if code is None else _flows.get(code)
 
     def _code_of(self, f: Any) -> Code:
         """The code of a function, also of one that is defined here."""
@@ -293,7 +311,9 @@ class Typer(RecursiveCalls):
     def _go_on(self, place: Place) -> None:
         """Write the steps from a place to the end of its part."""
         steps = place.code.flow.parts[place.part].steps
-        is_ours = (place.code.function.__module__ or "").startswith(LIBRARY)
+        is_ours = place.code.is_of(LIBRARY)
+        if is_ours:
+            self.line = place.line_of_call(LIBRARY) or self.line
         for k in range(place.step, len(steps)):
             step = steps[k]
             if step.line and not is_ours:  # reasons are about lines of the user's
@@ -327,27 +347,11 @@ class Typer(RecursiveCalls):
 
     # --- steps ----------------------------------------------------------------------------
 
-    def value(self, x: Any) -> Abstract:
-        """The value of an operand."""
-        if isinstance(x, Const):
-            return objects.known(self, x.value)
-        if type(x) is tuple:
-            return tuple(map(self.value, x))
-        found = self.state.get((len(self.place.callers), x))
-        if found is None:
-            raise Leaves(f"the name {x} has no value", UnboundLocalError)
-        return found
-
     def free(self, name: str) -> Abstract:
         """The value of a name, which a function reads that it does not belong to."""
         if (len(self.place.callers), name) not in self.state:
             raise Leaves(f"the name {name} has no value", NameError)
         return self.value(name)
-
-    def put(self, name: str | None, value: Abstract) -> None:
-        """Give a name a value."""
-        if name is not None:
-            self.state[len(self.place.callers), name] = value
 
     def _take(self, step: Step) -> bool:
         """Write a step; whether the next one follows."""
@@ -407,7 +411,7 @@ class Typer(RecursiveCalls):
     @property
     def _is_ours(self) -> bool:
         """Whether what is written is a function of our library."""
-        return calls.is_ours(self.place.code.function)
+        return self.place.code.is_of(LIBRARY)
 
     def count_round(self, *many: Value) -> None:
         """Count a round of a loop, or so many; there are not too many, and our own have few."""
@@ -438,6 +442,9 @@ class Typer(RecursiveCalls):
 
     def _returned(self, all_callers: tuple[Caller, ...], value: Abstract) -> None:
         """Go on in the caller, with a result."""
+        if len(all_callers) == self._base:
+            self._give(value)
+            return
         *callers, last = all_callers
         depth = len(callers)
         if last.result is not None:
@@ -485,7 +492,7 @@ class Typer(RecursiveCalls):
             self._recurse(result, found)
             return False
         inside: list[Any] = [*callers, self.place]
-        is_ours = code.function.__module__.startswith(calls.LIBRARY)  # which may call each other
+        is_ours = code.is_of(LIBRARY)  # which may call each other
         if not is_ours and any(c.code.key == code.key for c in inside):
             raise self.refuse(f"{code.flow.name} calls itself")
         here = Caller(self.place.code, self.place.part, self.place.step + 1, result)
@@ -494,59 +501,12 @@ class Typer(RecursiveCalls):
         for at in [at for at in self.state if at[0] >= depth]:
             del self.state[at]
         self._bind(code, depth, found)
+        if self._run(result, inner):
+            return True
         if calls_itself(code.flow):
             self._push(recursion.of_site(0))
         self._go(inner)
         return False
-
-    def _bind(self, code: Code, depth: int, call: Inlined) -> None:
-        """Give the parameters of a function their values."""
-        if not (code.function.__module__ or "").startswith(calls.LIBRARY):
-            kept = [iterators.kept(self, x) for x in call.args]
-            named = {name: iterators.kept(self, x) for name, x in call.kwargs.items()}
-            call = call._replace(args=kept, kwargs=named)
-        parameters = _parameters(code, self)
-        rest = code.flow.parameters.vararg
-        count = len(code.flow.parameters.posonlyargs + code.flow.parameters.args)
-        if len(call.args) > count and rest is None:
-            raise Leaves("a call with too many arguments", TypeError)
-        if rest is not None:
-            self.state[depth, rest.arg] = Tup(tuple(call.args[count:]))
-        for name, value in zip(parameters, call.args[:count], strict=False):
-            self.state[depth, name] = value
-        by_position = {x.arg for x in code.flow.parameters.posonlyargs}
-        for name, value in call.kwargs.items():
-            if name not in parameters or name in by_position or (depth, name) in self.state:
-                raise Leaves("a call with wrong arguments", TypeError)
-            self.state[depth, name] = value
-        for name, value in self._defaults(code, call.function).items():
-            if (depth, name) not in self.state:
-                self.state[depth, name] = value
-        for name in parameters:
-            if (depth, name) not in self.state:
-                raise Leaves(f"{code.flow.name} is called without {name}", TypeError)
-
-    def _defaults(self, code: Code, f: Any) -> dict[str, Abstract]:
-        """The values of parameters that are not given."""
-        a = code.flow.parameters
-        positional = [x.arg for x in (*a.posonlyargs, *a.args)]
-        if isinstance(f, Function):
-            last = positional[len(positional) - len(f.defaults) :]
-            names = self._defined[f.number][1]
-            return dict(zip(last, f.defaults, strict=True)) | dict(zip(names, f.named, strict=True))
-        if not calls.is_ours(f):
-            self.watch.function(f)
-        defaults = f.__defaults__ or ()
-        found = dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
-        found |= f.__kwdefaults__ or {}
-        return {name: objects.known(self, x) for name, x in found.items()}
-
-
-def _parameters(code: Code, typer: Typer) -> list[str]:
-    a = code.flow.parameters
-    if a.kwarg is not None:
-        raise typer.refuse("a function with **")
-    return [x.arg for x in (*a.posonlyargs, *a.args, *a.kwonlyargs)]
 
 
 def _binary(t: Typer, op: str, a: Any, b: Any) -> Abstract:
