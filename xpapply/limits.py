@@ -59,6 +59,7 @@ class Limits:
     module_loading = 0.15  # CPU seconds of the largest of our modules, with all that it imports
 
     # --- Typed functions: what is compiled from source ------------------------
+    typed_shared = 60  # steps of a function from which it is written once, if it is called often
     typed_blocks = 1500  # blocks that a typed function may have
     typed_visits = (
         24  # of a block, on average, after which no more bounds of integers are looked for

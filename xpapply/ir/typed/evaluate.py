@@ -46,29 +46,44 @@ def evaluate(
     is_first : bool
         Whether it is the slice whose result says of which dtype all are.
     """
-    run = _Run(made, slices, outs)
-    block = made.blocks[0]
+    run = _Run(made, slices, outs, most)
     how: Any = {"invalid": "call", "divide": "call", "over": "call", "under": "ignore"}
     with np.errstate(**how, call=run.note):
-        for _ in range(most):
-            target = run.block(block)
-            if target < 0:
-                other = OTHER if is_first and run.differs else 0
-                return -target - 1 or (WARNED if run.warned else other)
-            block = made.blocks[target]
-    raise RuntimeError(f"{made.name} takes more than {most} blocks")
+        mark = run.all(made)
+    other = OTHER if is_first and run.differs else 0
+    return mark or (WARNED if run.warned else other)
 
 
 class _Run:
     """One slice."""
 
     def __init__(
-        self, made: TypedFunction, slices: Sequence[Any], outs: Sequence[np.ndarray]
+        self, made: TypedFunction, slices: Sequence[Any], outs: Sequence[np.ndarray], left: int
     ) -> None:
-        self.made, self.slices, self.outs = made, slices, outs
+        self.made, self.slices, self.outs, self.left = made, slices, outs, left
         self.slots: dict[Slot, Any] = {}
         self.values: dict[int, Any] = {}
+        self.given: list[Any] = []
         self.warned = self.differs = False
+
+    def all(self, now: TypedFunction) -> int:
+        """A function from its beginning: 0, or the number of a mark."""
+        block = now.blocks[0]
+        while self.left > 0:
+            self.left -= 1
+            target = self.block(block)
+            if target < 0:
+                return -target - 1
+            block = now.blocks[target]
+        raise RuntimeError(f"{self.made.name} takes too many blocks")
+
+    def within(self, now: TypedFunction, args: list[Any]) -> int:
+        """A function that this one runs; the same."""
+        kept = self.slices, self.slots, self.values
+        self.slices, self.slots, self.values = args, {}, {}
+        mark = self.all(now)
+        self.slices, self.slots, self.values = kept
+        return mark
 
     def note(self, *_: Any) -> None:
         """NumPy would warn."""
@@ -89,7 +104,13 @@ class _Run:
             if x.op == "branch":
                 return block.targets[0 if args[0] else 1]
             if x.op == "return":
+                self.given = args
                 return -1
+            if x.op == "run":
+                mark = self.within(self.made.functions[x.what], args)
+                if mark:
+                    return -mark - 1
+                continue
             if x.op == "leave" or (x.op == "mark" and args[0]):
                 return -int(x.what) - 1
             if x.op == "catch" and args[0]:
@@ -345,6 +366,7 @@ _OPS: dict[str, Callable[..., Any]] = {
     "call": _call,
     "ufunc": _ufunc,
     "input": lambda run, x: run.slices[x.what],
+    "given": lambda run, x: run.given[x.what],
     "constant": lambda run, x: run.made.constants[x.what],
     "load": lambda run, x: run.slots[x.what],
     "store": _store,

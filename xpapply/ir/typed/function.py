@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -178,6 +179,11 @@ class TypedFunction:
     decides, walks : bool
         Whether what it does depends on numbers of the slice, and whether how often it does that
         depends on the length of something.
+    functions : list of TypedFunction
+        Those that it runs in several places, each after those that it runs itself. Their inputs
+        are values of any type; marks, constants, externals and texts are those of this one.
+    gives : tuple of Array or dtype
+        Of one of those: the types of what its ``return`` gives.
     """
 
     name: str
@@ -195,15 +201,27 @@ class TypedFunction:
     writes: bool = False
     decides: bool = False
     walks: bool = False
+    functions: list[TypedFunction] = field(default_factory=list)
+    gives: tuple[Type, ...] = ()
+
+    @property
+    def instructions(self) -> Iterator[Instruction]:
+        """All of them, those of `functions` as well."""
+        for block in self.blocks:
+            yield from block.instructions
+        for f in self.functions:
+            yield from f.instructions
 
     @property
     def size(self) -> int:
         """The number of instructions."""
-        return sum(len(b.instructions) for b in self.blocks)
+        return sum(1 for _ in self.instructions)
 
     @property
     def nests(self) -> bool:
         """Whether it has a loop within a loop."""
+        if any(f.nests for f in self.functions):
+            return True
         after = [self.targets(b) for b in self.blocks]
         for loop in _loops(after, set(range(len(after)))):
             entries = {t for k, to in enumerate(after) if k not in loop for t in to} & loop
@@ -233,7 +251,7 @@ class TypedFunction:
             ]
 
     def __str__(self) -> str:
-        inputs, results = (", ".join(map(str, x)) for x in (self.inputs, self.results))
+        inputs, results = (", ".join(map(str, x)) for x in (self.inputs, self.results or self.gives))
         lines = [f"{self.name}({inputs}) -> {results}"]
         for k, block in enumerate(self.blocks):
             lines.append(f"block {k}:")
@@ -241,6 +259,8 @@ class TypedFunction:
             last = block.instructions[-1]
             to = " or ".join(f"block {t}" for t in block.targets)
             lines.append(f"  {last}{' to ' * bool(to)}{to}")
+        for k, f in enumerate(self.functions):
+            lines += ["", f"function {k}: {f}"]
         return "\n".join(lines)
 
 

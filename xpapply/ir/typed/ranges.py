@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ...limits import LIMITS
 from .bounds import (
@@ -35,6 +35,7 @@ from .bounds import (
     widened,
 )
 from .function import Array, Block, Instruction, Literal, Register, Slot, TypedFunction, Value
+from .order import in_order, read_later, run_once
 
 _ROOTS = 24
 """Of so many values that stay it is known how far others are from them, at most."""
@@ -51,32 +52,44 @@ _UNUSED = frozenset(
 
 _State = dict[Slot, Bounds]
 _Shape = tuple[Bounds, ...]
+_Given = dict[int, list[Bounds]]
+"""By the number of a function what it is run with."""
 
 
 def decided(made: TypedFunction) -> None:
     """Leave out the checks and branches whose outcome is known, in place."""
-    if not any(x.op in ("mark", "catch") for b in made.blocks for x in b.instructions):
-        return
-    found = _Ranges(made)
-    if not found.find():
-        return
-    for k, block in enumerate(made.blocks):
-        if found.entries[k] is not None:
-            found.rewrite(k, block)
-    made.keep_reachable()
+    given: _Given = {}
+    _decide(made, given)
+    for k in reversed(range(len(made.functions))):  # after all that run it
+        _decide(made.functions[k], given, given.get(k, ()))
+
+
+def _decide(made: TypedFunction, given: _Given, inputs: Sequence[Bounds] = ()) -> None:
+    """One function; `given` gets what others are given that it runs, `inputs` is what it is."""
+    if any(x.op in ("mark", "catch", "run") for b in made.blocks for x in b.instructions):
+        found = _Ranges(made, inputs)
+        known = found.find()
+        for k, block in enumerate(made.blocks):
+            if known and found.entries[k] is not None:
+                found.rewrite(k, block, given)
+        if known:
+            made.keep_reachable()
+            return
+    for x in (x for b in made.blocks for x in b.instructions if x.op == "run"):
+        given[x.what] = [ANY] * len(x.args)
 
 
 class _Ranges:
     """What is known of a function's integers where its blocks begin."""
 
-    def __init__(self, made: TypedFunction) -> None:
-        self.made = made
+    def __init__(self, made: TypedFunction, inputs: Sequence[Bounds] = ()) -> None:
+        self.made, self.inputs = made, inputs
         self.entries: list[_State | None] = [None] * len(made.blocks)
         self._after = [made.targets(b) for b in made.blocks]
-        self._order = _order(self._after)
+        self._order = in_order(self._after)
         self._place = {k: n for n, k in enumerate(self._order)}
-        self.live = _read_later(made.blocks, self._after, self._order)
-        self._once = _run_once(self._after, self._order, self._place)
+        self.live = read_later(made.blocks, self._after, self._order)
+        self._once = run_once(self._after, self._order, self._place)
         self._limits: list[tuple[int, int]] = []  # of values that stay
         self._roots: dict[object, int] = {}
         self._shapes: dict[Slot, _Shape] = {}
@@ -221,7 +234,7 @@ class _Ranges:
 
     # --- what follows ---------------------------------------------------------------------
 
-    def rewrite(self, k: int, block: Block) -> None:
+    def rewrite(self, k: int, block: Block, given: _Given) -> None:
         """A block without what is known."""
         state = self.entries[k]
         assert state is not None
@@ -242,6 +255,10 @@ class _Ranges:
                 if now.op == "catch":
                     run.assume(x.args[0], False)
             run.take(x)
+            if x.op == "run":
+                new = [run.plainly(a) for a in x.args]
+                old = given.get(x.what, new)
+                given[x.what] = [*map(self.either, old, new)]
             if x.result is not None and x.result.type == "bool":
                 known = run.known(x.result)
                 if known is not None and x.op in _UNUSED:
@@ -276,6 +293,12 @@ class _Walk:
             n = int(x.value)
             return Bounds(n, n, NONE, NONE)
         return self._bounds.get(x.number, ANY)
+
+    def plainly(self, x: Value) -> Bounds:
+        """The same, without values that stay; of what is no integer nothing."""
+        if x.type != "int64":
+            return ANY
+        return self.bounds(x)._replace(above=NONE, below=NONE)
 
     def known(self, x: Value) -> bool | None:
         """Whether a truth value is always true, or always false; None: nobody knows."""
@@ -339,6 +362,8 @@ class _Walk:
             return LENGTH
         if op == "cast":
             return of_type(str(x.args[0].type))
+        if op == "input" and x.what < len(self._of.inputs):
+            return self._of.inputs[x.what]
         if op in ("element", "input"):
             return ANY
         if any(a.type != "int64" for a in x.args[-2:]):
@@ -481,70 +506,6 @@ def _all_widened(old: _State, new: _State) -> _State:
         was = old.get(slot, r)
         if was is not r:
             found[slot] = widened(was, r)
-    return found
-
-
-# --- blocks ---------------------------------------------------------------------------------
-
-
-def _order(after: list[list[int]]) -> list[int]:
-    """The blocks that are come to, each after those that lead to it, but for loops."""
-    found: list[int] = []
-    seen = {0}
-    stack = [(0, iter(after[0]))]
-    while stack:
-        k, targets = stack[-1]
-        t = next(targets, None)
-        if t is None:
-            stack.pop()
-            found.append(k)
-        elif t not in seen:
-            seen.add(t)
-            stack.append((t, iter(after[t])))
-    return found[::-1]
-
-
-def _read_later(
-    blocks: list[Block], after: list[list[int]], order: list[int]
-) -> list[frozenset[Slot]]:
-    """For each block the slots of integers that are read from there on, before they are written."""
-    reads, writes = [], []
-    for block in blocks:
-        read: set[Slot] = set()
-        written: set[Slot] = set()
-        for x in block.instructions:
-            if x.op == "load" and x.what not in written:
-                if x.what.type == "int64":
-                    read.add(x.what)
-            elif x.op == "store":
-                written.add(x.what)
-        reads.append(frozenset(read))
-        # who goes on where an exception is handled may do so before anything is written
-        catches = any(x.op == "catch" for x in block.instructions)
-        writes.append(frozenset() if catches else frozenset(written))
-    live, changed = list(reads), True
-    while changed:
-        changed = False
-        for k in reversed(order):
-            later = frozenset().union(*(live[t] for t in after[k]))
-            found = reads[k] | (later - writes[k])
-            if found != live[k]:
-                live[k], changed = found, True
-    return live
-
-
-def _run_once(after: list[list[int]], order: list[int], place: dict[int, int]) -> list[bool]:
-    """Whether each block is in no loop."""
-    depth = [0] * (len(order) + 1)  # of places that lie between a jump back and where it leads
-    for k in order:
-        for t in after[k]:
-            if place[t] <= place[k]:
-                depth[place[t]] += 1
-                depth[place[k] + 1] -= 1
-    found, inside = [False] * len(after), 0
-    for n, k in enumerate(order):
-        inside += depth[n]
-        found[k] = inside == 0
     return found
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+
 from .function import Array, Instruction, Literal, Register, Slot, TypedFunction, Value
 
 _MADE = frozenset(("new", "map", "as type"))
 """Instructions whose results are new arrays, which lie so."""
 
 
-def side_by_side(made: TypedFunction, slices: bool, constants: bool = True) -> set[Slot]:
+def side_by_side(
+    made: TypedFunction, slices: bool | Collection[int], constants: bool = True
+) -> set[Slot]:
     """Those slots.
 
-    `slices`, `constants`: whether the elements of slices lie so, and those of constants may.
+    `slices`: whether the elements of slices lie so, or the numbers of inputs whose elements do;
+    `constants`: whether those of constants may.
     """
     near: set[Slot] = {
         x.what
@@ -21,21 +26,45 @@ def side_by_side(made: TypedFunction, slices: bool, constants: bool = True) -> s
     }
     while True:  # until none is found that another one is left in
         before = len(near)
-        for block in made.blocks:
-            known: set[Value] = set()
-            for x in block.instructions:
-                if x.op == "store" and x.args[0] not in known:
-                    near.discard(x.what)
-                elif x.op == "constant" and not constants:
-                    continue
-                elif isinstance(x.result, Register) and _is_near(made, x, known, near, slices):
-                    known.add(x.result)
+        for x, known in _known(made, near, slices, constants):
+            if x.op == "store" and x.args[0] not in known:
+                near.discard(x.what)
         if len(near) == before:
             return near
 
 
+def given(
+    made: TypedFunction, slices: bool | Collection[int], near: set[Slot]
+) -> Iterator[tuple[int, list[bool]]]:
+    """For each function that it runs its number, and which of its operands lie so.
+
+    `near`: what `side_by_side` gives.
+    """
+    for x, known in _known(made, near, slices):
+        if x.op == "run":
+            yield x.what, [a in known for a in x.args]
+
+
+def _known(
+    made: TypedFunction, near: set[Slot], slices: bool | Collection[int], constants: bool = True
+) -> Iterator[tuple[Instruction, set[Value]]]:
+    """Each instruction, with the arrays before it in its block that lie so."""
+    for block in made.blocks:
+        known: set[Value] = set()
+        for x in block.instructions:
+            yield x, known
+            if x.op == "constant" and not constants:
+                continue
+            if isinstance(x.result, Register) and _is_near(made, x, known, near, slices):
+                known.add(x.result)
+
+
 def _is_near(
-    made: TypedFunction, x: Instruction, known: set[Value], near: set[Slot], slices: bool
+    made: TypedFunction,
+    x: Instruction,
+    known: set[Value],
+    near: set[Slot],
+    slices: bool | Collection[int],
 ) -> bool:
     """Whether what an instruction gives is an array that lies so."""
     assert x.result is not None
@@ -45,7 +74,7 @@ def _is_near(
     if x.op == "load":
         return x.what in near
     if x.op == "input":
-        return slices
+        return slices if isinstance(slices, bool) else x.what in slices
     if x.op == "constant":
         of = made.constants[x.what]
         return of.strides[-1] == of.itemsize

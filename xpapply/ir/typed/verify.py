@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...errors import InputError
-from .function import PARTS, Array, Instruction, Literal, Register, TypedFunction, Value
+from .function import PARTS, Array, Instruction, Literal, Register, Type, TypedFunction, Value
 
 _FLOATS = "sqrt abs floor ceil trunc rint neg".split()
 _TWO = "add sub mul div rem and or xor shl shr copysign".split()
@@ -21,24 +23,36 @@ OPS: dict[str, int | None] = {
     "copy": 2, "as type": 1, "map": None, "reduce": None, "expected": 0, "put": 2, "put array": 1,
     "put list": 1, "new list": 0, "append": 2, "repeat": 2, "list length": 1, "list item": 2,
     "set list item": 3, "pop": 1, "pop first": 1, "clear": 1, "copy list": 2,
-    "jump": 0, "branch": 1, "return": 0, "leave": 0,
+    "jump": 0, "branch": 1, "return": None, "leave": 0, "run": None, "given": 0,
 }  # fmt: skip
 """Every instruction, and how many operands it has; None: as many as there are."""
 
 
 def verify(made: TypedFunction) -> None:
     """Raise `InputError` where something is wrong with a typed function, saying where."""
+    _verify(made, made.functions)
+    for k, f in enumerate(made.functions):
+        if f.functions or f.results:
+            raise InputError(f"{f.name} is run by {made.name} as one that is not")
+        _verify(f, made.functions[:k])
+
+
+def _verify(made: TypedFunction, others: Sequence[TypedFunction]) -> None:
+    """One function, which may run others."""
     for k, block in enumerate(made.blocks):
         known: set[Register] = set()
+        given: tuple[Type, ...] = ()  # by the function that has run last
         if not block.instructions:
             raise InputError(f"block {k} of {made.name} is empty")
         for n, x in enumerate(block.instructions):
             is_last = n + 1 == len(block.instructions)
-            why = _wrong(made, x, known, is_last)
+            why = _wrong(made, x, known, is_last) or _wrong_call(made, x, others, given)
             if why:
                 raise InputError(f"{made.name}, block {k}: {x}: {why}")
             if x.result is not None:
                 known.add(x.result)
+            if x.op == "run":
+                given = others[x.what].gives
         ends = _ENDS[block.instructions[-1].op]
         if len(block.targets) != ends or not all(0 <= t < len(made.blocks) for t in block.targets):
             raise InputError(f"{made.name}, block {k}: it goes on at {block.targets}")
@@ -78,6 +92,22 @@ def _wrong(made: TypedFunction, x: Instruction, known: set[Register], is_last: b
     if x.op == "put" and x.args[1].type != made.results[x.what].dtype:
         return "the result has another type"
     return _wrong_array(x)
+
+
+def _wrong_call(
+    made: TypedFunction, x: Instruction, others: Sequence[TypedFunction], given: tuple[Type, ...]
+) -> str:
+    """What is wrong with running another function, and with what comes of it."""
+    types = tuple(a.type for a in x.args)
+    if x.op == "run" and not 0 <= x.what < len(others):
+        return "no such function"
+    if x.op == "run" and types != others[x.what].inputs:
+        return "the function takes other types"
+    if x.op == "given" and not 0 <= x.what < len(given):
+        return "nothing is given"
+    if x.op == "given" and (x.result is None or x.result.type != given[x.what]):
+        return "what is given has another type"
+    return "it gives other types" if x.op == "return" and types != made.gives else ""
 
 
 def _wrong_parts(x: Instruction) -> bool:

@@ -104,3 +104,5 @@ class Frame:
 
 
 FUNCTIONS, ARENA, ARENA_END = range(3)
+ROUNDS = -1
+"""Beside these: rounds of loops, which no frame has."""

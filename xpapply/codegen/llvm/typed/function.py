@@ -15,6 +15,7 @@ from ....limits import LIMITS
 from .forms import (
     ARENA,
     ARENA_END,
+    ROUNDS,
     Frame,
     InRegisters,
     Pair,
@@ -70,7 +71,7 @@ class FunctionWriter:
         side_by_side: bool = False,
     ) -> None:
         self.near_libm, self._side_by_side = near_libm, side_by_side
-        self.has_pairs = any(x.op == "complex" for b in made.blocks for x in b.instructions)
+        self.has_pairs = any(x.op == "complex" for x in made.instructions)
         self.made, self.frame, self._notes = made, Frame(made), notes
         self.is_quiet = quiet
         self._operations = operations
@@ -85,7 +86,6 @@ class FunctionWriter:
         self.seldom: dict[Value, tuple[Value, ...]] = {}  # conditions whose second part seldom is
         self._marks: set[int] = set()
         self._frame: dict[int, str] = {}
-        self._arrays: dict[tuple[str, int], InRegisters] = {}
         self._scratch = self._noted = self._rounds = ""
         self._errors: tuple[str, str] | None = None
         if any(x.op == "errors" for b in made.blocks for x in b.instructions):
@@ -98,13 +98,24 @@ class FunctionWriter:
         made = self.made
         given = ["ptr %frame", "ptr %also", *(f"ptr %in{k}" for k in range(len(made.inputs)))]
         given += [f"ptr noalias %out{k}" for k in range(len(made.results))]
-        for k, block in enumerate(made.blocks):
-            self._lines.append(f"b{k}:")
+        self.write()
+        return self.whole(f"i32 @slice({', '.join(given)}) noinline nounwind #0")
+
+    def write(self) -> None:
+        """Write all blocks."""
+        for k, block in enumerate(self.made.blocks):
+            self.begin(f"b{k}")
             self._block(block)
-        head = f"define internal i32 @slice({', '.join(given)}) noinline nounwind #0 {{"
-        marks = [line for m in sorted(self._marks) for line in (f"m{m}:", f"  ret i32 {m}")]
-        begin = ["entry:", *self._entry, "  br label %b0"]
-        return "\n".join([head, *begin, *self._lines, *marks, "}"])
+
+    def whole(self, head: str, gives: str = "i32 MARK") -> str:
+        """The function of what is written; `gives`: what it gives for a mark."""
+        marks = [f"m{m}:\n  ret {gives.replace('MARK', str(m))}" for m in sorted(self._marks)]
+        begin = [f"define internal {head} {{", "entry:", *self._entry, "  br label %b0"]
+        return "\n".join([*begin, *self._lines, *marks, "}"])
+
+    def returned(self, x: Instruction) -> None:
+        """End the function."""
+        self.line("ret i32 0")
 
     # --- writing --------------------------------------------------------------------------
 
@@ -255,7 +266,7 @@ class FunctionWriter:
         """Where the rounds of loops are counted."""
         if not self._rounds:
             self._rounds = self.at_entry("alloca i64, align 8")
-            self._entry.append(f"  store i64 0, ptr {self._rounds}")
+            self._entry.append(f"  store i64 {self.begins(ROUNDS)}, ptr {self._rounds}")
         return self._rounds
 
     def keep_notes(self) -> None:
@@ -355,16 +366,24 @@ class FunctionWriter:
 
     def allocated(self, bytes_: str, mark: int) -> str:
         """Memory that is there until the slice is done; a mark where there is none left."""
-        if not self._scratch:
-            self._scratch = self.at_entry("alloca i64, align 8")
-            self._entry.append(f"  store i64 {self.word(ARENA)}, ptr {self._scratch}")
-        at = self.emit(f"load i64, ptr {self._scratch}")
+        at = self.emit(f"load i64, ptr {self.scratch()}")
         rounded = self.emit(f"add i64 {bytes_}, 15")
         rounded = self.emit(f"and i64 {rounded}, -16")
         after = self.emit(f"add i64 {at}, {rounded}")
         self.mark_if(self.emit(f"icmp ugt i64 {after}, {self.word(ARENA_END)}"), mark)
         self.line(f"store i64 {after}, ptr {self._scratch}")
         return self.emit(f"inttoptr i64 {at} to ptr")
+
+    def scratch(self) -> str:
+        """Where it stands how far that memory is taken."""
+        if not self._scratch:
+            self._scratch = self.at_entry("alloca i64, align 8")
+            self._entry.append(f"  store i64 {self.begins(ARENA)}, ptr {self._scratch}")
+        return self._scratch
+
+    def begins(self, index: int) -> str:
+        """What is counted begins with this: the memory that is taken, or rounds of loops."""
+        return self.word(index) if index == ARENA else "0"
 
     def element_bytes(self, dtype: str) -> int:
         """Bytes from one element of an array that is made to the next."""
@@ -497,24 +516,22 @@ class FunctionWriter:
         self._values[x.result] = value
 
 
-def _jump(w: FunctionWriter, x: Instruction, block: Block) -> None:
-    w.line(f"br label %b{block.targets[0]}")
-
-
 def _branch(w: FunctionWriter, x: Instruction, block: Block) -> None:
     yes, no = block.targets
     w.line(f"br {w.typed(x.args[0])}, label %b{yes}, label %b{no}")
 
 
-def _return(w: FunctionWriter, x: Instruction, block: Block) -> None:
-    w.line("ret i32 0")
-
-
 def _leave(w: FunctionWriter, x: Instruction, block: Block) -> None:
-    w.line(f"ret i32 {x.what}")
+    w._marks.add(x.what)
+    w.line(f"br label %m{x.what}")
 
 
-_ENDS = {"jump": _jump, "branch": _branch, "return": _return, "leave": _leave}
+_ENDS: dict[str, Callable[[FunctionWriter, Instruction, Block], None]] = {
+    "jump": lambda w, x, block: w.line(f"br label %b{block.targets[0]}"),
+    "branch": _branch,
+    "return": lambda w, x, block: w.returned(x),
+    "leave": _leave,
+}
 
 
 def converted(w: FunctionWriter, value: Any, from_: str, to: str) -> Any:

@@ -11,10 +11,12 @@ from collections.abc import Mapping, Sequence
 
 from ....ir.typed import Array, TypedFunction
 from ....ir.typed.function import WARNED, Type
+from ....ir.typed.written_out import written_out
 from ..target import Target
 from .beside import beside
+from .called import OPERATIONS as OF_CALLS
+from .called import CallingWriter
 from .forms import Frame, alignment, in_memory, size
-from .function import FunctionWriter
 from .lane_operations import LANE_OPERATIONS
 from .lanes import LanesWriter
 from .notes import Notes
@@ -53,7 +55,8 @@ def kernel(
     """
     notes = Notes(target)
     near_libm = near_libm and target.fma
-    writer = FunctionWriter(made, notes, OPERATIONS, quiet, near_libm, side_by_side)
+    operations = {**OPERATIONS, **OF_CALLS}
+    writer = CallingWriter(made, notes, operations, quiet, near_libm, side_by_side)
     one = writer.text()
     operands = _operands(made)
     slots = ["  %also = alloca i64, align 8", "  store i64 0, ptr %state, align 8"]
@@ -112,7 +115,7 @@ def kernel_of_lanes(
     UnsupportedError
         If slices cannot go side by side.
     """
-    notes = Notes(target)
+    notes, made = Notes(target), written_out(made)
     sizes = _sizes(made, side_by_side)
     how = lanes, warns, near_libm and target.fma, bool(sizes)
     writer = LanesWriter(made, notes, LANE_OPERATIONS, *how)
@@ -258,6 +261,7 @@ def _module(declared: Sequence[str], one: str, lines: Sequence[str]) -> str:
         "attributes #1 = { nounwind }",
         "attributes #2 = { strictfp }",
         "attributes #3 = { nounwind willreturn memory(none) }",
+        'attributes #4 = { "no-builtins" }',
         '!0 = !{!"branch_weights", i32 1, i32 1000000}',
         "!1 = !{}",
         # the loops over slices and axes are called now and then: not worth their code

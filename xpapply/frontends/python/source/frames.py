@@ -31,6 +31,10 @@ class Code(NamedTuple):
         """It, without objects that cannot be compared."""
         return id(self.flow), id(self.function), self.outer
 
+    def is_of(self, package: str) -> bool:
+        """Whether it stands in a package."""
+        return (self.function.__module__ or "").startswith(package)
+
 
 class Caller(NamedTuple):
     """Where a function goes on that has called another one."""
@@ -54,6 +58,13 @@ class Place(NamedTuple):
         """It, without objects that cannot be compared."""
         frames = [(*c.code.key, c.part, c.step) for c in self.callers]
         return (*frames, *self.code.key, self.part, self.step)
+
+    def line_of_call(self, package: str) -> int:
+        """The line from which something called a package's functions that led here; or 0."""
+        for c in reversed(self.callers):
+            if not c.code.is_of(package):
+                return c.code.flow.parts[c.part].steps[c.step - 1].line
+        return 0
 
 
 ERRORS = 0, ".errors"

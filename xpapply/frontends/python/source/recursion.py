@@ -1,22 +1,44 @@
-"""Functions that call themselves: a stack keeps what they still need, and where they go on.
+"""Functions that are not written where they are called.
 
-A call of itself puts the values of the function's names and the number of the place on the stack
-and begins again; a return takes the number off it, and goes on there.
+Those that call themselves: a stack keeps what they still need, and where they go on. A call of
+itself puts the values of the function's names and the number of the place on the stack and begins
+again; a return takes the number off it, and goes on there.
+
+Long ones that several places call with values of the same types: they are written once, as
+functions that the typed function runs.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ....ir.typed import Array, Block, Literal, Register, Slot
+from ....ir.typed import Array, Block, Literal, Register, Slot, TypedFunction
 from ....ir.typed.function import Value
 from ....limits import LIMITS
 from .blocks import Blocks, types_of
+from .calls import LIBRARY
 from .frames import ERRORS, RESULT, Caller, Code, Place, calls_itself
-from .values import Abstract, Inlined, Lst, built, taken_apart
+from .steps import Flow, Step
+from .values import (
+    NOTHING_SAID,
+    NUMPY,
+    Abstract,
+    Arr,
+    Function,
+    Inlined,
+    Known,
+    Lst,
+    Mixed,
+    Num,
+    Text,
+    Tup,
+    built,
+    joined,
+    taken_apart,
+)
 
 STACK = Slot(".stack", "list")
 DEPTH = 200
@@ -200,3 +222,232 @@ class RecursiveCalls(Blocks, ABC):
                     number = self.op("load", "int64", what=slot)
                 self.do("jump")
                 self._block.targets = (ends[-1][1],)
+
+
+@dataclass(slots=True)
+class _Shared:
+    """A function, as it is called with values of some types.
+
+    Attributes
+    ----------
+    what : object
+        Which function, the types of what it reads, and those of it that the source says.
+    number : int or None
+        Which of the typed function's it is; None: it is written where it is called.
+    result : object
+        The key of what it gives.
+    """
+
+    what: Any
+    number: int | None = None
+    result: Any = None
+
+
+class _NotAlone(Exception):
+    """A function cannot be one of its own."""
+
+
+class SharedCalls(RecursiveCalls, ABC):
+    """Writes functions that several places call."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._shared: list[_Shared] = []
+        self._functions = self.made.functions
+        self._base = -1  # how deep the function lies that is written as one of its own
+        self._gives: list[Any] = []  # keys of what it gives
+
+    @abstractmethod
+    def _another(self) -> Any:
+        """What writes a function that this one runs."""
+
+    @abstractmethod
+    def _write_all(self, place: Place) -> None:
+        """Write what begins at a place, and all that comes of it."""
+
+    @abstractmethod
+    def _flow_of(self, f: Abstract) -> Flow | None:
+        """The parts of a function that was read, if a value is one."""
+
+    @property
+    def count_of_blocks(self) -> int:
+        """How many there are so far."""
+        return len(self.made.blocks) + sum(len(f.blocks) for f in self._functions)
+
+    def _run(self, result: str | None, place: Place) -> bool:
+        """Run a function that is called, whose parameters have values, if it is one of its own."""
+        code, depth = place.code, len(place.callers)
+        read = self._read_by(code, depth)
+        if read is None or not self._is_worth(code, read.values()):
+            return False
+        registers: list[Value] = []
+        keys = [(at, taken_apart(read[at], registers)) for at in sorted(read)]
+        if not all(_is_plain(key) for _, key in keys):
+            return False
+        said = [(n, x) for n, x in enumerate(registers) if isinstance(x, Literal)]
+        frames = max((d for d, _ in read if d < depth), default=-1) + 1
+        around = [c.code.key for c in place.callers[:frames]]
+        line = self.line if code.is_of(LIBRARY) else 0
+        types = [((d if d < depth else -1, name), key) for (d, name), key in keys]
+        what = code.key, types, said, around, line
+        found = next((s for s in self._shared if s.what == what), None)
+        if found is None:
+            found = _Shared(what)
+            self._shared.append(found)
+            if _calls(self.place.code.flow, self.place.part, self._step) < 2:
+                return False
+            self._write_function(found, place, keys, registers)
+        elif found.number is None and found.result is None:
+            self._write_function(found, place, keys, registers)
+        if found.number is None:
+            return False
+        for at in [at for at in self.state if at[0] >= depth]:
+            del self.state[at]
+        self.do("run", *(x for x in registers if isinstance(x, Register)), what=found.number)
+        kinds = types_of(found.result)
+        given = [self.op("given", kind, what=n) for n, kind in enumerate(kinds)]
+        if result is not None:
+            self.state[depth - 1, result] = built(found.result, iter(given))
+        return True
+
+    def _is_worth(self, code: Code, read: Iterable[Abstract]) -> bool:
+        """Whether a function may be one of its own, and is long, with those that it is given."""
+        p = self.place
+        frames = [(p.code, p.part), *((c.code, c.part) for c in p.callers)]
+        if self.element != NUMPY or self.errors != NOTHING_SAID or calls_itself(code.flow):
+            return False
+        if any(c.flow.parts[part].handler is not None for c, part in frames):
+            return False
+        flows = [code.flow, *filter(None, map(self._flow_of, read))]
+        return sum(len(part.steps) for f in flows for part in f.parts) >= LIMITS.typed_shared
+
+    def _read_by(self, code: Code, depth: int) -> dict[tuple[int, str], Abstract] | None:
+        """What a function reads: parameters, and names of functions around those that it has.
+
+        None: it may write to such names.
+        """
+        found = {at: x for at, x in self.state.items() if at[0] == depth}
+        waiting = [(code.flow, code.outer)] if code.outer >= 0 else []
+        waiting += self._defined_in(found.values())
+        seen: list[Any] = []
+        while waiting:
+            now = waiting.pop()
+            if now in seen:
+                continue
+            seen.append(now)
+            flow, outer = now
+            for level, name in _names_around(flow):
+                if level == 0:
+                    return None
+                d = outer
+                for _ in range(level - 1):
+                    d = (*self.place.callers, self.place)[d].code.outer
+                if (d, name) in self.state and (d, name) not in found:
+                    found[d, name] = self.state[d, name]
+                    waiting += self._defined_in([self.state[d, name]])
+        return found
+
+    def _defined_in(self, values: Iterable[Abstract]) -> list[tuple[Flow, int]]:
+        """The functions in values that are defined in others, and how deep these are."""
+        found = []
+        for x in values:
+            if isinstance(x, Function):
+                flow = self._flow_of(x)
+                assert flow is not None
+                found.append((flow, x.depth))
+            if type(x) is tuple or isinstance(x, (Tup, Function)):
+                found += self._defined_in(y for y in x if isinstance(y, tuple))
+        return found
+
+    def _write_function(
+        self, found: _Shared, place: Place, keys: list[Any], registers: list[Value]
+    ) -> None:
+        """Write a function, if all its returns give values of the same types."""
+        inner = self._another()
+        made: TypedFunction = inner.made
+        made.name = place.code.flow.name
+        made.marks, made.constants = self.made.marks, self.made.constants
+        made.externals, made.texts = self.made.externals, self.made.texts
+        inner._shared, inner._functions, inner._tables = self._shared, self._functions, self._tables
+        made.results = ()
+        inner._base, inner.line, inner._step = len(place.callers), self.line, self._step
+        made.inputs = tuple(x.type for x in registers if isinstance(x, Register))
+        made.blocks.append(inner._block)
+        given = iter([inner.op("input", kind, what=n) for n, kind in enumerate(made.inputs)])
+        values = iter([x if isinstance(x, Literal) else next(given) for x in registers])
+        inner.state = {at: built(key, values) for at, key in keys}
+        inner.place = place
+        found.result = ()  # whoever calls it meanwhile writes it there
+        try:
+            inner._write_all(place)
+        except _NotAlone:
+            return
+        for flag in ("decides", "walks", "writes", "rounds"):
+            setattr(self.made, flag, getattr(self.made, flag) or getattr(made, flag))
+        self._flattens |= inner._flattens
+        self._may_not_both()
+        if inner._gives:
+            made.gives = tuple(types_of(inner._gives[0]))
+            found.result, found.number = inner._gives[0], len(self._functions)
+            self._functions.append(made)
+
+    def _give(self, value: Abstract) -> None:
+        """End a function of its own, with its result."""
+        registers: list[Value] = []
+        key = taken_apart(value, registers)
+        if not _is_plain(key) or self.errors != NOTHING_SAID:
+            raise _NotAlone
+        if self._gives:
+            key = joined(self._gives[0], key)
+            if key is None:
+                raise _NotAlone
+        self._gives = [key]
+        self.do("return", *registers)
+
+
+_PLAIN = (Num, Arr, Text, Known, Mixed, Tup, Function, tuple)
+"""Values that functions of their own are given."""
+
+
+def _is_plain(key: Any) -> bool:
+    """Whether there is no list in a key, nor anything else that changes."""
+    kind, *parts = key
+    if kind in (Num, Arr, Text, Known):
+        return True
+    if kind is None:
+        return parts[0] is None or isinstance(parts[0], (bool, int, str))
+    return kind in _PLAIN and all(map(_is_plain, parts))
+
+
+def _names_around(flow: Flow) -> Iterator[tuple[int, str]]:
+    """The names of functions around it that one reads, and how far out; 0: it writes to one."""
+    for part in flow.parts:
+        for s in part.steps:
+            if s.kind in ("outer", "set outer"):
+                yield (s.args[0] if s.kind == "outer" else 0), s.args[1]
+            elif s.kind == "function":
+                for level, name in _names_around(s.args[0].value[0]):
+                    if level != 1:  # else it is its own
+                        yield max(level - 1, 0), name
+
+
+def _calls(flow: Flow, part: int, step: int) -> int:
+    """In how many places a function calls what it calls in one."""
+    wanted = _called(flow.parts[part].steps, step)
+    count = 0
+    for p in flow.parts:
+        for n, s in enumerate(p.steps):
+            count += s.kind == "call" and _called(p.steps, n) == wanted
+    return count
+
+
+def _called(steps: list[Step], n: int) -> Any:
+    """The name of what a step calls."""
+    s = steps[n]
+    if s.kind != "call":
+        return None
+    how = next((x for x in steps[:n] if x.result == s.args[1]), None)
+    return s.args[1] if how is None or how.kind not in _NAMED else (how.kind, *how.args)
+
+
+_NAMED = ("global", "outer")

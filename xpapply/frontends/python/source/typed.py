@@ -20,6 +20,7 @@ from ....ir.typed.function import Type
 from ....ir.typed.ranges import decided
 from ....ir.typed.shrinking import asked_once
 from ....ir.typed.sooner import asked_sooner
+from ....ir.typed.written_out import seldom_run
 from ....limits import LIMITS
 from . import (
     arrays,
@@ -39,7 +40,7 @@ from .find import tree_of
 from .flow import Const, Flow, Step, flow_of
 from .frames import HUB, RESULT, Caller, Code, Place, Version, calls_itself
 from .kinds import letters
-from .recursion import RecursiveCalls
+from .recursion import SharedCalls
 from .values import (
     DEVICE,
     FRESH,
@@ -113,7 +114,7 @@ def typed(
     return made
 
 
-class Typer(RecursiveCalls):
+class Typer(SharedCalls):
     """Writes one typed function."""
 
     def __init__(
@@ -143,22 +144,34 @@ class Typer(RecursiveCalls):
         code = self._code(found.function)
         self.place = Place((), code, 0, 0)
         self._bind(code, 0, found)
-        self._go(self.place)
+        self._write_all(self.place)
+        seldom_run(self.made)
+        for made in (self.made, *self.made.functions):
+            unchecked(made)
+            asked_once(made)
+            if self.expected is not None and self.element != DEVICE:
+                asked_sooner(made)  # no thread of a GPU guesses, and LLVM sees less through it
+        if self.expected is not None:
+            decided(self.made)
+        return self.made
+
+    def _write_all(self, place: Place) -> None:
+        """Write what begins at a place, which is gone to, and all that comes of it."""
+        self._go(place)
         while self._waiting:
             self._write(self._waiting.pop())
             while not self._waiting and self._resumed():
                 pass
-            if len(self.made.blocks) > LIMITS.typed_blocks:
+            if self.count_of_blocks > LIMITS.typed_blocks:
                 raise self.refuse("its names have too many types on too many ways")
         self._end_recursion()
         self._merge()
-        unchecked(self.made)
-        asked_once(self.made)
-        if self.expected is not None:
-            if self.element != DEVICE:  # no thread of a GPU guesses, and LLVM sees less through it
-                asked_sooner(self.made)
-            decided(self.made)
-        return self.made
+
+    def _another(self) -> Typer:
+        """What writes a function that this one runs."""
+        found = Typer(self._f, (), self.expected, self.watch, self.element)
+        found._kept, found._defined = self._kept, self._defined
+        return found
 
     def _argument(self, x: Abstract) -> Abstract:
         if not isinstance(x, Input):
@@ -178,6 +191,13 @@ class Typer(RecursiveCalls):
             found = _flows[f.__code__] = flow_of(tree_of(f))
         self._kept.append(f)
         return Code(found, f)
+
+    def _flow_of(self, f: Abstract) -> Flow | None:
+        """The parts of a function that was read, if a value is one."""
+        if isinstance(f, Function):
+            return self._defined[f.number][0]
+        code = getattr(f.value, "__code__", None) if isinstance(f, Known) else None
+        return None if code is None else _flows.get(code)
 
     def _code_of(self, f: Any) -> Code:
         """The code of a function, also of one that is defined here."""
@@ -229,7 +249,7 @@ class Typer(RecursiveCalls):
 
     def iterator(self, x: Any, calm: bool) -> Abstract:
         """What a loop goes through, which is calm if it changes nothing of that."""
-        is_ours = (self.place.code.function.__module__ or "").startswith(calls.LIBRARY)
+        is_ours = self.place.code.is_of(LIBRARY)
         return iterators.gone_through(self, self.value(x), calm or is_ours)
 
     def set_outer(self, level: int, name: str, value: Abstract) -> None:
@@ -262,7 +282,9 @@ class Typer(RecursiveCalls):
     def _go_on(self, place: Place) -> None:
         """Write the steps from a place to the end of its part."""
         steps = place.code.flow.parts[place.part].steps
-        is_ours = (place.code.function.__module__ or "").startswith(LIBRARY)
+        is_ours = place.code.is_of(LIBRARY)
+        if is_ours:
+            self.line = place.line_of_call(LIBRARY) or self.line
         for k in range(place.step, len(steps)):
             step = steps[k]
             if step.line and not is_ours:  # reasons are about lines of the user's
@@ -400,6 +422,9 @@ class Typer(RecursiveCalls):
 
     def _returned(self, all_callers: tuple[Caller, ...], value: Abstract) -> None:
         """Go on in the caller, with a result."""
+        if len(all_callers) == self._base:
+            self._give(value)
+            return
         *callers, last = all_callers
         depth = len(callers)
         if last.result is not None:
@@ -446,7 +471,7 @@ class Typer(RecursiveCalls):
             self._recurse(result, found)
             return False
         inside: list[Any] = [*callers, self.place]
-        is_ours = code.function.__module__.startswith(calls.LIBRARY)  # which may call each other
+        is_ours = code.is_of(LIBRARY)  # which may call each other
         if not is_ours and any(c.code.key == code.key for c in inside):
             raise self.refuse(f"{code.flow.name} calls itself")
         here = Caller(self.place.code, self.place.part, self.place.step + 1, result)
@@ -455,6 +480,8 @@ class Typer(RecursiveCalls):
         for at in [at for at in self.state if at[0] >= depth]:
             del self.state[at]
         self._bind(code, depth, found)
+        if self._run(result, inner):
+            return True
         if calls_itself(code.flow):
             self._push(recursion.of_site(0))
         self._go(inner)
@@ -462,7 +489,7 @@ class Typer(RecursiveCalls):
 
     def _bind(self, code: Code, depth: int, call: Inlined) -> None:
         """Give the parameters of a function their values."""
-        if not (code.function.__module__ or "").startswith(calls.LIBRARY):
+        if not code.is_of(LIBRARY):
             kept = [iterators.kept(self, x) for x in call.args]
             named = {name: iterators.kept(self, x) for name, x in call.kwargs.items()}
             call = call._replace(args=kept, kwargs=named)

@@ -1,0 +1,122 @@
+"""Functions that a typed function runs, written where it runs them."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from .function import Block, Instruction, Register, Slot, TypedFunction, Value
+from .ranges import decided
+
+
+def written_out(made: TypedFunction) -> TypedFunction:
+    """The same function, for who takes no others."""
+    if not made.functions:
+        return made
+    blocks = [Block([*b.instructions], b.targets) for b in made.blocks]
+    found = replace(made, blocks=blocks, functions=[])
+    _write_out(found, dict(enumerate(made.functions)), "=")
+    decided(found)
+    return found
+
+
+def seldom_run(made: TypedFunction) -> None:
+    """Write out what is run in one place alone, and leave out what is run nowhere; in place."""
+    functions = made.functions
+    for k in reversed(range(len(functions))):
+        runners = [f for f in (made, *functions[k + 1 :]) if k in _runs([f])]
+        count = _runs(runners)[k]
+        if count == 1:
+            _write_out(runners[0], {k: functions[k]}, "@")
+        if count < 2:  # nothing stands behind it that it would be run by
+            functions[k] = replace(functions[k], blocks=[])
+    left = [k for k, f in enumerate(functions) if f.blocks]
+    at = {k: n for n, k in enumerate(left)}
+    functions[:] = [functions[k] for k in left]
+    for f in (made, *functions):
+        for b in f.blocks:
+            b.instructions = [
+                x._replace(what=at[x.what]) if x.op == "run" else x for x in b.instructions
+            ]
+
+
+def _runs(functions: Iterable[TypedFunction]) -> Counter[int]:
+    """How often each function is run by some."""
+    blocks = (b for f in functions for b in f.blocks)
+    return Counter(x.what for b in blocks for x in b.instructions if x.op == "run")
+
+
+def _write_out(made: TypedFunction, functions: dict[int, TypedFunction], sign: str) -> None:
+    """Write some functions where one runs them, in place; and where these do so themselves.
+
+    `sign`: the names of their slots begin so, and no others.
+    """
+    used = [x.result.number for b in made.blocks for x in b.instructions if x.result]
+    numbers = itertools.count(1 + max(used, default=0))
+    for block in made.blocks:  # which grow meanwhile
+        for n, x in enumerate(block.instructions):
+            if x.op == "run" and x.what in functions:
+                name = f"{sign}{len(made.blocks)}."
+                _write(made.blocks, block, n, functions[x.what], name, numbers)
+                break
+
+
+def _write(
+    blocks: list[Block], block: Block, at: int, f: TypedFunction, name: str, numbers: Iterator[int]
+) -> None:
+    """Write a function where a block runs it: `name` begins those of its slots."""
+    first = len(blocks)
+    before, (run, *after) = block.instructions[:at], block.instructions[at:]
+    given = [Slot(f"{name}given.{n}", t) for n, t in enumerate(f.gives)]
+    for n, x in enumerate(run.args):
+        before.append(Instruction("store", None, (x,), Slot(f"{name}{n}", x.type), run.line))
+    # what is known here and read behind it lies in slots meanwhile
+    known = {x.result for x in before}
+    kept = dict.fromkeys(a for x in after for a in x.args if isinstance(a, Register) and a in known)
+    behind: list[Instruction] = []
+    new: dict[Value, Value] = {}
+    for n, r in enumerate(kept):
+        slot = Slot(f"{name}kept.{n}", r.type)
+        before.append(Instruction("store", None, (r,), slot, run.line))
+        new[r] = Register(next(numbers), r.type)
+        behind.append(Instruction("load", new[r], (), slot, run.line))
+    to = first + len(f.blocks)
+    blocks += [_copied(b, first, to, name, given, numbers) for b in f.blocks]
+    for x in after:
+        if x.op == "run":
+            given = []  # what comes behind is of that one
+        if x.op == "given" and given:
+            x = x._replace(op="load", what=given[x.what])
+        behind.append(x._replace(args=tuple(new.get(a, a) for a in x.args)))
+    blocks.append(Block(behind, block.targets))
+    block.instructions = [*before, Instruction("jump", None, (), None, run.line)]
+    block.targets = (first,)
+
+
+def _copied(
+    block: Block, first: int, to: int, name: str, given: list[Slot], numbers: Iterator[int]
+) -> Block:
+    """A block of a function that begins at block `first`, and goes on at block `to`."""
+    found: list[Instruction] = []
+    targets = tuple(first + t for t in block.targets)
+    new: dict[Value, Value] = {}
+    for x in block.instructions:
+        x = x._replace(args=tuple(new.get(a, a) for a in x.args))
+        if x.op in ("load", "store"):
+            x = x._replace(what=Slot(f"{name}own.{x.what.name}", x.what.type))
+        elif x.op == "catch":
+            x = x._replace(what=first + x.what)
+        elif x.op == "return":
+            for value, slot in zip(x.args, given, strict=True):
+                found.append(Instruction("store", None, (value,), slot, x.line))
+            x, targets = x._replace(op="jump", args=()), (to,)
+        if x.result is not None:
+            result = Register(next(numbers), x.result.type)
+            new[x.result] = result
+            x = x._replace(result=result)
+            if x.op == "input":
+                x = x._replace(op="load", what=Slot(f"{name}{x.what}", result.type))
+        found.append(x)
+    return Block(found, targets)
