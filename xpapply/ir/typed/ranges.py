@@ -94,7 +94,13 @@ class _Ranges:
         self._roots: dict[object, int] = {}
         self._shapes: dict[Slot, _Shape] = {}
         self._changes: dict[Slot, int] = {}
-        self._news = 0  # of shapes, and of limits
+        # blocks that may find more since shapes, or limits of values that stay, are otherwise
+        self._stale: set[int] = set()
+        self._loaders: dict[Slot, set[int]] = {}
+        for k, block in enumerate(made.blocks):
+            for x in block.instructions:
+                if x.op == "load" and isinstance(x.what.type, Array):
+                    self._loaders.setdefault(x.what, set()).add(k)
 
     # --- to and fro -----------------------------------------------------------------------
 
@@ -106,13 +112,16 @@ class _Ranges:
         self.entries[0] = {}
         visits = [0] * len(self.entries)
         waiting, left = [0], LIMITS.typed_visits * len(self.entries)
+        waits = {0}
         while waiting:
             left -= 1
             if left < 0:
                 return False
-            k = self._order[heapq.heappop(waiting)]
+            place = heapq.heappop(waiting)
+            waits.remove(place)
+            k = self._order[place]
             visits[k] += 1
-            news = self._news
+            changed = []
             for target, state in self._ways(k):
                 old = self.entries[target]
                 new = state if old is None else self._joined(old, state)
@@ -120,10 +129,12 @@ class _Ranges:
                     new = _all_widened(old, new)
                 if new != old:
                     self.entries[target] = new
-                    if self._place[target] not in waiting:
-                        heapq.heappush(waiting, self._place[target])
-            if news != self._news:
-                waiting = [n for n, j in enumerate(self._order) if self.entries[j] is not None]
+                    changed.append(target)
+            changed += [j for j in self._stale if self.entries[j] is not None]
+            self._stale.clear()
+            for place in {self._place[j] for j in changed} - waits:
+                heapq.heappush(waiting, place)
+                waits.add(place)
         self._again()
         return True
 
@@ -208,7 +219,7 @@ class _Ranges:
             low, high = self._limits[n]
             if r.low < low or r.high > high:
                 self._limits[n] = min(low, r.low), max(high, r.high)
-                self._news += 1
+                self._stale.update(self._order)
         return Bounds(r.low, r.high, {**r.above, n: 0}, {**r.below, n: 0})
 
     def runs_once(self, k: int) -> bool:
@@ -230,7 +241,7 @@ class _Ranges:
         if new != old:
             self._shapes[slot] = new
             self._changes[slot] = self._changes.get(slot, 0) + 1
-            self._news += 1
+            self._stale |= self._loaders.get(slot, set())
 
     # --- what follows ---------------------------------------------------------------------
 

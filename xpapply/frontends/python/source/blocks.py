@@ -16,7 +16,7 @@ from ....ir.typed import Array, Block, Instruction, Literal, Mark, Register, Slo
 from ....ir.typed.function import Type, Value
 from ....limits import LIMITS
 from . import calls, numbers
-from .frames import ERRORS, HUB, RESULT, Place, State, Version, calls_itself
+from .frames import ERRORS, HUB, RESULT, At, Place, State, Version, calls_itself
 from .kinds.texts import TEXT
 from .steps import RAISED
 from .values import (
@@ -25,6 +25,7 @@ from .values import (
     NOTHING_SAID,
     NUMPY,
     OF_SLICE,
+    Abstract,
     Arr,
     Errors,
     Expected,
@@ -58,7 +59,7 @@ class Blocks:
         self.made = TypedFunction(name, tuple(inputs), results, flushes=element != NUMPY)
         self.expected, self.watch = expected, watch
         self.line = 0
-        self.state: State = {}
+        self.state = State({}, self._loaded)
         self.place: Place = None  # type: ignore[assignment]
         self._step = 0
         self._versions: dict[Any, list[Version]] = {}
@@ -233,18 +234,22 @@ class Blocks:
         found: list[tuple[int, str]] = []
         for depth, c in enumerate(place.callers):
             live = c.code.flow.live_after(c.part, c.step)
-            found += [(depth, n) for n in sorted(live) if n != c.result]
+            found += [(depth, n) for n in live if n != c.result]
         depth = len(place.callers)
         if place.part == HUB:
             return [ERRORS, *found, (depth, RESULT)]
         live = place.code.flow.live_after(place.part, place.step)
-        return [ERRORS, *found, *((depth, n) for n in sorted(live))]
+        return [ERRORS, *found, *((depth, n) for n in live)]
 
     def _to(self, place: Place) -> int:
         """The block for a place and the types of now, whose values are left in slots."""
         registers: dict[tuple[int, str], list[Value]] = {}
         keys: dict[tuple[int, str], Any] = {}
         for at in self._live(place):
+            key = self.state.left.get(at)
+            if key is not None:  # its slots hold it still
+                keys[at] = key
+                continue
             value = self.state.get(at)
             if value is not None:
                 keys[at] = taken_apart(value, registers.setdefault(at, []))
@@ -309,9 +314,11 @@ class Blocks:
         """Begin a block with the values that others have left."""
         self._block = self.made.blocks[index]
         self._held = {}
-        self.state = {}
-        for at, key in keys.items():
-            self.state[at] = built(key, self._loads(at, key))
+        self.state = State(keys, self._loaded)
+
+    def _loaded(self, at: At, key: Any) -> Abstract:
+        """A value that others have left."""
+        return built(key, self._loads(at, key))
 
     def _loads(self, at: tuple[int, str], key: Any) -> Any:
         for k, kind in enumerate(types_of(key)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, ItemsView, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -69,8 +70,58 @@ class Place(NamedTuple):
 
 ERRORS = 0, ".errors"
 """Where `Errors` are among the values."""
-State = dict[tuple[int, str], Abstract]
-"""Values by the depth of a function and a name."""
+At = tuple[int, str]
+"""The depth of a function, and a name."""
+
+
+class State(dict[At, Abstract]):
+    """The values of names. Those that other blocks have left are loaded once they are asked for.
+
+    Parameters
+    ----------
+    left : mapping
+        The keys of those values.
+    load : callable
+        What writes the loading of one.
+    """
+
+    def __init__(self, left: Mapping[At, Any], load: Callable[[At, Any], Abstract]) -> None:
+        super().__init__()
+        self.left, self._load = dict(left), load
+
+    def __missing__(self, at: At) -> Abstract:
+        found = self[at] = self._load(at, self.left[at])
+        return found
+
+    def __contains__(self, at: object) -> bool:
+        return super().__contains__(at) or at in self.left
+
+    def __iter__(self) -> Iterator[At]:
+        return iter([*super().__iter__(), *self.left])
+
+    def __setitem__(self, at: At, value: Abstract) -> None:
+        self.left.pop(at, None)
+        super().__setitem__(at, value)
+
+    def __delitem__(self, at: At) -> None:
+        if self.left.pop(at, None) is None:
+            super().__delitem__(at)
+
+    def get(self, at: At, default: Any = None) -> Abstract:  # type: ignore[override]
+        """As of a dict."""
+        return self[at] if at in self.left else super().get(at, default)
+
+    def pop(self, at: At, default: Any = None) -> Abstract:  # type: ignore[override]
+        """The same."""
+        found = self.get(at, default)
+        super().pop(at, None)
+        return found
+
+    def items(self) -> ItemsView[At, Abstract]:
+        """All of them, loaded."""
+        for at in [*self.left]:
+            self[at]
+        return super().items()
 
 
 @dataclass(slots=True)

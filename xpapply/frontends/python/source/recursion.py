@@ -326,16 +326,15 @@ class SharedCalls(RecursiveCalls, ABC):
 
         None: it may write to such names.
         """
-        found = {at: x for at, x in self.state.items() if at[0] == depth}
+        found = {at: self.state[at] for at in self.state if at[0] == depth}
         waiting = [(code.flow, code.outer)] if code.outer >= 0 else []
         waiting += self._defined_in(found.values())
-        seen: list[Any] = []
+        seen: set[tuple[int, int]] = set()
         while waiting:
-            now = waiting.pop()
-            if now in seen:
+            flow, outer = waiting.pop()
+            if (id(flow), outer) in seen:
                 continue
-            seen.append(now)
-            flow, outer = now
+            seen.add((id(flow), outer))
             for level, name in _names_around(flow):
                 if level == 0:
                     return None
@@ -375,7 +374,8 @@ class SharedCalls(RecursiveCalls, ABC):
         made.blocks.append(inner._block)
         given = iter([inner.op("input", kind, what=n) for n, kind in enumerate(made.inputs)])
         values = iter([x if isinstance(x, Literal) else next(given) for x in registers])
-        inner.state = {at: built(key, values) for at, key in keys}
+        for at, key in keys:
+            inner.state[at] = built(key, values)
         inner.place = place
         found.result = ()  # whoever calls it meanwhile writes it there
         try:

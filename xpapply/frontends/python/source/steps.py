@@ -68,11 +68,16 @@ class Flow:
     parameters: ast.arguments
     parts: list[Part]
     shared: frozenset[str] = frozenset()
+    _after: dict[tuple[int, int], tuple[str, ...]] = field(default_factory=dict)
 
-    def live_after(self, part: int, step: int) -> frozenset[str]:
-        """Names that are read before they are written, from a step of a part on."""
-        p = self.parts[part]
-        return self.shared | _live_before(self.parts, p, p.steps[step:])
+    def live_after(self, part: int, step: int) -> tuple[str, ...]:
+        """Names that are read before they are written, from a step of a part on; in order."""
+        found = self._after.get((part, step))
+        if found is None:
+            p = self.parts[part]
+            live = self.shared | _live_before(self.parts, p, p.steps[step:])
+            found = self._after[part, step] = tuple(sorted(live))
+        return found
 
     def reads_part(self, part: int, step: int, k: int) -> bool:
         """Whether a part of what a step gives may be read: not if its name is never looked at."""

@@ -70,7 +70,7 @@ def note_holders(t: Any, step: Step, at: int) -> None:
         return
     depth = len(t.place.callers)
     moves = step.kind in ("copy", "result")
-    live = t.place.code.flow.live_after(t.place.part, at + 1) if moves else frozenset()
+    live = t.place.code.flow.live_after(t.place.part, at + 1) if moves else ()
     for name in names:
         value = t.state.get((depth, name))
         if isinstance(value, Num) and value.kind == FRESH and not (moves and name not in live):
