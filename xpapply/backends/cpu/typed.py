@@ -193,7 +193,7 @@ class Compiled:
         self.has_compiled = False
         self._of_numbers = text_of.of_numbers(made)
         self._lanes = {near: Lanes() for near in (True, False)}
-        instructions = [x for b in made.blocks for x in b.instructions]
+        instructions = [*made.instructions]
         self._size = len(instructions)
         self._calls = any(x.op == "call" for x in instructions)
         self._waited = 0.0  # seconds that the quiet one might have saved

@@ -58,7 +58,11 @@ class _Run:
     """One slice."""
 
     def __init__(
-        self, made: TypedFunction, slices: Sequence[Any], outs: Sequence[np.ndarray], left: int = 10**7
+        self,
+        made: TypedFunction,
+        slices: Sequence[Any],
+        outs: Sequence[np.ndarray],
+        left: int = 10**7,
     ) -> None:
         self.made, self.slices, self.outs, self.left = made, slices, outs, left
         self.slots: dict[Slot, Any] = {}

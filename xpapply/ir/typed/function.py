@@ -251,7 +251,8 @@ class TypedFunction:
             ]
 
     def __str__(self) -> str:
-        inputs, results = (", ".join(map(str, x)) for x in (self.inputs, self.results or self.gives))
+        given = self.inputs, self.results or self.gives
+        inputs, results = (", ".join(map(str, x)) for x in given)
         lines = [f"{self.name}({inputs}) -> {results}"]
         for k, block in enumerate(self.blocks):
             lines.append(f"block {k}:")

@@ -70,8 +70,8 @@ def _write(
     first = len(blocks)
     before, (run, *after) = block.instructions[:at], block.instructions[at:]
     given = [Slot(f"{name}given.{n}", t) for n, t in enumerate(f.gives)]
-    for n, x in enumerate(run.args):
-        before.append(Instruction("store", None, (x,), Slot(f"{name}{n}", x.type), run.line))
+    for n, a in enumerate(run.args):
+        before.append(Instruction("store", None, (a,), Slot(f"{name}{n}", a.type), run.line))
     # what is known here and read behind it lies in slots meanwhile
     known = {x.result for x in before}
     kept = dict.fromkeys(a for x in after for a in x.args if isinstance(a, Register) and a in known)
@@ -80,8 +80,8 @@ def _write(
     for n, r in enumerate(kept):
         slot = Slot(f"{name}kept.{n}", r.type)
         before.append(Instruction("store", None, (r,), slot, run.line))
-        new[r] = Register(next(numbers), r.type)
-        behind.append(Instruction("load", new[r], (), slot, run.line))
+        new[r] = again = Register(next(numbers), r.type)
+        behind.append(Instruction("load", again, (), slot, run.line))
     to = first + len(f.blocks)
     blocks += [_copied(b, first, to, name, given, numbers) for b in f.blocks]
     for x in after:

@@ -149,7 +149,7 @@ class TypedLoop(AtOnce):
     def _is_best(made: TypedFunction, slices: Sequence[Any]) -> bool:
         if made.spells:  # which no trace can
             return True
-        whole = any(x.op in ("map", "reduce") for b in made.blocks for x in b.instructions)
+        whole = any(x.op in ("map", "reduce") for x in made.instructions)
         long = sum(np.size(x) for x in slices) > LIMITS.typed_straight or made.nests
         return made.walks if whole else made.decides or (made.walks and long)
 
@@ -317,8 +317,7 @@ class TypedLoop(AtOnce):
         """A copy of slices, which lies in memory as they do: products of BLAS depend on that."""
         if sum(_span(view)) <= LIMITS.typed_apart * view.nbytes:
             return _lying_alike(view)
-        blocks = self.compiled.made.blocks
-        if any(x.op in ("stride", "dot") for block in blocks for x in block.instructions):
+        if any(x.op in ("stride", "dot") for x in self.compiled.made.instructions):
             raise UnsupportedError("slices that it writes to are far apart in memory")
         return np.array(view, order="K")
 

@@ -120,7 +120,12 @@ class _CalledWriter(CallingWriter):
         made = outer.made.functions[k]
         super().__init__(made, outer._notes, outer._operations, outer.is_quiet, outer.near_libm)
         self.has_pairs, self.frame, self.declared = outer.has_pairs, outer.frame, outer.declared
-        self.functions, self._outer, self._number, self._given_near = outer.functions, outer, k, near
+        self.functions, self._outer, self._number, self._given_near = (
+            outer.functions,
+            outer,
+            k,
+            near,
+        )
         self.near = strides.side_by_side(made, near)
         self._parameters: list[str] = []
         self._inputs: list[Any] = []
@@ -145,7 +150,8 @@ class _CalledWriter(CallingWriter):
         self.functions.append(_Function(structure, counted, self._given_near))
         # how it ends is known once all of it is written
         for at, values in self._ends:
-            end, held = [], f"{{i32 0{nothing}}}"
+            end: list[str] = []
+            held = f"{{i32 0{nothing}}}"
             for c in counted:
                 values.insert(len(end), f"i64 %c{at}.{c + 1}")
                 end.append(f"  %c{at}.{c + 1} = load i64, ptr {self.counter(c)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -59,6 +59,10 @@ class Place(NamedTuple):
         """It, without objects that cannot be compared."""
         frames = [(*c.code.key, c.part, c.step) for c in self.callers]
         return (*frames, *self.code.key, self.part, self.step)
+
+    def code_at(self, depth: int) -> Code:
+        """The function that lies so deep."""
+        return self.callers[depth].code if depth < len(self.callers) else self.code
 
     def line_of_call(self, package: str) -> int:
         """The line from which something called a package's functions that led here; or 0."""
@@ -117,7 +121,7 @@ class State(dict[At, Abstract]):
         super().pop(at, None)
         return found
 
-    def items(self) -> ItemsView[At, Abstract]:
+    def items(self) -> Any:
         """All of them, loaded."""
         for at in [*self.left]:
             self[at]

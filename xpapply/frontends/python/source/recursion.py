@@ -18,10 +18,11 @@ from typing import Any, NamedTuple
 from ....ir.typed import Array, Block, Literal, Register, Slot, TypedFunction
 from ....ir.typed.function import Value
 from ....limits import LIMITS
+from . import iterators, objects
 from .blocks import Blocks, types_of
 from .calls import LIBRARY
 from .frames import ERRORS, RESULT, Caller, Code, Place, calls_itself
-from .steps import Flow, Step
+from .steps import Const, Flow, Step
 from .values import (
     NOTHING_SAID,
     NUMPY,
@@ -30,6 +31,7 @@ from .values import (
     Function,
     Inlined,
     Known,
+    Leaves,
     Lst,
     Mixed,
     Num,
@@ -252,6 +254,7 @@ class SharedCalls(RecursiveCalls, ABC):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
+        self._defined: list[tuple[Flow, tuple[str, ...], Any]] = []
         self._shared: list[_Shared] = []
         self._functions = self.made.functions
         self._base = -1  # how deep the function lies that is written as one of its own
@@ -268,6 +271,67 @@ class SharedCalls(RecursiveCalls, ABC):
     @abstractmethod
     def _flow_of(self, f: Abstract) -> Flow | None:
         """The parts of a function that was read, if a value is one."""
+
+    def _bind(self, code: Code, depth: int, call: Inlined) -> None:
+        """Give the parameters of a function their values."""
+        if not code.is_of(LIBRARY):
+            kept = [iterators.kept(self, x) for x in call.args]
+            named = {name: iterators.kept(self, x) for name, x in call.kwargs.items()}
+            call = call._replace(args=kept, kwargs=named)
+        parameters = _parameters(code, self)
+        rest = code.flow.parameters.vararg
+        count = len(code.flow.parameters.posonlyargs + code.flow.parameters.args)
+        if len(call.args) > count and rest is None:
+            raise Leaves("a call with too many arguments", TypeError)
+        if rest is not None:
+            self.state[depth, rest.arg] = Tup(tuple(call.args[count:]))
+        for name, value in zip(parameters, call.args[:count], strict=False):
+            self.state[depth, name] = value
+        by_position = {x.arg for x in code.flow.parameters.posonlyargs}
+        for name, value in call.kwargs.items():
+            if name not in parameters or name in by_position or (depth, name) in self.state:
+                raise Leaves("a call with wrong arguments", TypeError)
+            self.state[depth, name] = value
+        for name, value in self._defaults(code, call.function).items():
+            if (depth, name) not in self.state:
+                self.state[depth, name] = value
+        for name in parameters:
+            if (depth, name) not in self.state:
+                raise Leaves(f"{code.flow.name} is called without {name}", TypeError)
+
+    def _defaults(self, code: Code, f: Any) -> dict[str, Abstract]:
+        """The values of parameters that are not given."""
+        a = code.flow.parameters
+        positional = [x.arg for x in (*a.posonlyargs, *a.args)]
+        if isinstance(f, Function):
+            last = positional[len(positional) - len(f.defaults) :]
+            names = self._defined[f.number][1]
+            return dict(zip(last, f.defaults, strict=True)) | dict(zip(names, f.named, strict=True))
+        self.watch.function(f)
+        defaults = f.__defaults__ or ()
+        found = dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
+        found |= f.__kwdefaults__ or {}
+        return {name: objects.known(self, x) for name, x in found.items()}
+
+    @abstractmethod
+    def count_of_parameters(self, f: Abstract) -> int:
+        """How many parameters a function has by position; 0: that is not known."""
+
+    def value(self, x: Any) -> Abstract:
+        """The value of an operand."""
+        if isinstance(x, Const):
+            return objects.known(self, x.value)
+        if type(x) is tuple:
+            return tuple(map(self.value, x))
+        found = self.state.get((len(self.place.callers), x))
+        if found is None:
+            raise Leaves(f"the name {x} has no value", UnboundLocalError)
+        return found
+
+    def put(self, name: str | None, value: Abstract) -> None:
+        """Give a name a value."""
+        if name is not None:
+            self.state[len(self.place.callers), name] = value
 
     @property
     def count_of_blocks(self) -> int:
@@ -340,7 +404,7 @@ class SharedCalls(RecursiveCalls, ABC):
                     return None
                 d = outer
                 for _ in range(level - 1):
-                    d = (*self.place.callers, self.place)[d].code.outer
+                    d = self.place.code_at(d).outer
                 if (d, name) in self.state and (d, name) not in found:
                     found[d, name] = self.state[d, name]
                     waiting += self._defined_in([self.state[d, name]])
@@ -403,6 +467,13 @@ class SharedCalls(RecursiveCalls, ABC):
                 raise _NotAlone
         self._gives = [key]
         self.do("return", *registers)
+
+
+def _parameters(code: Code, typer: Blocks) -> list[str]:
+    a = code.flow.parameters
+    if a.kwarg is not None:
+        raise typer.refuse("a function with **")
+    return [x.arg for x in (*a.posonlyargs, *a.args, *a.kwonlyargs)]
 
 
 _PLAIN = (Num, Arr, Text, Known, Mixed, Tup, Function, tuple)

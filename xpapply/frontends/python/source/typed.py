@@ -24,7 +24,6 @@ from ....ir.typed.written_out import seldom_run
 from ....limits import LIMITS
 from . import (
     arrays,
-    calls,
     exceptions,
     held,
     iterators,
@@ -129,7 +128,6 @@ class Typer(SharedCalls):
         super().__init__(name, inputs, expected, watch, element)
         self._f = f
         self._kept: list[Any] = []
-        self._defined: list[tuple[Flow, tuple[str, ...], Any]] = []
 
     # --- blocks ---------------------------------------------------------------------------
 
@@ -318,27 +316,11 @@ class Typer(SharedCalls):
 
     # --- steps ----------------------------------------------------------------------------
 
-    def value(self, x: Any) -> Abstract:
-        """The value of an operand."""
-        if isinstance(x, Const):
-            return objects.known(self, x.value)
-        if type(x) is tuple:
-            return tuple(map(self.value, x))
-        found = self.state.get((len(self.place.callers), x))
-        if found is None:
-            raise Leaves(f"the name {x} has no value", UnboundLocalError)
-        return found
-
     def free(self, name: str) -> Abstract:
         """The value of a name, which a function reads that it does not belong to."""
         if (len(self.place.callers), name) not in self.state:
             raise Leaves(f"the name {name} has no value", NameError)
         return self.value(name)
-
-    def put(self, name: str | None, value: Abstract) -> None:
-        """Give a name a value."""
-        if name is not None:
-            self.state[len(self.place.callers), name] = value
 
     def _take(self, step: Step) -> bool:
         """Write a step; whether the next one follows."""
@@ -486,54 +468,6 @@ class Typer(SharedCalls):
             self._push(recursion.of_site(0))
         self._go(inner)
         return False
-
-    def _bind(self, code: Code, depth: int, call: Inlined) -> None:
-        """Give the parameters of a function their values."""
-        if not code.is_of(LIBRARY):
-            kept = [iterators.kept(self, x) for x in call.args]
-            named = {name: iterators.kept(self, x) for name, x in call.kwargs.items()}
-            call = call._replace(args=kept, kwargs=named)
-        parameters = _parameters(code, self)
-        rest = code.flow.parameters.vararg
-        count = len(code.flow.parameters.posonlyargs + code.flow.parameters.args)
-        if len(call.args) > count and rest is None:
-            raise Leaves("a call with too many arguments", TypeError)
-        if rest is not None:
-            self.state[depth, rest.arg] = Tup(tuple(call.args[count:]))
-        for name, value in zip(parameters, call.args[:count], strict=False):
-            self.state[depth, name] = value
-        by_position = {x.arg for x in code.flow.parameters.posonlyargs}
-        for name, value in call.kwargs.items():
-            if name not in parameters or name in by_position or (depth, name) in self.state:
-                raise Leaves("a call with wrong arguments", TypeError)
-            self.state[depth, name] = value
-        for name, value in self._defaults(code, call.function).items():
-            if (depth, name) not in self.state:
-                self.state[depth, name] = value
-        for name in parameters:
-            if (depth, name) not in self.state:
-                raise Leaves(f"{code.flow.name} is called without {name}", TypeError)
-
-    def _defaults(self, code: Code, f: Any) -> dict[str, Abstract]:
-        """The values of parameters that are not given."""
-        a = code.flow.parameters
-        positional = [x.arg for x in (*a.posonlyargs, *a.args)]
-        if isinstance(f, Function):
-            last = positional[len(positional) - len(f.defaults) :]
-            names = self._defined[f.number][1]
-            return dict(zip(last, f.defaults, strict=True)) | dict(zip(names, f.named, strict=True))
-        self.watch.function(f)
-        defaults = f.__defaults__ or ()
-        found = dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
-        found |= f.__kwdefaults__ or {}
-        return {name: objects.known(self, x) for name, x in found.items()}
-
-
-def _parameters(code: Code, typer: Typer) -> list[str]:
-    a = code.flow.parameters
-    if a.kwarg is not None:
-        raise typer.refuse("a function with **")
-    return [x.arg for x in (*a.posonlyargs, *a.args, *a.kwonlyargs)]
 
 
 def _binary(t: Typer, op: str, a: Any, b: Any) -> Abstract:

@@ -6,7 +6,7 @@ registers, which lie in slots; `built` puts it together again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -490,8 +490,6 @@ class Writes(Protocol):
 
     Attributes
     ----------
-    state : dict
-        Values by the depth of a function and a name.
     expected : sequence of Expected or None
         The results of the first slice; None: it has not run yet.
     watch : Guards
@@ -501,9 +499,12 @@ class Writes(Protocol):
     """
 
     element: str
-    state: dict[tuple[int, str], Abstract]
     expected: Sequence[Expected] | None
     watch: Guards
+
+    @property
+    def state(self) -> MutableMapping[tuple[int, str], Abstract]:
+        """Values by the depth of a function and a name."""
 
     def op(self, op: str, dtype: Type, *args: Value, what: Any = None) -> Register:
         """The register that an instruction writes."""
