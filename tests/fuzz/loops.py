@@ -35,6 +35,7 @@ from xpapply.ir.typed import Array
 from xpapply.ir.typed.evaluate import evaluate
 from xpapply.ir.typed.function import WARNED
 from xpapply.ir.typed.verify import verify
+from xpapply.limits import LIMITS
 
 MAY_SKIP = why_not()
 SHRINKING = 30.0
@@ -275,6 +276,7 @@ def _compiled(
         if counted:
             counts["ms typed"] += round(1e3 * (time.perf_counter() - begun))
     verify(program)
+    counts["with functions"] += counted and bool(program.functions)
     _last.clear()
     _last[key] = program, Compiled(program)
     return _last[key]
@@ -397,7 +399,8 @@ def case_of(r: random.Random, dtype: str, programs: Any) -> str | None:
         source = ComplexProgram(r, ndim, given=True).draw()
     else:
         source = programs(r, ndim, kind in "iub").draw()
-    return looked_at(source, given)
+    with LIMITS.set(typed_shared=r.choice((1, LIMITS.typed_shared))):  # short functions as well
+        return looked_at(source, given)
 
 
 def looked_at(source: str, given: Given) -> str | None:
