@@ -13,8 +13,6 @@ from .ranges import decided
 
 def written_out(made: TypedFunction) -> TypedFunction:
     """The same function, for who takes no others."""
-    if not made.functions:
-        return made
     blocks = [Block([*b.instructions], b.targets) for b in made.blocks]
     found = replace(made, blocks=blocks, functions=[])
     _write_out(found, dict(enumerate(made.functions)), "=")

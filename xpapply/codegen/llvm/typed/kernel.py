@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 
 from ....ir.typed import Array, TypedFunction
 from ....ir.typed.function import WARNED, Type
-from ....ir.typed.written_out import written_out
 from ..target import Target
 from .beside import beside
 from .called import OPERATIONS as OF_CALLS
@@ -115,7 +114,11 @@ def kernel_of_lanes(
     UnsupportedError
         If slices cannot go side by side.
     """
-    notes, made = Notes(target), written_out(made)
+    notes = Notes(target)
+    if made.functions:
+        from ....ir.typed.written_out import written_out
+
+        made = written_out(made)
     sizes = _sizes(made, side_by_side)
     how = lanes, warns, near_libm and target.fma, bool(sizes)
     writer = LanesWriter(made, notes, LANE_OPERATIONS, *how)

@@ -20,7 +20,6 @@ from ....ir.typed.function import COUNTED, COUNTED_OF_OURS, Type, Value
 from ....ir.typed.ranges import decided
 from ....ir.typed.shrinking import asked_once
 from ....ir.typed.sooner import asked_sooner
-from ....ir.typed.written_out import seldom_run
 from ....limits import LIMITS
 from . import (
     arrays,
@@ -166,7 +165,10 @@ class Typer(SharedCalls):
         self.place = Place((), code, 0, 0)
         self._bind(code, 0, found)
         self._write_all(self.place)
-        seldom_run(self.made)
+        if self.made.functions:  # few have any
+            from ....ir.typed.written_out import seldom_run
+
+            seldom_run(self.made)
         for made in (self.made, *self.made.functions):
             unchecked(made)
             asked_once(made)
