@@ -13,7 +13,8 @@ from html import escape
 from math import floor, log10
 from pathlib import Path
 
-from . import cpu_report, gpu_report, never_slower_report, pages
+from . import cpu_report, gpu_functions_report, gpu_report, never_slower_report, pages
+from .functions_report import geometric_mean
 from .pages import digits, milli
 
 ROOT = Path(__file__).parents[1]
@@ -23,6 +24,7 @@ MARKED = re.compile(r"(<!-- measured: (\w+) -->\n).*?(<!-- end -->)", re.S)
 
 CPU, GPU, FUNCTIONS = (pages.load(name, pages.RESULTS) for name in ("cpu", "gpu", "functions"))
 IDIOMS = FUNCTIONS["idioms"]
+FUNCTIONS_ON_GPU = pages.load("gpu_functions", pages.RESULTS)
 LOOPED = "numpy.apply_along_axis"
 
 
@@ -121,12 +123,27 @@ def gpu() -> str:
     return pages.table([*head, "floor"], rows)
 
 
+def gpu_functions() -> str:
+    """Python functions on a GPU, in a sentence."""
+    found = {n: e for n, e in FUNCTIONS_ON_GPU["functions"].items() if "skipped" not in e}
+    some = [e for e in found.values() if e["group"] != gpu_functions_report.LOOPS]
+    ratios = [
+        geometric_mean([e[peer] / e[gpu_functions_report.OURS] for e in some if peer in e])
+        for peer in (gpu_functions_report.HAND, gpu_functions_report.JAX)
+    ]
+    one = sum(e["engine"] == "one launch" for e in some)
+    return (
+        f"[{one} of {len(some)} Python functions](benchmarks/results/gpu_functions.md) run in one "
+        f"launch there: {two(ratios[0])} times as fast as CuPy by hand, {two(ratios[1])} as JAX."
+    )
+
+
 def machines() -> str:
-    """Where both tables were measured."""
+    """Where the tables were measured."""
     return (
         f"CPU: {FUNCTIONS['machine']['processor'].split(', load')[0]}. "
         f"GPU: {GPU['machine']['GPU'].split(',')[0]}, {GPU['settings']['rows']:,} slices of "
-        "float32 in a CuPy array."
+        f"float32 in a CuPy array.\n{gpu_functions()}"
     )
 
 

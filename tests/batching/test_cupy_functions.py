@@ -221,8 +221,8 @@ def test_most_are_fast(cupy):
 
 
 def test_bincount_in_one_pass(cupy):
-    """Counts of all slices in a kernel, however many slices there are."""
-    x = cupy.asarray(np.random.default_rng(0).integers(0, 5, (8000, 24)))
+    """Counts of all slices in a kernel, of slices that are longer than a thread takes."""
+    x = cupy.asarray(np.random.default_rng(0).integers(0, 5, (8000, 40)))
     f = lambda v: cupy.bincount(v, minlength=5)  # noqa: E731
     with mock.patch("xpapply.loop.reference.apply", side_effect=AssertionError("the loop ran")):
         got = xpapply.apply_along_axis(f, 1, x)

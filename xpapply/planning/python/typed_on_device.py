@@ -62,8 +62,7 @@ class TypedOnDevice(TypedLoop):
             known = self.compiled.made.marks
             if 0 < (mark := int(marks)) <= len(known) and known[mark - 1].why == ARRAYS:
                 raise TraceError("its arrays need more memory than a thread of a GPU has")
-            if not self.has_loop:
-                self.doubt = known[mark - 1].why if 0 < mark <= len(known) else "it may warn"
+            self.doubt = known[mark - 1].why if 0 < mark <= len(known) else "it may warn"
             return
         parts = first if self._arguments.results else (first,)
         for out, part in zip(outs, parts, strict=True):
@@ -81,12 +80,16 @@ class TypedOnDevice(TypedLoop):
         return np.allclose(mine, real, rtol=share, atol=least, equal_nan=True)
 
     def settle(self, rows: Rows) -> None:
-        """Look at all slices, where the first one is left to the function: a launch tells."""
+        """Look at all slices, where the first one is left to the function: a launch tells.
+
+        Of a function without loops few may be left: it has other ways, and a loop has none.
+        """
         with rows.like.device:
             _, marks = self._compiled(rows)
         left = 0 if marks is None else int(np.count_nonzero(marks))
         count = int(np.prod(rows.batch))
-        if left > LIMITS.typed_told * count and left > 1:
+        most = LIMITS.typed_marked if self.has_loop else LIMITS.typed_told
+        if left > most * count and left > 1:
             raise ForNow(f"compiled it leaves {left:,} of {count:,} slices to itself: {self.doubt}")
         self.doubt = ""
 
