@@ -202,10 +202,15 @@ def installed():
     No function has a graph there: what runs graphs needs a device.
     """
     from xpapply.batching import names
-    from xpapply.errors import UnsupportedError
+    from xpapply.errors import TraceError, UnsupportedError
+    from xpapply.planning.python.typed_on_device import TypedOnDevice
 
     def no_graph(*args):
         raise UnsupportedError("its engine needs a device")
+
+    @staticmethod
+    def no_device(made):
+        raise TraceError("what runs typed functions needs a device")
 
     made = {"cupy": filled("cupy", np)}
     cupy = made["cupy"]
@@ -233,7 +238,10 @@ def installed():
     others = {m: sys.modules.pop(m) for m in ours()}
     sys.modules.update(made)
     try:
-        with mock.patch("xpapply.frontends.python.graphs.to_graph.to_graph", no_graph):
+        with (
+            mock.patch("xpapply.frontends.python.graphs.to_graph.to_graph", no_graph),
+            mock.patch.object(TypedOnDevice, "_backend", no_device),
+        ):
             yield cupy
     finally:  # what else was imported stays: torch cannot be twice
         for m in ours():
