@@ -34,7 +34,9 @@ def norm_of_sizes(v: Any, dtype: Any) -> Any:
 
 
 def norm_of_largest(v: Any, dtype: Any) -> Any:
-    """``cupy.linalg.norm(v, inf)``; NaN raises."""
+    """``cupy.linalg.norm(v, inf)``; NaN raises, and so does nothing."""
+    if len(v) == 0:
+        raise ValueError
     found = zero_of(dtype)
     for x in v:
         y = abs(as_number(x, dtype))

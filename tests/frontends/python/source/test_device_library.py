@@ -80,6 +80,8 @@ def test_kernels_compile(cupy, name):
         (lambda xp, v: xp.linalg.norm(v, 3), "the norm 3"),
         (lambda xp, v: xp.convolve(v, v, "half"), "another mode"),
         (lambda xp, v: xp.clip(v, float(v[0]), 2), "one of the source"),
+        (lambda xp, v: xp.clip(v, 1.0, 0.0), "limits that fall"),
+        (lambda xp, v: xp.clip(float(v[0]), 0.0, 1.0), "of Python's"),
         (lambda xp, v: v.reshape(3, 4) @ v.reshape(3, 4)[0] @ v, "product"),
     ],
     ids=lambda x: x if isinstance(x, str) else "",
@@ -89,6 +91,17 @@ def test_what_is_refused(cupy, f, why):
         f, why = (lambda xp, v: v @ 2), "a product of"
     with pytest.raises(TraceError, match=why):
         made(lambda v: f(cupy, v), "float64", [np.zeros(())])
+
+
+def test_nan_in_a_histogram_is_left_to_cupy(cupy):
+    """It counts it or not, by what it is computed with."""
+    v = numbers(1, "float64")[0]
+    v[3] = np.nan
+
+    def f(v):
+        return cupy.histogram(v, 2, (0.0, 3.0))[0]
+
+    assert evaluate(made(f, "float64", [np.zeros(2, np.int64)]), [v], [np.zeros(2, np.int64)])
 
 
 def test_what_raises_is_left_to_the_function(cupy):

@@ -133,3 +133,24 @@ def test_beside_short_floats_it_makes_a_difference():
         out = np.empty((), np.float32)
         if not evaluate(function, [v], [out]):
             assert np.array_equal(out, want.astype(np.float32))
+
+
+def test_integers_that_floats_have_not():
+    """Python compares them as they are."""
+
+    def f(v):
+        s = 0.0
+        n = (1 << 53) - 1
+        for x in v:
+            n = n + 1
+            s = 9007199254740992.0
+            if s == n:
+                s = s + x
+        return s
+
+    x = RNG.standard_normal((4, 5))
+    function = made(f, "float64", [of_standin(f, x[0])])
+    for v in x:
+        out = np.empty(())
+        if not evaluate(function, [v], [out]):
+            assert out == of_standin(f, v)

@@ -190,6 +190,9 @@ def compare(t: Writes, op: str, a: Num, b: Num) -> Num:
     loop, _, _ = numbers._types(op, x, y)
     if loop not in ("float32", "float64"):
         raise t.refuse(f"{op} of numbers of {loop} on a device")
+    for n in (a, b):  # Python compares it with its own floats as it is, the device rounds it
+        if n.kind == PYTHON and kind_of(n.dtype) == "i":
+            numbers.marked_beyond(t, n.value, numbers.EXACT)
     values = _operand(t, a, loop), _operand(t, b, loop)
     return Num("bool", FRESH, t.op(numbers._COMPARED[op], "bool", *values))
 

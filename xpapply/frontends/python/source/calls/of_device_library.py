@@ -132,6 +132,10 @@ def _clip(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     for e in ends:
         if not isinstance(_literal(t, e), (int, float)) or not _literal(t, e) < np.inf:
             raise t.refuse("cupy.clip by such a number")
+    if not _literal(t, ends[0]) <= _literal(t, ends[1]) or (
+        isinstance(x, Num) and x.kind == PYTHON
+    ):
+        raise t.refuse("cupy.clip by limits that fall, or of a number of Python's")
     limits = [Num(dtype, FRESH, operand(t, e, dtype)) for e in ends]
     if isinstance(x, Num):
         return Inlined(series.clipped_number, [x, *limits, _dtype(dtype)], {})
@@ -141,7 +145,7 @@ def _clip(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
 def _interp(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     given = bound(t, "x:array xp:array fp:array", args, kwargs)
     for x in given.values():
-        _array(t, x, "iuf")
+        _array(t, x, "if")
     t.rounds(LIMITS.typed_rounding)
     return Inlined(series.interpolated, [], given)
 
