@@ -104,13 +104,16 @@ def price(f: Any) -> float:
     size = 400 if own is None else len(own.__code__.co_code)
     loads = 0.0 if _BACKEND in sys.modules else LIMITS.typed_loading
     llvm = 0.0 if "llvmlite.binding" in sys.modules else LIMITS.llvm_loading
-    solves = own is not None and not _SOLVERS.isdisjoint(own.__code__.co_names)
-    solver = LIMITS.typed_solver if solves else 0.0
+    names = () if own is None else own.__code__.co_names
+    solver = 0.0 if _SHORT_SOLVERS.isdisjoint(names) else LIMITS.typed_short_solver
+    solver = solver if _SOLVERS.isdisjoint(names) else LIMITS.typed_solver
     return LIMITS.typed_compiling + LIMITS.typed_per_byte * size + loads + llvm + solver
 
 
 _SOLVERS = frozenset(("curve_fit", "fmin", "least_squares", "leastsq", "minimize"))
-"""Functions for which much of ours is compiled."""
+"""Functions for which much of ours is compiled ..."""
+_SHORT_SOLVERS = frozenset(("quad", "solve_ivp", "minimize_scalar", "fminbound", "root_scalar"))
+"""... and those for which less is."""
 
 
 _BACKEND = f"{__name__.partition('.')[0]}.backends.cpu.typed"
