@@ -206,12 +206,14 @@ def why_not(what: Applied, known: FunctionCache, key: Hashable) -> str:
     if off := why_not_compiled():
         return f"not compiled: {off}"
     tried = known.traced.get((SOURCE, key))
+    if isinstance(tried, Awaited) and tried.was_read is not None and tried.was_read(what.f):
+        return running.awaited(known, key, surely=True)
     if isinstance(tried, Awaited):
         from . import typed_loop
 
         try:
             slice0 = what.slice_at((0,) * len(what.rows().batch))
-            typed_loop.read(loop, what.f, what.arguments, slice0)
+            tried.was_read = typed_loop.read(loop, what.f, what.arguments, slice0)
         except TraceError as error:
             tried = Refused(str(error), error.unchanged or running.always)
             known.traced[SOURCE, key] = tried

@@ -141,13 +141,19 @@ class Awaited(Budget):
     seconds : float
         What a slice takes in the loop, where that is known: a trace that was given up tells only
         how far it got.
+
+    Attributes
+    ----------
+    was_read : callable or None
+        Whether its source, which can be compiled, is as it was when it was read.
     """
 
-    __slots__ = ("seconds",)
+    __slots__ = ("seconds", "was_read")
 
     def __init__(self, cost: float, spent: float, seconds: float = 0.0) -> None:
         super().__init__(cost, LIMITS.typed_waits)
         self.spent, self.seconds = spent, seconds
+        self.was_read: Callable[[Any], bool] | None = None
 
 
 def waits_for(known: FunctionCache, key: Any) -> Awaited | None:

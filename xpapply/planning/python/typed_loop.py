@@ -539,10 +539,17 @@ def _next(x: Any, end: float) -> Any:
     return np.nextafter(x, x.dtype.type(end)) if x.dtype.kind == "f" else x
 
 
-def read(loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any) -> None:
-    """Raise `TraceError` if a function cannot be compiled for slices like these; call nothing."""
-    several = slices if isinstance(slices, tuple) else (slices,)
-    loop.look_at(_typed(f, arguments, several, None, Guards(), loop.element))
+def read(loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any) -> Guards:
+    """Raise `TraceError` if a function cannot be compiled for slices like these; call nothing.
+
+    Returns
+    -------
+    Guards
+        What tells whether that holds still.
+    """
+    several, watch = slices if isinstance(slices, tuple) else (slices,), Guards()
+    loop.look_at(_typed(f, arguments, several, None, watch, loop.element))
+    return watch
 
 
 def _typed(
