@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from .loop_states import longest_run
+
 LENGTH = 12
 TIMES = np.arange(LENGTH) / 4.0
 WEIGHTS = np.hanning(LENGTH + 2)[1:-1]
@@ -271,18 +273,6 @@ ROWS = [
 
 
 # --- loops with decisions -----------------------------------------------------------------------
-
-
-def longest_run(v: Any) -> Any:
-    best = n = 0
-    for x in v:
-        if x > 0:
-            n += 1
-            if n > best:
-                best = n
-        else:
-            n = 0
-    return best
 
 
 def drawdown(v: Any) -> Any:

@@ -76,8 +76,8 @@ def unlike(ar: Any) -> Any:
     return out[:n]
 
 
-def counted(x: Any, minlength: int = 0) -> Any:
-    """``cupy.bincount(x)`` of integers; negative ones raise."""
+def _emptied(x: Any, minlength: int, dtype: Any) -> Any:
+    """Zeros for numbers up to the largest of some integers; negative ones raise."""
     n = minlength
     if n < 0 or len(x) == 0:
         raise ValueError
@@ -87,9 +87,15 @@ def counted(x: Any, minlength: int = 0) -> Any:
             raise ValueError
         if at >= n:
             n = at + 1
-    out = room(n, _INT64)
+    out = room(n, dtype)
     for k in range(n):
         out[k] = 0
+    return out
+
+
+def counted(x: Any, minlength: int = 0) -> Any:
+    """``cupy.bincount(x)`` of integers; negative ones raise."""
+    out = _emptied(x, minlength, _INT64)
     for y in x:
         at = int(y)
         out[at] = out[at] + 1
@@ -98,18 +104,9 @@ def counted(x: Any, minlength: int = 0) -> Any:
 
 def weighed(x: Any, weights: Any, minlength: int = 0) -> Any:
     """``cupy.bincount(x, weights)`` of integers and floats."""
-    n = minlength
-    if n < 0 or len(x) == 0 or len(x) != len(weights):
+    if len(x) != len(weights):
         raise ValueError
-    for y in x:
-        at = int(y)
-        if at < 0:
-            raise ValueError
-        if at >= n:
-            n = at + 1
-    out = room(n, _FLOAT64)
-    for k in range(n):
-        out[k] = 0.0
+    out = _emptied(x, minlength, _FLOAT64)
     for k in range(len(x)):
         at = int(x[k])
         out[at] = out[at] + weights[k]
@@ -180,20 +177,6 @@ def all_in_bins(x: Any, bins: Any, right: bool = False) -> Any:
         if y != y:
             raise ValueError
         out[k] = halved(bins, y, not right, 0, len(bins))
-    return out
-
-
-def turned(v: Any) -> Any:
-    """``cupy.flip(v)``."""
-    return v[::-1]
-
-
-def rolled(v: Any, shift: int) -> Any:
-    """``cupy.roll(v, shift)``."""
-    n = len(v)
-    out = room(n, v.dtype)
-    for k in range(n):
-        out[(k + shift) % n] = v[k]
     return out
 
 

@@ -131,7 +131,7 @@ def keep(what: Along, traced: TracedFunction | TypedLoop, layout: Hashable) -> N
     if is_traced(traced) or record.rests or record.refused:
         return
     if traced.library == "numpy":  # of others the host's clock does not tell
-        if record.runs < 2 or record.expected(what.slices) is None:
+        if record.expected(what.slices) is None:
             return
         if record.is_slower(what.slices, traced.seconds):
             return

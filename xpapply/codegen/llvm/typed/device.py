@@ -95,13 +95,13 @@ class DeviceWriter(FunctionWriter):
         given += [f"ptr noalias %out{k}" for k in range(len(self.made.results))]
         return f"define internal i32 @slice({', '.join(given)}) alwaysinline nounwind #0 {{{rest}"
 
-    def of_loop(self, block: Block, target: int) -> str:
+    def back(self, block: Block, target: int) -> str:
         """Loops over few elements are written one round after the other."""
-        head = self.made.blocks[target]
+        head, found = self.made.blocks[target], super().back(block, target)
         if head.instructions[-1].what not in self._unrolled or head is block:
-            return ""
+            return found
         self.loops.add(target)
-        return f", !llvm.loop !{LOOPS + target}"
+        return f"{found}, !llvm.loop !{LOOPS + target}"
 
     def word(self, index: int) -> str:
         """A number of the frame."""

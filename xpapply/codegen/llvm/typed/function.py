@@ -510,9 +510,9 @@ class FunctionWriter:
             strides[-1] = str(size(dtype))
         return InRegisters(base, tuple(dims), tuple(strides))
 
-    def of_loop(self, block: Block, target: int) -> str:
-        """What is said of a loop where one block goes back to an earlier one."""
-        return ""
+    def back(self, block: Block, target: int) -> str:
+        """Where a block goes on; what is said of a loop, if that is an earlier one."""
+        return f"%b{target}"
 
     def set(self, x: Instruction, value: Any) -> None:
         """Give an instruction's register its value."""
@@ -531,9 +531,7 @@ def _leave(w: FunctionWriter, x: Instruction, block: Block) -> None:
 
 
 _ENDS: dict[str, Callable[[FunctionWriter, Instruction, Block], None]] = {
-    "jump": lambda w, x, block: w.line(
-        f"br label %b{block.targets[0]}{w.of_loop(block, block.targets[0])}"
-    ),
+    "jump": lambda w, x, block: w.line(f"br label {w.back(block, block.targets[0])}"),
     "branch": _branch,
     "return": lambda w, x, block: w.returned(x),
     "leave": _leave,
@@ -590,16 +588,3 @@ def _odd(w: FunctionWriter, value: str) -> str:
     bits = w.emit(f"sub {short} {bits}, {less}")
     one = w.emit(f"zext {w.kind('bool')} {unlike} to {short}")
     return w.emit(f"bitcast {short} {w.emit(f'or {short} {bits}, {one}')} to {single}")
-
-
-def over(
-    w: FunctionWriter,
-    dims: Sequence[str],
-    body: Callable[[list[str]], None],
-    at: tuple[str, ...] = (),
-) -> None:
-    """``body(indices)`` for all elements."""
-    if len(at) == len(dims):
-        body(list(at))
-    else:
-        w.loop(dims[len(at)], lambda i: over(w, dims, body, (*at, i)))

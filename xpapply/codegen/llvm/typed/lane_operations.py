@@ -12,11 +12,11 @@ from ....ir.typed import Array, Instruction
 from ....ir.typed.function import PARTS, Value
 from . import lists
 from .forms import InRegisters, Pair, in_memory, machine, size
-from .function import converted, over
+from .function import converted
 from .lanes import LanesWriter
 from .operations import function_at
 from .quick import quick
-from .whole_arrays import NUMBER, as_type, call_loop, mapped, one_number, reduced
+from .whole_arrays import NUMBER, as_type, call_loop, mapped, one_number, over, reduced
 
 
 def _mark(w: LanesWriter, x: Instruction) -> None:

@@ -12,7 +12,7 @@ from ....ir.typed.function import PARTS, Value
 from ....ir.typed.sooner import SELDOM
 from . import lists
 from .forms import FUNCTIONS, InRegisters, Pair, machine, suffix
-from .function import FunctionWriter, converted, over
+from .function import FunctionWriter, converted
 from .quick import quick
 from .whole_arrays import (
     NUMBER,
@@ -23,6 +23,7 @@ from .whole_arrays import (
     map_,
     new_axis,
     one_number,
+    over,
     part,
     reduce_,
     reshape,

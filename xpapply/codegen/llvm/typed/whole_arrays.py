@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ....ir.typed import Array, Instruction, Literal, Register
 from .forms import FUNCTIONS, InRegisters, alignment, in_memory, literal, machine, size
-from .function import FunctionWriter, converted, over
+from .function import FunctionWriter, converted
 
 NUMBER = "alloca [2 x i64], align 16"
 """Room for a number of any type."""
@@ -263,3 +263,16 @@ def new_axis(w: FunctionWriter, x: Instruction) -> None:
     dims.insert(axis, "1")
     strides.insert(axis, "0")
     w.set(x, InRegisters(a.base, tuple(dims), tuple(strides)))
+
+
+def over(
+    w: FunctionWriter,
+    dims: Sequence[str],
+    body: Callable[[list[str]], None],
+    at: tuple[str, ...] = (),
+) -> None:
+    """``body(indices)`` for all elements."""
+    if len(at) == len(dims):
+        body(list(at))
+    else:
+        w.loop(dims[len(at)], lambda i: over(w, dims, body, (*at, i)))

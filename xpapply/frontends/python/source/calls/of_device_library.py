@@ -204,7 +204,7 @@ def _quantile(share: float) -> Call:
 
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
         axis = kwargs.pop("axis", args[2] if len(args) == 3 else Known(None))
-        a, q = bound_two(t, args[:2], kwargs)
+        a, q = _bound_two(t, args[:2], kwargs)
         if _array(t, a) != "float64" or not is_only_axis(axis):
             raise t.refuse(f"a quantile of {described(a)} on a device")
         some = q.items if isinstance(q, Tup) else (q,)
@@ -220,7 +220,7 @@ def _quantile(share: float) -> Call:
     return call
 
 
-def bound_two(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+def _bound_two(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, Any]:
     """An array and where in it."""
     named = dict(zip(("a", "q"), args, strict=False)) | kwargs
     if set(named) != {"a", "q"}:
