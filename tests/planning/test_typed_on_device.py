@@ -3,19 +3,14 @@
 What runs a typed function there is its definition in plain Python, slice by slice.
 """
 
-import contextlib
-from unittest import mock
-
 import device_functions
 import numpy as np
 import pytest
-import standin_cupy
+from on_standin import evaluated_on_standin
 
 import xpapply
 from xpapply.backends.cpu import host
-from xpapply.codegen.llvm.typed import device
 from xpapply.errors import TraceError
-from xpapply.ir.typed.evaluate import evaluate
 from xpapply.limits import LIMITS
 from xpapply.loop.arguments import Arguments, Looped
 from xpapply.planning.python.typed_loop import read
@@ -26,34 +21,9 @@ pytestmark = pytest.mark.skipif(host.why_not() is not None, reason=str(host.why_
 RNG = np.random.default_rng(2)
 
 
-class Evaluated:
-    """In the place of what runs a typed function on a device."""
-
-    width, waits, seconds, has_compiled = 1, False, 0.0, False
-
-    def __init__(self, made):
-        self.made = made
-
-    def run(self, arrays, outs, batch, seconds, originals):
-        shape = outs[0].shape[:batch]
-        marks = np.zeros(shape, np.uint16)
-        for at in np.ndindex(*shape):
-            slices = [x._array[at] for x in arrays]
-            out = [o._array[(*at, ...)] for o in outs]
-            marks[at] = evaluate(self.made, slices, out, is_first=not any(at))
-        return marks if marks.any() else None
-
-
 @pytest.fixture
 def cupy():
-    def backend(made):
-        assert device.why_not(made) is None
-        return Evaluated(made)
-
-    with standin_cupy.installed() as found, contextlib.ExitStack() as stack:
-        own = mock.patch.object(TypedOnDevice, "_backend", staticmethod(backend))
-        stack.enter_context(own)  # within what refuses there, and so gone before that
-        stack.enter_context(np.errstate(all="ignore"))
+    with evaluated_on_standin() as found:
         yield found
 
 

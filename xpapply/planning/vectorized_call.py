@@ -77,6 +77,7 @@ class VectorizedCall:
         self._call = call
         beside = any(arrays.library(x) not in (None, "numpy") for x in operands)
         self._operands = [_operand(x, beside) for x in operands]
+        self._scalars = [isinstance(x, np.generic) for x in operands]  # f gets them as they are
         arrays.get_array_module(*self._operands)  # raises for arrays of different libraries
         self._like = next((x for x in self._operands if arrays.library(x) != "numpy"), None)
         self._check_devices()
@@ -189,8 +190,12 @@ class VectorizedCall:
             operands = [x[mask] for x in self._views()]
             dims, place = self._dims_of(operands), partial(nth, mask)
         along = self._along(operands, dims)
-        if elsewhere := self._numbers and self._like is not None:
-            operands = [*map(arrays.on_host, operands)]
+        elsewhere = self._numbers and self._like is not None
+        if elsewhere:
+            there, why = self._there(operands, dims, place)
+            if there is not None:
+                return plan(there[0], shapes, self._out_shape, call, None, there[1])
+            operands = self._from_device(operands)
         what = self._applied(operands, dims, place)
         compiled = self._compiler(*what)
         words = None if compiled is None else compiled[2]
@@ -204,6 +209,7 @@ class VectorizedCall:
             found.library = str(arrays.library(self._like))
             found.device = str(arrays.device(self._like))
             found.kernels = (*found.kernels, "on a copy on the host")
+            found.reasons = (*found.reasons, *(f"not on the GPU: {w}" for w in [why] if w))
         if self._network is not None:
             found.name = frontends.name_of(self._network)
         return found
@@ -220,7 +226,13 @@ class VectorizedCall:
                 raise ValueError("where= is for arguments that are looped over: there are none")
             return self._call() if self._numbers else self._by_loop(operands, dims, place)
         if self._numbers and any(arrays.library(x) != "numpy" for x in operands):
-            return self._on_the_host(operands, dims, place)
+            there, _ = self._there(operands, dims, place)
+            if there is None:
+                return self._on_the_host(operands, dims, place)
+            from .python import numbers_on_device
+
+            found, self.ready = numbers_on_device.run(*there)
+            return found
         if self._sent is not None and 0 not in dims.loop:
             return self._of_network(self._sent.results(self.kind, operands), dims)
         along = self._along(operands, dims)
@@ -244,9 +256,33 @@ class VectorizedCall:
         )
         return found
 
+    def _there(self, operands: list[Any], dims: Dims, place: Place) -> tuple[Any, str]:
+        """What runs a function of Python's numbers on the device of its arrays, compiled.
+
+        None, and why: it runs on a copy on the host.
+        """
+        if arrays.library(self._like) != "cupy":
+            return None, ""
+        if any(self._scalars):
+            return None, "f gets a number of NumPy's beside Python's"
+        operands = [arrays.asarray(x, self._like) for x in operands]
+        if why := self._why_loop(operands, dims):
+            return None, why
+        from .python import numbers_on_device
+
+        arguments = replace(self._call.arguments, numbers=True, exactly=True)
+        call, given = replace(self._call, arguments=arguments), (operands, dims, place)
+        how = partial(self._on_the_host, *given), partial(self._dtypes, *given)
+        return numbers_on_device.found(call, operands, dims, *how, lambda e, at: note(e, place(at)))
+
+    def _from_device(self, operands: list[Any]) -> list[Any]:
+        """The arrays on the host; numbers of Python's stand in arrays, which give them back."""
+        each = zip(map(arrays.on_host, operands), self._scalars, strict=True)
+        return [x if own else np.asarray(x) for x, own in each]
+
     def _on_the_host(self, operands: list[Any], dims: Dims, place: Place) -> Any:
         """The results of a function of Python's numbers, which are made of NumPy's arrays."""
-        found = self._looped([*map(arrays.on_host, operands)], dims, place)
+        found = self._looped(self._from_device(operands), dims, place)
         self.ready = None  # which takes NumPy's arrays
         parts = tuple(arrays.asarray(x, self._like) for x in as_tuple(found))
         return parts if isinstance(found, tuple) else parts[0]
@@ -346,9 +382,9 @@ class VectorizedCall:
             return self._sent.missing
         if self._numbers and self._cache:
             return "cache=True counts the calls of f"
-        if self._numbers and any(type(x) is not np.ndarray for x in operands):
-            found = next(x for x in operands if type(x) is not np.ndarray)
-            return f"Python's numbers are made of NumPy's arrays, not of {type(found).__name__}"
+        other = [t for t in map(type, operands) if self._numbers and t is not np.ndarray]
+        if any(t.__name__ != "ndarray" or t.__module__.partition(".")[0] != "cupy" for t in other):
+            return f"Python's numbers are made of NumPy's arrays, not of {other[0].__name__}"
         return ""
 
     def _compiler(
@@ -426,7 +462,7 @@ class VectorizedCall:
         if 0 in dims.loop:
             raise ValueError("cannot call `vectorize` on size 0 inputs unless `otypes` is set")
         try:
-            found = self._call(*(arrays.on_host(x).flat[0] for x in operands))
+            found = self._call(*(arrays.on_host(x[(0,) * x.ndim])[()] for x in operands))
         except Exception as error:
             note(error, place((0,) * len(dims.loop)))
             raise

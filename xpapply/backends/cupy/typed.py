@@ -46,8 +46,10 @@ def why_not(made: TypedFunction, number: int) -> str | None:
 
 
 def _others(made: TypedFunction) -> str:
-    """What a typed function calls of CuPy's, in CUDA."""
-    return "".join(of_ufunc(*name) for _, *name in made.externals)
+    """What a typed function calls of CuPy's and of the C library, in CUDA."""
+    return "".join(
+        of_ufunc(*name) if kind == "cupy" else _of_c(*name) for kind, *name in made.externals
+    )
 
 
 class Compiled:
@@ -112,6 +114,7 @@ class Compiled:
                 raise UnsupportedError("it reads an array of another device")
         if odd:
             raise UnsupportedError("its elements lie at odd places")
+        self.has_compiled = found is None
         if found is None:
             found = self._layouts[key] = self._prepared(arrays, outs, batch, device)
         function, may_mark, count, steps, dims = found
@@ -219,7 +222,11 @@ def _launch(function: Any, blocks: int, given: Sequence[int]) -> None:
     extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(packed), 2, ctypes.addressof(bytes_), 0)
     stream = cupy.cuda.get_current_stream().ptr
     how = (blocks, 1, 1, text_of.THREADS, 1, 1, 0, stream, 0, ctypes.addressof(extra))
-    driver.launchKernel(function.ptr, *how)
+    try:
+        driver.launchKernel(function.ptr, *how)
+    except driver.CUDADriverError:  # in a new thread, which has used no device yet
+        cupy.cuda.runtime.free(0)
+        driver.launchKernel(function.ptr, *how)
 
 
 def _bytes(x: Any, batch: int) -> int:
@@ -242,6 +249,16 @@ class _Flag:
 def _flag() -> _Flag:
     _OWN.flag = found = _Flag()
     return found
+
+
+def _of_c(name: str, dtype: str, count: str) -> str:
+    """A function of the C library, which CUDA has by its name."""
+    kind, called = _IN_CUDA[dtype], text_of.name_of(("libm", name, dtype, count))
+    names = [f"x{k}" for k in range(int(count))]
+    given = ", ".join(f"{kind} {n}" for n in names)
+    return (
+        f'extern "C" __device__ {kind} {called}({given}) {{ return {name}({", ".join(names)}); }}\n'
+    )
 
 
 def of_ufunc(name: str, *types: str) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from ... import config
 from ...errors import TraceError
 from ...functions.cache import FunctionCache
+from ...functions.guards import Guards
 from ...functions.purity import has_loop
 from ...limits import LIMITS
 from ...loop.begun import Begun
@@ -160,15 +161,40 @@ def _faulty(error: Exception) -> Refused:
 
 def _loop(rules: str) -> type[TypedLoop] | None:
     """What runs functions by the rules of a library."""
-    if rules == "cupy":
-        from .typed_on_device import TypedOnDevice
+    if "cupy" in rules:
+        from .typed_on_device import NumbersOnDevice, TypedOnDevice
 
-        return TypedOnDevice
+        return TypedOnDevice if rules == "cupy" else NumbersOnDevice
     if not rules:
         return None
     from .typed_loop import TypedLoop
 
     return TypedLoop
+
+
+def is_read(what: Applied, known: FunctionCache, key: Hashable) -> str:
+    """Why a function cannot be compiled, as far as its source tells; "": nothing says so.
+
+    Nothing is called.
+    """
+    loop, tried = _loop(what.rules), known.traced.get((SOURCE, key))
+    assert loop is not None
+    if isinstance(tried, Refused) and tried.unchanged(what.f):
+        return tried.why
+    if isinstance(tried, Guards) and tried(what.f):
+        return ""
+    from . import typed_loop
+
+    try:
+        slice0 = what.slice_at((0,) * len(what.rows().batch))
+        known.traced[SOURCE, key] = typed_loop.read(loop, what.f, what.arguments, slice0)
+    except TraceError as error:
+        known.traced[SOURCE, key] = Refused(str(error), error.unchanged or running.always)
+    except Exception as error:
+        known.traced[SOURCE, key] = _faulty(error)
+    else:
+        return ""
+    return str(known.traced[SOURCE, key].why)
 
 
 def may_gain(

@@ -68,6 +68,7 @@ class Ready:
 
     def __call__(self, f: Any, given: Sequence[Any], asks: bool) -> Any:
         """The results for all slices; `asks`: whether a call of `f` tells of their dtypes."""
+        asks = asks and self.traced.asks_first
         if not self._holds(f) or (asks and not self._as_before(f, given)):
             return None
         views = [

@@ -185,7 +185,10 @@ class Several:
     @property
     def rules(self) -> str:
         """The library by whose rules `f` is compiled from its source; "": it is not read."""
-        return "numpy" * isinstance(self.rows().like, np.ndarray)
+        views = self.rows().views
+        if all(type(x).__name__ == "ndarray" and arrays.library(x) == "cupy" for x in views):
+            return "numbers of cupy" if self.arguments.numbers else "cupy"
+        return "numpy" * isinstance(views[0], np.ndarray)
 
     def why_not(self) -> str | None:
         """Why no plan can be made for such arrays."""
@@ -321,7 +324,8 @@ def _why_not(what: Several) -> str | None:
             return "autograd records this call; under torch.no_grad() it runs at once"
     dtypes = what.call.arguments.dtypes
     plain = "biufcU" if library == "numpy" and has_loop(what.f) else "biufc"
-    if dtypes is not None and (library != "numpy" or any(d.kind not in plain for d in dtypes)):
+    there = library == "numpy" or what.rules == "numbers of cupy"
+    if dtypes is not None and not (there and all(d.kind in plain for d in dtypes)):
         kinds = dict.fromkeys(_KINDS.get(d.kind, str(d)) for d in dtypes)
         return completed(f"it returns {' and '.join(kinds)}", what.f)
     if 0 in what.dims.loop or any(0 in x.shape for x in what.operands):
@@ -378,6 +382,7 @@ def plan(
     out_shape: Callable[[int, tuple[int, ...]], tuple[int, ...]],
     call: Callable[..., Any],
     compiled: str | None,
+    known: TypedLoop | None = None,
 ) -> Plan:
     """What would run where `vectorize` applies a function.
 
@@ -393,6 +398,8 @@ def plan(
         What the plan calls for arrays.
     compiled : str or None
         What runs a function that the user has compiled; None: the interpreter does.
+    known : TypedLoop or None
+        What runs it, where that is decided.
     """
     found: TracedFunction | TypedLoop | None = None
     said: dict[str, Any]
@@ -401,7 +408,7 @@ def plan(
     elif what.why_loop:  # the loop runs then, whatever engine is asked for
         _, said = _said(Decision(what, why=what.why_loop))
     else:
-        found, said = _said(decide(what))
+        found, said = _said(decide(what) if known is None else Decision(what, known))
     results: tuple[ShapeDtype, ...] | None = None
     out_shapes, dtypes = None, what.call.arguments.dtypes
     if found is not None and not found.differs:

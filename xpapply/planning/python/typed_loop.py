@@ -73,8 +73,6 @@ class TypedLoop(AtOnce):
     graph = state = None
     why_left = ""
     overhead = 5e-5
-    asks_first = True
-    """Whether each run begins with asking of which dtype the first result is, if that differs."""
     element = "numpy"
     """Whose number an element of a slice is: see `frontends.python.source`."""
     engines: tuple[str, ...] = ("", "cpu")

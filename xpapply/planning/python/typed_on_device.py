@@ -12,16 +12,18 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import on_host
 from ...codegen.llvm.typed import device
 from ...errors import CompilerError, Differs, TraceError, UnsupportedError
 from ...frontends.python.run.account import Account
+from ...frontends.python.run.comparison import check_holds
 from ...frontends.python.run.rows import Rows
 from ...functions.purity import has_loop
 from ...ir.typed import TypedFunction
 from ...ir.typed.function import ARRAYS
 from ...limits import LIMITS
 from ...loop.arguments import Arguments
-from ...loop.begun import Begun
+from ...loop.begun import Begun, Users
 from ..ways import Run, Said, Way
 from .typed_loop import ForNow, TypedLoop
 
@@ -40,6 +42,8 @@ class TypedOnDevice(TypedLoop):
     ) -> None:
         super().__init__(f, arguments, slices, first, seconds)
         self.has_loop = has_loop(f)
+        if device.rounds(self.compiled.made):
+            self._rounds = max(self._rounds, LIMITS.typed_rounding)
         with slices[0].device:
             self._try(slices, first)
 
@@ -66,8 +70,8 @@ class TypedOnDevice(TypedLoop):
             return
         parts = first if self._arguments.results else (first,)
         for out, part in zip(outs, parts, strict=True):
-            mine, real = out.get(), self.array(part).get()
-            if not self._are_same(mine, real):
+            mine, real = out.get(), on_host(self.array(part))
+            if not self._are_same(mine, real.astype(mine.dtype)):
                 raise TraceError(f"compiled it gives {mine}, a real call gives {real}")
 
     def _are_same(self, mine: np.ndarray, real: np.ndarray) -> bool:
@@ -180,10 +184,58 @@ class TypedOnDevice(TypedLoop):
         for k in some:
             at = tuple(map(int, np.unravel_index(k, rows.batch)))
             v = rows[at]
-            result = call(*v) if isinstance(v, tuple) else call(v)
+            result = call(*self._arguments.given(v)) if isinstance(v, tuple) else call(v)
             parts = result if self._arguments.results else (result,)
             for out, part in zip(outs, parts, strict=True):
-                mine, real = out[at].get(), self.array(part).get()
+                mine, real = out[at].get(), on_host(self.array(part))
                 if not self._are_same(mine, real.astype(mine.dtype)):
                     raise Differs(f"compiled it gives {mine}, a real call gives {real}")
         self._checked = bool(some)
+
+
+class NumbersOnDevice(TypedOnDevice):
+    """The same for functions of single elements, which they get as Python's numbers.
+
+    For those that are left to the function, and in the loop, it gets them on the host.
+    """
+
+    @staticmethod
+    def array(part: Any) -> Any:
+        """What the loop makes of a result."""
+        return np.asanyarray(part)
+
+    @classmethod
+    def calls(cls, called: Callable[..., Any], slices: Sequence[Any]) -> Begun:
+        """What a function gives for the first elements, and what that takes."""
+        given = [x.item() for x in slices]
+        started = time.perf_counter()
+        first = called(*given)
+        took = time.perf_counter() - started
+        return Begun([first], took, took)
+
+    def ran(self, rows: Rows) -> tuple[Callable[[Rows], Any], bool] | None:
+        """What ran; None too if the first result has to tell what all are like."""
+        return None if self.compiled.made.differs else super().ran(rows)
+
+    def _by_itself(self, rows: Rows, f: Any, outs: list[Any], left: np.ndarray) -> None:
+        """The function itself, for some elements in their order: these are fetched at once."""
+        import cupy
+
+        places = np.unravel_index(left, rows.batch) if rows.batch else ()
+        there = tuple(map(cupy.asarray, places))
+        given = [x[there].get().reshape(-1) for x in rows.views]
+        found = [np.empty(left.size, out.dtype) for out in outs]
+        call = self._arguments.caller(f)
+        for k in range(left.size):
+            try:
+                result = call(*[x[k].item() for x in given])
+                parts = result if self._arguments.results else (result,)
+                for own, part in zip(found, parts, strict=True):
+                    check_holds(part, own[k : k + 1], self._arguments.numbers)
+                    own[k] = self.array(part)
+            except TraceError:
+                raise
+            except Exception as error:
+                raise Users(error, tuple(int(p[k]) for p in places)) from None
+        for out, own in zip(outs, found, strict=True):
+            out[there] = cupy.asarray(own).reshape(out[there].shape)

@@ -69,7 +69,7 @@ def results_of(
     parts = first if arguments.results else (first,)
     if arguments.results and (type(first) is not tuple or len(first) != arguments.results):
         raise TraceError("its results are not as many as those of the first slice")
-    if (arguments.leaves is not None and not arguments.leaves.are_plain) or arguments.on_host:
+    if arguments.leaves is not None and not arguments.leaves.are_plain:
         raise TraceError("its results are containers")
     from ...frontends.python.source.numbers import DTYPES
 
@@ -90,7 +90,9 @@ def results_of(
         if x.dtype.name not in DTYPES or x.ndim > 2 or 0 in x.shape:
             raise TraceError(f"it returns {x.dtype} of shape {x.shape}")
         dtype = x.dtype if arguments.dtypes is None else arguments.dtypes[k]
-        if arguments.dtypes is not None and dtype != x.dtype:
+        # Python's numbers are put into an array one by one
+        is_put = arguments.numbers and {x.dtype.kind, dtype.kind} <= set("biuf")
+        if arguments.dtypes is not None and dtype != x.dtype and not is_put:
             raise TraceError(f"results of {dtype} are asked for")
         found.append(ShapeDtype(x.shape, dtype.name))
     return tuple(found)

@@ -22,6 +22,25 @@ for s in accumulate(v):
     t.append(s)
 return t[-1], max(accumulate(v, operator.mul)), sum(accumulate(v, plus, initial=0.5))
 """,
+    "zip that is strict": """
+total = 0.0
+for k, (a, b) in enumerate(zip(v, v[::-1], strict=True)):
+    total += k * a - b
+try:
+    for a, b in zip(v, v[1:], strict=True):
+        total += a * b
+except ValueError:
+    total += 100
+for a, b, c in zip((1, 2), [3, 4], range(2), strict=False):
+    total += a * b * c
+return total + sum(a for a, _ in zip(range(3), (0.5, 1.5, 2.5), strict=True))
+""",
+    "zip of other lengths": """
+total = 0
+for a, b in zip(v, range(int(v[0] > 0) + len(v)), strict=True):
+    total += b
+return total
+""",
     "pairwise": "return sum(b - a for a, b in pairwise(v)), len(list(pairwise(v)))",
     "groupby": """
 best = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ....ir.typed import Array, Block, Instruction, TypedFunction
+from ....ir.typed import Array, Block, Instruction, Literal, TypedFunction
 from ....ir.typed.function import COUNTED, COUNTED_OF_OURS, KEPT, OTHER, PARTS
 from ..target import Target
 from .forms import ARENA, ARENA_END, machine, size
@@ -42,11 +42,30 @@ _ODD = ("float16", *PARTS)
 """Types of numbers that are not written for a device."""
 
 
+_OF_C = frozenset(
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh "
+    "acosh atanh cbrt erf erfc pow powf".split()
+)
+"""Functions of the C library that CUDA has by the same names, with other last bits."""
+_EXACT = frozenset(("fmod", "fmodf"))
+"""Those that have the same bits everywhere."""
+
+
+def is_known(external: Sequence[str]) -> bool:
+    """Whether a device has a function of a library."""
+    return external[0] == "cupy" or (external[0] == "libm" and external[1] in _OF_C | _EXACT)
+
+
+def rounds(made: TypedFunction) -> bool:
+    """Whether a device has other last bits than the host for something that a function calls."""
+    return any(x[0] == "libm" and x[1] not in _EXACT for x in made.externals)
+
+
 def why_not(made: TypedFunction) -> str | None:
     """Why a typed function is not written for a device; None: it is."""
     for block in made.blocks:
         for x in block.instructions:
-            if x.op == "call" and made.externals[x.what][0] == "cupy":
+            if x.op == "call" and is_known(made.externals[x.what]):
                 continue
             if x.op not in KNOWN:
                 why = _MADE.get(x.op, f"it needs {x.op!r}")
@@ -168,13 +187,18 @@ def _cast(w: FunctionWriter, x: Instruction) -> None:
 
 
 def name_of(external: Sequence[str]) -> str:
-    """How a function of CuPy's is called where it is linked."""
+    """How a function of CuPy's, or of the C library, is called where it is linked."""
     return "_".join(("xpapply", *external))
 
 
 def _call(w: FunctionWriter, x: Instruction) -> None:
     assert x.result is not None
-    name = name_of(w.made.externals[x.what])
+    external = w.made.externals[x.what]
+    if external[1] == "pow" and x.args[1] == Literal(2.0, "float64"):
+        value = w.operand(x.args[0])
+        w.set(x, w.emit(f"fmul double {value}, {value}"))
+        return
+    name = name_of(external)
     kind = machine(str(x.result.type))
     kinds = ", ".join(machine(str(a.type)) for a in x.args)
     w.declared[name] = f"declare {kind} @{name}({kinds}) nounwind willreturn memory(none)"

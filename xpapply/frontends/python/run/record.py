@@ -155,6 +155,8 @@ class AtOnce:
         Whether it is a `TracedFunction`, which is not loaded to find out.
     differs : bool
         Whether the first slice of each call says of which dtypes results are.
+    asks_first : bool
+        Whether a call of the function says of which dtype results are; else what runs it tells.
     keeps : bool
         Whether it keeps a large array of the user's alive.
     record : Record
@@ -171,6 +173,7 @@ class AtOnce:
     results: tuple[ShapeDtype, ...]
     keeps: bool
     differs = has_run = is_traced = False
+    asks_first = True
 
     def __init__(self) -> None:
         self.record = Record()

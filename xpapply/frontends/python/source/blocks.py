@@ -56,6 +56,8 @@ class Blocks:
         element: str = NUMPY,
     ) -> None:
         self.element = element
+        self.of_numbers = False
+        """Whether a function gets single elements, as numbers of Python's."""
         dtypes = [str(getattr(x, "dtype", x)) for x in inputs]
         self.settles = element == DEVICE and {*dtypes} == {"float64"}
         self.settled = False
@@ -222,7 +224,8 @@ class Blocks:
     def differs(self) -> None:
         """Say that a result may be of another dtype than that of the first slice."""
         self.made.differs = True
-        if self.element != NUMPY:  # else the first slice is asked before all run
+        # of numbers the first call has told, and slices of NumPy's are asked before all run
+        if self.element != NUMPY and not self.of_numbers:
             self.do("differs")
 
     def rounds(self, about: float) -> None:

@@ -16,6 +16,7 @@ from . import lists, numbers
 from .kinds import letters, texts
 from .places import ZERO, as_index, described
 from .values import (
+    DEVICE,
     PYTHON,
     Abstract,
     Along,
@@ -47,6 +48,8 @@ _FEW = 64
 
 def new(t: Writes, what: str, most: Abstract = NOTHING) -> Held:
     """An empty one."""
+    if t.element == DEVICE:
+        raise t.refuse(f"it makes a {what}, which is not compiled for a GPU")
     items = lists.new_list(t, (), part=11)
     values = lists.new_list(t, (), part=12) if what in DICTS else NOTHING
     state = lists.new_list(t, (integer(0),), part=13)

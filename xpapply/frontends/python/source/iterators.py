@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ....ir.typed import Array, Literal
@@ -197,6 +197,8 @@ def has_more(t: Writes, it: Abstract) -> Value:
     if isinstance(it, Counted):
         return has_more(t, it.inner)
     assert isinstance(it, Zipped), it
+    if it.is_strict:
+        return _all_have_more(t, it.inner)
     found: Value = Literal(True, "bool")
     taken: list[tuple[Cursor, Value]] = []  # by then, and whether all before have more
     for inner in it.inner:
@@ -217,6 +219,20 @@ def has_more(t: Writes, it: Abstract) -> Value:
     return found
 
 
+def _all_have_more(t: Writes, inner: Sequence[Any]) -> Value:
+    """Whether all iterators have a further element, or none of them has."""
+    # of what is written in the source it is known, and so of all
+    each = sorted((has_more(t, x) for x in inner), key=lambda x: not isinstance(x, Literal))
+    first, *others = each
+    for one in others:
+        if isinstance(one, Literal) and isinstance(first, Literal):
+            unlike: Value = Literal(one.value is not first.value, "bool")
+        else:
+            unlike = t.op("xor", "bool", first, one)
+        t.mark(unlike, "zip of arguments of different lengths", ValueError)
+    return first
+
+
 def cursors(x: Abstract) -> list[Cursor]:
     """The iterators that are kept, of all that one goes through."""
     if isinstance(x, Cursor):
@@ -225,13 +241,15 @@ def cursors(x: Abstract) -> list[Cursor]:
     return [y for one in (inner if type(inner) is tuple else (inner,)) for y in cursors(one)]
 
 
-def zipped(t: Writes, some: list[Abstract]) -> Zipped:
+def zipped(t: Writes, some: list[Abstract], is_strict: bool) -> Zipped:
     """``zip`` of iterators; of one that is there twice, what is taken before counts."""
     kept = [x for one in some for x in cursors(one)]
+    if kept and is_strict:
+        raise t.refuse("zip of an iterator that is kept, with strict=True")
     if any(x.place != kept[0].place for x in kept):
         raise t.refuse("zip of several iterators that are kept")
     count = itertools.count()
-    return Zipped(tuple(_counted(x, count) for x in some))
+    return Zipped(tuple(_counted(x, count) for x in some), is_strict)
 
 
 def _counted(x: Any, count: Iterator[int]) -> Any:
@@ -239,7 +257,7 @@ def _counted(x: Any, count: Iterator[int]) -> Any:
     if isinstance(x, Cursor):
         return x._replace(ahead=next(count))
     if isinstance(x, Zipped):
-        return Zipped(tuple(_counted(y, count) for y in x.inner))
+        return x._replace(inner=tuple(_counted(y, count) for y in x.inner))
     return x._replace(inner=_counted(x.inner, count)) if isinstance(x, Counted) else x
 
 
@@ -298,7 +316,7 @@ def following(t: Writes, it: Abstract) -> tuple[Abstract, Abstract]:
         at = t.op("add", "int64", it.at.value, ONE)
         return Tup((it.at, value)), Counted(inner, Num("int64", PYTHON, at))
     found = [following(t, x) for x in it.inner]
-    return Tup(tuple(v for v, _ in found)), Zipped(tuple(x for _, x in found))
+    return Tup(tuple(v for v, _ in found)), it._replace(inner=tuple(x for _, x in found))
 
 
 def kept(t: Writes, x: Abstract) -> Abstract:

@@ -206,6 +206,7 @@ class Typer(SharedCalls):
         if not x.as_python:
             return Num(kind, NUMPY, value)
         dtype = numbers.OF_PYTHON.get(numbers.kind_of(kind), "int64")
+        self.of_numbers, self.made.flushes = True, False
         return Num(dtype, PYTHON, numbers.cast(self, value, dtype))
 
     def _code(self, f: types.FunctionType) -> Code:

@@ -271,9 +271,10 @@ class Counted(NamedTuple):
 
 
 class Zipped(NamedTuple):
-    """``zip``."""
+    """``zip``; `is_strict`: it raises if one of them ends before another."""
 
     inner: tuple[Any, ...]
+    is_strict: bool = False
 
 
 class Once(NamedTuple):

@@ -354,6 +354,17 @@ def _over(name: str, row: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _of_any(row: Callable[..., Any]) -> Callable[..., Any]:
+    """A ufunc that is CuPy's own: it makes numbers of CuPy's of Python's, if it gets no others."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if args and all(isinstance(x, Num) and x.kind == PYTHON for x in args):
+            args = [x._replace(kind=FRESH) for x in args]
+        return row(t, args, kwargs)
+
+    return call
+
+
 def _of_number(name: str, written: Callable[[Writes, Num], Num]) -> Callable[..., Any]:
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
         if len(args) != 1 or kwargs or not is_any(*args):
@@ -436,6 +447,11 @@ _MATH = (
     "sqrt fabs floor ceil trunc copysign radians degrees gcd isnan isinf isfinite factorial comb "
     "lcm isqrt"
 ).split()
+_OF_C = (
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh "
+    "acosh atanh cbrt erf erfc pow fmod"
+).split()
+"""Functions of ``math`` that are the C library's: a device has them with other last bits."""
 
 
 _LIKE = ("zeros_like", "empty_like", "ones_like", "full_like")
@@ -451,7 +467,8 @@ def _as_numpy(name: str) -> Any:
 @functools.cache
 def _rows(cupy: Any) -> dict[Any, Any]:
     found: dict[Any, Any] = {f: _known(f) for f in _AS_THEY_ARE}
-    found |= {getattr(math, n): _known(getattr(math, n)) for n in _MATH}
+    of_c = (f for n in (*_MATH, *_OF_C) if (f := getattr(math, n, None)) is not None)
+    found |= {f: _known(f) for f in of_c}
     found |= {f: _of_python(f) for f in (round, divmod, pow, isinstance)}
     found |= {abs: _abs, sum: _sum, any: of_python.any_of, all: of_python.all_of}
     found |= {max: _extreme(max, of_python.largest), min: _extreme(min, of_python.smallest)}
@@ -464,7 +481,8 @@ def _rows(cupy: Any) -> dict[Any, Any]:
     found |= {getattr(np, n): _as_numpy(n) for n in _LIKE}
     if cupy is not None:
         found |= {getattr(cupy, n): _as_numpy(n) for n in (*_LIKE, *_MADE)}
-        found |= {getattr(cupy, n): row for n, row in named.items() if hasattr(cupy, n)}
+        own = {n: _of_any(row) if n in _UFUNCS else row for n, row in named.items()}
+        found |= {getattr(cupy, n): row for n, row in own.items() if hasattr(cupy, n)}
         found |= {getattr(cupy.linalg, n): row for n, row in more.LINALG.items()}
     return found
 

@@ -82,11 +82,10 @@ def _enumerate(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Counted:
 
 def _zip(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Zipped:
     strict = kwargs.pop("strict", None)
-    if isinstance(strict, Num) and strict.value != Literal(False, "bool"):
-        raise t.refuse("zip with strict=True")
-    if kwargs or not args:
+    value = strict.value if isinstance(strict, Num) else Literal(False, "bool")
+    if kwargs or not args or not isinstance(value, Literal):
         raise t.refuse("zip with further arguments")
-    return iterators.zipped(t, [iterators.iterator(t, x) for x in args])
+    return iterators.zipped(t, [iterators.iterator(t, x) for x in args], bool(value.value))
 
 
 def _reversed(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:

@@ -1,0 +1,88 @@
+"""Functions of Python's numbers on arrays of CuPy's: compiled for the GPU, if they can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ... import config
+from ...functions.cache import cache_of
+from ...loop.signature import Dims, Signature
+from ...loop.vectorize import LoopedCall
+from . import from_source, running
+from .ready import Ready
+from .running import Refused
+from .several_arrays import Several
+from .unplanned import why_not_compiled
+
+if TYPE_CHECKING:
+    from .typed_loop import TypedLoop
+
+
+def found(
+    call: LoopedCall,
+    operands: list[Any],
+    dims: Dims,
+    by_loop: Callable[..., Any],
+    dtypes: Callable[[], tuple[Any, bool]],
+    place: Callable[[Exception, tuple[int, ...]], None],
+) -> tuple[tuple[Several, TypedLoop] | None, str]:
+    """What `vectorize` applies a function to, and what runs it; None, and why: nothing does.
+
+    Parameters
+    ----------
+    call, operands, dims, by_loop, place
+        As of `Several`.
+    dtypes : callable
+        Calls the function for the first elements: the dtypes of its results, and whether these
+        are a tuple. It is not called for what cannot be compiled.
+    """
+    what = Several(call, operands, dims, by_loop, place)
+    if config.current().engine == "loop":
+        return None, "the loop was asked for"
+    if off := what.why_not() or why_not_compiled():
+        return None, off
+    known, key = cache_of(call.f)[0], what.key
+    if key is None:
+        return None, "its other arguments are not told apart"
+    if why := from_source.is_read(what, known, key):
+        return None, why
+    otypes, several = dtypes()
+    count = len(otypes)
+    if several and count == 1:
+        return None, "f returns a tuple of one"
+    how = replace(
+        call.arguments,
+        results=count if several else 0,
+        dtypes=tuple(np.dtype(d) for d in otypes),
+    )
+    dims = replace(dims, signature=Signature(dims.signature.inputs, ((),) * count))
+    what = Several(replace(call, arguments=how), operands, dims, by_loop, place)
+    if other := what.why_not():
+        return None, other
+    key = what.key
+    loop = known.traced.get(key)
+    if loop is not None and not loop.unchanged(call.f):
+        loop = None
+    if isinstance(loop, Refused):
+        return None, loop.why
+    if loop is None:
+        loop = from_source.compiled(what, known, key, None, None)
+    if loop is None:
+        return None, from_source.why_not(what, known, key)
+    return (what, loop), ""
+
+
+def run(what: Several, loop: TypedLoop) -> tuple[Any, Ready | None]:
+    """The results for all elements, and what runs such calls again."""
+    result: Any = running.at_once(loop, what)
+    again = None if loop.record.refused else loop.ran(what.rows())
+    if again is None:
+        return result, None
+    return result, Ready(what.rows(), what.operands, what.arguments, loop, *again)
+
+
+__all__: Sequence[str] = ("found", "run")
