@@ -150,6 +150,21 @@ def test_loops(cp):
     same(cp, halley, e, m, rtol=1e-12)
 
 
+ROOTS = {
+    "brentq": lambda o: lambda k: o.brentq(lambda x: x - 0.5 * math.sin(x) - k, 0.0, 10.0),
+    "bisect": lambda o: lambda k: o.bisect(lambda x, a: x * x * x - a, 0.0, 10.0, args=(k,)),
+    "newton": lambda o: lambda k: o.newton(lambda x: x * x - k, 1.0, fprime=lambda x: 2 * x),
+    "secant": lambda o: lambda k: o.newton(lambda x: x * x - k, 1.0),
+    "root_scalar": lambda o: lambda k: o.root_scalar(lambda x: x * x - k, bracket=(0.0, 9.0)).root,
+}
+
+
+@pytest.mark.parametrize("name", ROOTS)
+def test_roots(cp, name):
+    f = ROOTS[name](pytest.importorskip("scipy.optimize"))
+    same(cp, f, RNG.uniform(0.1, 5, 40), rtol=1e-12)
+
+
 def test_functions_of_cupy_among_numbers(cp):
     x, y = RNG.normal(size=(2, 60))
     same_of_cupy(cp, lambda xp, a, b: xp.add(a, b) * 2, x, y)

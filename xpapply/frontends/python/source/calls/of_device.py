@@ -40,7 +40,7 @@ from ..values import (
     Tup,
     Writes,
 )
-from . import LIBRARY, of_device_arrays
+from . import LIBRARY, SOLVERS, of_device_arrays
 from . import find as _known
 from .of_device_arrays import is_infinite as _is_infinite
 from .of_device_arrays import operand as _operand
@@ -233,9 +233,13 @@ def absolute(t: Writes, a: Num) -> Num:
 def find(f: Any) -> Any:
     """What writes a call; None: nothing knows it."""
     try:
-        return _table().get(f)
+        found = _table().get(f)
     except TypeError:  # not hashable
         return None
+    if found is not None:
+        return found
+    name, module = getattr(f, "__name__", ""), getattr(f, "__module__", None) or ""
+    return _known(f) if name in _OF_NUMBERS or module in SOLVERS else None
 
 
 def _abs(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -457,6 +461,12 @@ _OF_C = (
 _LIKE = ("zeros_like", "empty_like", "ones_like", "full_like")
 _MADE = ("zeros", "empty", "ones", "full")
 """What makes arrays: by NumPy's names those alone that CuPy's array calls."""
+
+
+_OF_NUMBERS = frozenset(
+    "brentq brenth bisect ridder newton root_scalar quad minimize_scalar fminbound".split()
+)
+"""Solvers of SciPy's that have numbers alone between them and the function."""
 
 
 def _as_numpy(name: str) -> Any:
