@@ -178,7 +178,7 @@ class Compiled:
         packed = [
             k
             for k, (x, s) in enumerate(zip(arrays, steps, strict=False))
-            if batch and self._loops and len(sizes) == 1 and s[0] == _bytes(x, batch)
+            if x.ndim > batch and self._loops and len(sizes) == 1 and s[0] == _bytes(x, batch)
         ]
         text = text_of.kernel_of_device(self.made, values, len(sizes), self._memory, packed)
         architecture = self._architecture(int(device.compute_capability))

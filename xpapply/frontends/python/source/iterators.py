@@ -125,6 +125,19 @@ def is_counted(it: Abstract) -> bool:
     return isinstance(it, Range)
 
 
+def is_long(it: Abstract) -> bool:
+    """Whether the source says that there may be many rounds, so that none of them is written."""
+    inner = it.inner if isinstance(it, (Counted, Zipped)) else ()
+    if inner:
+        return any(map(is_long, inner if type(inner) is tuple else (inner,)))
+    stop = it.stop.value if isinstance(it, Range) else None
+    return isinstance(stop, Literal) and abs(stop.value) > _SHORT
+
+
+_SHORT = 32
+"""Up to which a range's end is no sign of many rounds."""
+
+
 def most_rounds(t: Writes, it: Abstract) -> Value:
     """How many rounds that are."""
     if isinstance(it, Counted):

@@ -280,7 +280,7 @@ class Typer(SharedCalls):
         """What a loop goes through, which is calm if it changes nothing of that."""
         found = iterators.gone_through(self, self.value(x), calm or self._is_ours)
         if self.element == DEVICE and not iterators.is_fixed(found):
-            if iterators.is_counted(found) and not self._is_ours:
+            if iterators.is_counted(found) and not self._has_few_rounds:
                 self.count_round(iterators.most_rounds(self, found))
         return found
 
@@ -399,7 +399,10 @@ class Typer(SharedCalls):
         self.made.walks |= not iterators.is_fixed(iterator)
         counted: str | None = None
         if iterators.is_counted(iterator):  # and they were when it began
-            counted = COUNTED_OF_OURS if self._is_ours else COUNTED
+            if self._has_few_rounds:
+                counted = COUNTED_OF_OURS
+            elif not self._is_ours and not iterators.is_long(iterator):
+                counted = COUNTED
         elif self.element == DEVICE and not iterators.is_fixed(iterator):
             self.count_round()
         condition = iterators.has_more(self, iterator)
@@ -416,9 +419,14 @@ class Typer(SharedCalls):
         """Whether what is written is a function of our library."""
         return self.place.code.is_of(LIBRARY)
 
+    @property
+    def _has_few_rounds(self) -> bool:
+        """Whether it is one whose loops are short: those of solvers are as long as a user wants."""
+        return self._is_ours and self.place.code.function.__module__ not in SOLVERS
+
     def count_round(self, *many: Value) -> None:
         """Count a round of a loop, or so many; there are not too many, and our own have few."""
-        if self.element != DEVICE or not self._is_ours:
+        if self.element != DEVICE or not self._has_few_rounds:
             self.do("round", *many, what=self.mark_number("a loop of very many rounds"))
 
     def _leave(self, step: Step) -> None:
