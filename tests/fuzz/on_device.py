@@ -24,6 +24,7 @@ from xpapply.errors import TraceError
 from xpapply.frontends.python.source.typed import Input, typed
 from xpapply.functions.guards import Guards
 from xpapply.ir.typed.evaluate import evaluate
+from xpapply.ir.typed.function import ARRAYS, WARNED
 
 from .loops import Skipped, drawn, expected, limited, made, outcome, same, stored
 
@@ -97,7 +98,8 @@ def _compared(
     with limited(10.0):
         for k in range(SLICES):
             given = [out[k, ...] for out in outs]
-            marks[k] = evaluate(program, [a[k] for a in x], given)
+            mark = evaluate(program, [a[k] for a in x], given)
+            marks[k] = 0 if mark == WARNED else mark  # nothing warns there
     for k, why in enumerate(whys):
         here = ", ".join(repr(a[k]) for a in x)
         counts["slices"] += 1
@@ -138,7 +140,8 @@ def _on_a_gpu(
         return None  # other bits may decide otherwise
     for k in range(SLICES):
         here = ", ".join(repr(a[k]) for a in x)
-        if own[k] != marks[k] and program.marks[max(own[k], marks[k]) - 1].why != _MEMORY:
+        mark = max(own[k], marks[k])
+        if own[k] != marks[k] and program.marks[mark - 1].why != ARRAYS:
             return f"{said}: {here} has mark {own[k]} on the GPU, evaluated {marks[k]}"
         if not own[k] and not all(
             same(p[k].get(), y[k]) for p, y in zip(places, outs, strict=True)
@@ -147,9 +150,6 @@ def _on_a_gpu(
                 f"{said}: {here} gives {[p[k] for p in places]}, evaluated {[y[k] for y in outs]}"
             )
     return None
-
-
-_MEMORY = "its arrays need much memory"
 
 
 def _cupy() -> Any:

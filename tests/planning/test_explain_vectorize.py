@@ -1,5 +1,7 @@
 """What `vectorize(...).explain` says before a call is what runs, and what comes out."""
 
+import contextlib
+import importlib
 import math
 
 import numpy as np
@@ -11,7 +13,6 @@ from xpapply.limits import LIMITS
 from xpapply.planning import vectorized_call
 from xpapply.planning.python.kernel_of_paths import KernelOfPaths
 from xpapply.planning.python.one_launch import OneLaunch
-from xpapply.planning.python.typed_on_device import TypedOnDevice
 
 FEW = LIMITS.few_slices
 SIZES = (1, 2, FEW, FEW + 1, 3000)
@@ -54,8 +55,8 @@ def ran(monkeypatch):
     watch(vectorized_call, "of_numbers", "loop")
     watch(vectorized_call, "of_slices", "loop")
     watch(xpapply.vectorize, "_straight", "loop")
-    watch(TypedOnDevice, "_compiled", "cupy")
-    watch(TypedOnDevice, "_again", "cupy")
+    with contextlib.suppress(ImportError):
+        watch(importlib.import_module("xpapply.backends.cupy.typed").Compiled, "launched", "cupy")
     # further calls go straight to the last two
     places = [(KernelOfPaths, "__call__"), (OneLaunch, "__call__")]
     for owner, name in [*places, (KernelOfPaths, "_again"), (OneLaunch, "results")]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import threading
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -26,6 +27,8 @@ _OLDEST = 14
 _MEMORY = 512, 4096, 16384
 """Bytes of a thread for arrays that a function makes, and more if they are too few: a device keeps
 them for as many threads as it can run."""
+
+_ODD = "its elements lie at odd places"
 
 Compile = Callable[[str, int], bytes]
 """A text in LLVM IR for an architecture, as PTX."""
@@ -107,21 +110,14 @@ class Compiled:
         everything = [*self._own, *arrays, *outs]
         key = (batch, device.id, *[(x.shape, x.strides) for x in everything])
         found = self._layouts.get(key)
-        odd = any(x.data.ptr % x.itemsize for x in everything)  # of which no strides tell
-        if found is None:
-            odd = odd or any(s % x.itemsize for x in everything for s in x.strides)
-            if any(x.device != device for x in self._own):
-                raise UnsupportedError("it reads an array of another device")
-        if odd:
-            raise UnsupportedError("its elements lie at odd places")
         self.has_compiled = found is None
         if found is None:
+            if any(s % x.itemsize for x in everything for s in x.strides):
+                raise UnsupportedError(_ODD)
+            if any(x.device != device for x in self._own):
+                raise UnsupportedError("it reads an array of another device")
             found = self._layouts[key] = self._prepared(arrays, outs, batch, device)
-        function, may_mark, count, steps, dims = found
-        given = [count, 0, 0, *[x.data.ptr for x in self._own], *dims]
-        for x, more in zip((*arrays, *outs), steps, strict=True):
-            given += [x.data.ptr, *more]
-        marks = self._launched(function, count, given, may_mark)
+        marks = self.launched(found, arrays, outs)
         if marks is None:
             return None
         larger = [m for m in _MEMORY if m > self._memory]
@@ -131,14 +127,31 @@ class Compiled:
             return self.run(arrays, outs, batch, seconds, originals)
         return marks.reshape(outs[0].shape[:batch])
 
-    def _launched(
-        self, function: Any, count: int, given: list[int], may_mark: bool
-    ) -> np.ndarray | None:
-        """Run a kernel: the marks; None: no slice is marked.
+    def kept(self, arrays: Sequence[Any], outs: Sequence[Any], batch: int) -> Any:
+        """What `launched` takes, of arrays that lie like these, for which it has run."""
+        everything = [*self._own, *arrays, *outs]
+        key = (batch, arrays[0].device.id, *[(x.shape, x.strides) for x in everything])
+        return self._layouts.get(key)
+
+    def launched(self, kept: Any, arrays: Sequence[Any], outs: Sequence[Any]) -> np.ndarray | None:
+        """Run a kernel on the current device: the marks; None: no slice is marked.
 
         Where marks stand is not cleared before: if there are some, against expectation, the kernel
         runs once more.
         """
+        function, may_mark, count, steps, dims, sizes, few = kept
+        places = [x.data.ptr for x in (*self._own, *arrays, *outs)]
+        for at, size in zip(places, sizes, strict=True):
+            if at % size:  # of which no strides tell
+                raise UnsupportedError(_ODD)
+        own = len(self._own)
+        given = [count, 0, 0, *places[:own], *dims]
+        if few:  # one step each
+            for at, step in zip(places[own:], few, strict=True):
+                given += (at, step)
+        else:
+            for at, more in zip(places[own:], steps, strict=True):
+                given += [at, *more]
         blocks = -(-count // text_of.THREADS)
         if not may_mark:
             _launch(function, blocks, given)
@@ -193,6 +206,8 @@ class Compiled:
             math.prod(shape),
             steps,
             sizes[1:],
+            [x.itemsize for x in (*self._own, *everything)],
+            [s[0] for s in steps] if len(sizes) == 1 else [],
         )
 
     def _values(self, arrays: Sequence[Any], outs: Sequence[Any], batch: int) -> dict[int, int]:
@@ -217,11 +232,12 @@ def _launch(function: Any, blocks: int, given: Sequence[int]) -> None:
     """
     if not blocks:
         return
-    packed = (ctypes.c_int64 * len(given))(*given)
-    bytes_ = ctypes.c_size_t(ctypes.sizeof(packed))
-    extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(packed), 2, ctypes.addressof(bytes_), 0)
+    packed = array("q", given)
+    at, count = packed.buffer_info()
+    size = array("q", (8 * count,))
+    extra = array("q", (1, at, 2, size.buffer_info()[0], 0))
     stream = cupy.cuda.get_current_stream().ptr
-    how = (blocks, 1, 1, text_of.THREADS, 1, 1, 0, stream, 0, ctypes.addressof(extra))
+    how = (blocks, 1, 1, text_of.THREADS, 1, 1, 0, stream, 0, extra.buffer_info()[0])
     try:
         driver.launchKernel(function.ptr, *how)
     except driver.CUDADriverError:  # in a new thread, which has used no device yet

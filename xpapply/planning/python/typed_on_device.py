@@ -159,6 +159,26 @@ class TypedOnDevice(TypedLoop):
 
         return [cupy.empty((*rows.batch, *r.shape), r.dtype) for r in self.results]
 
+    def ran(self, rows: Rows) -> tuple[Callable[[Rows], Any], bool] | None:
+        """What ran on slices like these: for arrays that lie alike nothing is looked up again."""
+        found = super().ran(rows)
+        kept = found and self.compiled.kept(rows.views, self._outs(rows), len(rows.batch))
+        if not kept:
+            return found
+        import cupy
+
+        wanted = [((*rows.batch, *r.shape), np.dtype(r.dtype)) for r in self.results]
+
+        def again(rows: Rows) -> list[Any] | None:
+            outs = [cupy.empty(*x) for x in wanted]
+            try:
+                marks = self.compiled.launched(kept, rows.views, outs)
+            except UnsupportedError:
+                return None
+            return outs if marks is None else None
+
+        return again, False
+
     def _again(self, rows: Rows) -> list[Any] | None:
         outs = self._outs(rows)
         try:
