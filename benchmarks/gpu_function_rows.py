@@ -7,6 +7,7 @@ linear algebra. `LOOPS` have decisions: no array expression does them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -422,3 +423,89 @@ LOOPS = [
     longest_run, drawdown, recurrence, states, crossings, cusum, bucket, fires, root, bisection,
     mann_kendall, smallest_gap, escape, kalman, peaks,
 ]  # fmt: skip
+
+
+# --- functions of numbers -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A function of numbers, and what it is applied to: ``draw(rng, count)`` gives its arrays."""
+
+    name: str
+    f: Callable[..., Any]
+    draw: Callable[[np.random.Generator, int], tuple[np.ndarray, ...]]
+
+
+def _normal(rng: np.random.Generator, count: int) -> tuple[np.ndarray, ...]:
+    return (rng.standard_normal(count),)
+
+
+def _pairs(rng: np.random.Generator, count: int) -> tuple[np.ndarray, ...]:
+    return tuple(rng.standard_normal((2, count)))
+
+
+def branch(x: Any, y: Any) -> Any:
+    return x - y if x > y else x + y * 2
+
+
+def polynomial(x: Any) -> Any:
+    return 3.0 + x * (2.0 + x * (1.5 - x))
+
+
+def powers(x: Any) -> Any:
+    return x**2 + x**3
+
+
+def bump(x: Any) -> Any:
+    return math.exp(-1.0 / (1.0 - x * x)) if -1.0 < x < 1.0 else 0.0
+
+
+def collatz(n: Any) -> Any:
+    k = 0
+    while n > 1:
+        n = n // 2 if n % 2 == 0 else 3 * n + 1
+        k += 1
+    return k
+
+
+def kepler(e: Any, m: Any) -> Any:
+    x = m
+    for _ in range(20):
+        step = (x - e * math.sin(x) - m) / (1.0 - e * math.cos(x))
+        x -= step
+        if abs(step) < 1e-13:
+            break
+    return x
+
+
+def root(k: Any) -> Any:
+    from scipy.optimize import brentq
+
+    return brentq(lambda x: x - 0.5 * math.sin(x) - k, 0.0, 10.0)
+
+
+def volatility(price: Any) -> Any:
+    from scipy.optimize import brentq
+
+    def worth(s: Any) -> Any:
+        d = 0.05 / s + 0.5 * s
+        of_share = 0.5 * math.erfc(-d / math.sqrt(2.0))
+        return of_share - 0.95 * 0.5 * math.erfc(-(d - s) / math.sqrt(2.0)) - price
+
+    return brentq(worth, 1e-3, 5.0)
+
+
+NUMBERS = [
+    Numbers("branch", branch, _pairs),
+    Numbers("polynomial", polynomial, _normal),
+    Numbers("powers", powers, _normal),
+    Numbers("bump", bump, _normal),
+    Numbers("collatz", collatz, lambda rng, count: (rng.integers(1, 1_000_000, count),)),
+    Numbers("kepler", kepler,
+            lambda rng, count: (rng.uniform(0, 0.9, count), rng.uniform(0, 6.28, count))),
+    Numbers("root (brentq)", root, lambda rng, count: (rng.uniform(0.1, 5.0, count),)),
+    Numbers("implied volatility (brentq)", volatility,
+            lambda rng, count: (rng.uniform(0.1, 0.6, count),)),
+]  # fmt: skip
+"""For `xpapply.vectorize`; `cupy.vectorize` takes the first three and the fifth."""

@@ -17,8 +17,19 @@ import numpy as np
 import xpapply
 
 from . import clocks, runner
-from .gpu_function_rows import LENGTH, LOOPS, ROWS, Row
-from .gpu_functions_report import COPY, FEW, FIRST, HAND, JAX, NUMBA, OURS, OURS_AXIS0
+from .gpu_function_rows import LENGTH, LOOPS, NUMBERS, ROWS, Numbers, Row
+from .gpu_functions_report import (
+    COPY,
+    CUPYS,
+    FEW,
+    FIRST,
+    HAND,
+    JAX,
+    NUMBA,
+    OURS,
+    OURS_AXIS0,
+    OWN,
+)
 
 SLICES, FEW_SLICES, CHECKED = 1_000_000, 8_000, 40
 REPEATS = 7
@@ -34,7 +45,8 @@ HOST_CALLS = 300
 def start(run: runner.Run) -> dict[str, Any]:
     """What the file of results begins with."""
     slices = run.args.slices or (FEW_SLICES if run.quick else SLICES)
-    return {"settings": {"slices": slices, "length": LENGTH, "few": FEW_SLICES}, "functions": {}}
+    settings = {"slices": slices, "length": LENGTH, "few": FEW_SLICES}
+    return {"settings": settings, "functions": {}, "numbers": {}}
 
 
 def measure(run: runner.Run) -> None:
@@ -46,13 +58,15 @@ def measure(run: runner.Run) -> None:
     with xpapply.options(fallback="silent"):
         for row in run.chosen([*ROWS, *map(_as_row, LOOPS)]):
             run.part(f"functions/{row.name}", partial(_one, run, row, x), line)
+        for row in run.chosen(NUMBERS):
+            run.part(f"numbers/{row.name}", partial(_of_numbers, run, row), line)
 
 
 def line(found: dict[str, Any]) -> str:
     """What a run says of a row."""
     if "skipped" in found:
         return str(found["skipped"])
-    said = [f"{1e3 * found[k]:.3f} ms {k}" for k in (OURS, OURS_AXIS0, HAND, JAX, NUMBA)
+    said = [f"{1e3 * found[k]:.3f} ms {k}" for k in (OURS, OURS_AXIS0, HAND, JAX, NUMBA, CUPYS)
             if k in found]  # fmt: skip
     return f"{'; '.join(said)}; few {1e6 * found.get(FEW, 0):.0f} us; {found['engine']}" + "".join(
         f"; {found[k]}" for k in ("wrong", "jax fails", "numba fails") if k in found
@@ -66,11 +80,15 @@ def _as_row(f: Callable[[Any], Any]) -> Row:
 def _one(run: runner.Run, row: Row, x: Any) -> dict[str, Any]:
     xp = run.on.xp
     f = row.build(xp)
+    begin = time.perf_counter()
+    with np.errstate(all="ignore"):
+        f(x[0])
     run.on.synchronize()
+    own = time.perf_counter() - begin
     begin = time.perf_counter()
     y = xpapply.apply_along_axis(f, 1, x)
     run.on.synchronize()
-    found: dict[str, Any] = {"group": row.group, FIRST: time.perf_counter() - begin}
+    found: dict[str, Any] = {"group": row.group, FIRST: time.perf_counter() - begin, OWN: own}
     found["engine"] = _said(f, x)
     found[COPY] = (x.nbytes + y.nbytes) * run.data["settings"]["copy"]
     wrong = _wrong(xp, f, x, y)
@@ -97,8 +115,43 @@ def _one(run: runner.Run, row: Row, x: Any) -> dict[str, Any]:
     return found
 
 
+def _of_numbers(run: runner.Run, row: Numbers) -> dict[str, Any]:
+    """A function of numbers for all elements, as `cupy.vectorize` runs some of these too."""
+    xp, count = run.on.xp, run.data["settings"]["slices"]
+    given = row.draw(np.random.default_rng(0), count)
+    x = [xp.asarray(a) for a in given]
+    made = xpapply.vectorize(row.f)
+    run.on.synchronize()
+    begin = time.perf_counter()
+    y = made(*x)
+    run.on.synchronize()
+    found: dict[str, Any] = {FIRST: time.perf_counter() - begin}
+    found["engine"] = _short(made.explain(*x))
+    found[COPY] = (sum(a.nbytes for a in x) + y.nbytes) * run.data["settings"]["copy"]
+    some = slice(None, None, max(1, count // 2000))
+    want = np.vectorize(row.f)(*(a[some] for a in given))
+    far = np.abs(_host(y)[some] - want).max() / max(np.abs(want).max(), 1e-300)
+    if y.dtype != want.dtype or far > WRONG:
+        found["wrong"] = f"WRONG: other results than numpy.vectorize, by {far:.1e}"
+    found["elements"] = count
+    found[OURS] = _seconds(run, lambda: made(*x))
+    few = [a[:FEW_SLICES].copy() for a in x]
+    found[FEW] = _of_host(run, lambda: made(*few))
+    try:
+        theirs = xp.vectorize(row.f)
+        theirs(*x)
+        found[CUPYS] = _seconds(run, lambda: theirs(*x))
+        found[f"{CUPYS}, {FEW}"] = _of_host(run, lambda: theirs(*few))
+    except Exception as problem:
+        found["cupy.vectorize fails"] = clocks.reason(problem)
+    return found
+
+
 def _said(f: Callable[[Any], Any], x: Any) -> str:
-    plan = xpapply.explain(f, 1, x)
+    return _short(xpapply.explain(f, 1, x))
+
+
+def _short(plan: Any) -> str:
     return "one launch" if "one launch" in str(plan) else f"{plan.engine}: {plan.reasons[:1]}"
 
 

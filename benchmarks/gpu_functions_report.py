@@ -10,7 +10,8 @@ from .pages import digits, milli
 
 OURS, OURS_AXIS0 = "xpapply", "xpapply, first axis"
 FEW, FIRST, COPY = "few slices", "first call", "copy"
-HAND, JAX, NUMBA = "CuPy by hand", "JAX", "numba.cuda"
+HAND, JAX, NUMBA, CUPYS = "CuPy by hand", "JAX", "numba.cuda", "cupy.vectorize"
+OWN = "CuPy's first slice"
 
 # --- what is wanted
 
@@ -45,11 +46,21 @@ def render(data: dict[str, Any]) -> str:
         "## Rates",
         "Milliseconds of a call, the median of several. The copy: what copying as many bytes takes "
         "as are read and written. (h): JAX does not take the function, but the expression by hand. "
-        "Bold: more than is wanted.",
+        "A first call comes after CuPy's own first call of the function, on one slice. Bold: more "
+        "than is wanted.",
     ]
     for group in dict.fromkeys(e["group"] for e in found.values()):
         rows = [row(n, e) for n, e in found.items() if e["group"] == group]
         parts += [f"### {group}", pages.table(head, rows, full=False)]
+    numbers = {n: e for n, e in data.get("numbers", {}).items() if "skipped" not in e}
+    if numbers:
+        parts += [
+            "## Functions of numbers",
+            f"`xpapply.vectorize` of {settings['slices']:,} elements, which `cupy.vectorize` takes "
+            "too where it compiles them. Of integers of Python's, which grow, sums and products are "
+            "looked at; those of CuPy's wrap.",
+            pages.table(_HEAD, [_of_numbers(n, e) for n, e in numbers.items()], full=False),
+        ]
     remarks = [f"- {n}: {e[k]}" for n, e in found.items()
                for k in ("wrong", "jax fails", "numba fails") if k in e]  # fmt: skip
     remarks += [f"- {n}: the results of numba differ" for n, e in found.items()
@@ -82,6 +93,28 @@ def row(name: str, e: dict[str, Any]) -> list[str]:
         _bold(digits(1e6 * e[FEW], 3), e[FEW] > FEW_SECONDS),
         _bold(milli(e[FIRST]), e[FIRST] > FIRST_SECONDS),
         "" if e["engine"] == "one launch" else e["engine"].replace("|", "\\|"),
+    ]
+
+
+_HEAD = [
+    *("", f"{OURS}, ms", "elements per second", "times the copy", f"{CUPYS}, ms"),
+    *("few, us", f"few, {CUPYS}, us", "first call, ms", ""),
+]
+
+
+def _of_numbers(name: str, e: dict[str, Any]) -> list[str]:
+    """A row of functions of numbers."""
+    few = e.get(f"{CUPYS}, {FEW}")
+    return [
+        name,
+        milli(e[OURS]),
+        f"{e['elements'] / e[OURS]:.2g}",
+        digits(e[OURS] / e[COPY], 3),
+        milli(e.get(CUPYS)),
+        digits(1e6 * e[FEW], 3),
+        "" if few is None else digits(1e6 * few, 3),
+        milli(e[FIRST]),
+        e.get("wrong", "") or ("" if e["engine"] == "one launch" else e["engine"]),
     ]
 
 

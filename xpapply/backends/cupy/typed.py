@@ -191,13 +191,18 @@ class Compiled:
         packed = [
             k
             for k, (x, s) in enumerate(zip(arrays, steps, strict=False))
-            if x.ndim > batch and self._loops and len(sizes) == 1 and s[0] == _bytes(x, batch)
+            if x.ndim > batch and len(sizes) == 1 and s[0] == _bytes(x, batch)
         ]
-        text = text_of.kernel_of_device(self.made, values, len(sizes), self._memory, packed)
         architecture = self._architecture(int(device.compute_capability))
         if architecture is None:
             raise UnsupportedError("this GPU is older than those that functions are compiled for")
-        code = self._compile(text, architecture)
+        how = self.made, values, len(sizes), self._memory
+        code = self._compile(
+            text_of.kernel_of_device(*how, packed if self._loops else ()), architecture
+        )
+        if packed and not self._loops and b".local" in code:
+            # it has arrays that are no registers: its slices are read again and again
+            code = self._compile(text_of.kernel_of_device(*how, packed), architecture)
         # LLVM leaves out what it knows never to happen
         may_mark = f"[{text_of.NAME}_param_2]".encode() in code
         return (
