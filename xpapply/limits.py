@@ -78,6 +78,7 @@ class Limits:
     typed_rounding = 1e-9  # the relative difference from a real call where solvers may round ...
     typed_solving = 1e-7  # ... or ask for differences of what they round, ...
     typed_wavering = 100.0  # ... or times what a real call differs by if the slice is rounded
+    typed_margin = 1e-13  # how close is what last bits of another C library may decide, relatively
     typed_rounding_short = 1e-4  # what the first one is for float32, on a GPU
     typed_apart = 4  # times the bytes of slices that a copy may take which lies as they do
     typed_told = 0.01  # the share of slices left to the function from which a warning says so ...
@@ -85,6 +86,7 @@ class Limits:
     # times that is asked until what was refused for the slices of one call is tried again
     typed_again = 16
     # numbers of a slice on a GPU up to which a thread takes it, of a function without loops, ...
+    device_packed = 128  # instructions of a function that reads and writes, and does little else
     device_numbers = 32
     device_slices = 2048  # ... and slices, from which there is a thread for each core
     typed_straight = (

@@ -152,6 +152,29 @@ def test_loops(cp):
     same(cp, halley, e, m, rtol=1e-12)
 
 
+DECIDED = {
+    "int": lambda x: int(math.exp(math.log(x))),
+    "floor": lambda x: math.floor(math.exp(math.log(x))),
+    "ceil": lambda x: math.ceil(x**0.5 * x**0.5),
+    "round": lambda x: round(math.exp(math.log(x + 0.5))),
+    "remainder": lambda x: math.exp(math.log(x)) % 1.0 < 0.5,
+    "compared": lambda x: math.exp(math.log(x)) < x,
+    "equal": lambda x: math.sin(x) ** 2 + math.cos(x) ** 2 == 1.0,
+    "a branch": lambda x: 1.0 if math.exp(math.log(x) * 2) >= x * x else -1.0,
+}
+
+
+@pytest.mark.parametrize("name", DECIDED)
+def test_what_last_bits_decide_is_decided_by_the_hosts(cp, name):
+    often = name in ("compared", "equal", "a branch")  # then it is left to the host
+    x = np.random.default_rng(3).uniform(1, 50, 600)
+    made = same(cp, DECIDED[name], x, otypes=[float], compiled=not often)
+    if not often:  # nothing is left to the function
+        assert not any("by the function itself" in k for k in made.explain(cp.asarray(x)).kernels)
+    x[7::40] = np.arange(1, 16)
+    same(cp, DECIDED[name], x, otypes=[float], compiled=not often)
+
+
 ROOTS = {
     "brentq": lambda o: lambda k: o.brentq(lambda x: x - 0.5 * math.sin(x) - k, 0.0, 10.0),
     "bisect": lambda o: lambda k: o.bisect(lambda x, a: x * x * x - a, 0.0, 10.0, args=(k,)),

@@ -197,10 +197,11 @@ class Compiled:
         if architecture is None:
             raise UnsupportedError("this GPU is older than those that functions are compiled for")
         how = self.made, values, len(sizes), self._memory
-        code = self._compile(
-            text_of.kernel_of_device(*how, packed if self._loops else ()), architecture
-        )
-        if packed and not self._loops and b".local" in code:
+        short = self.made.size < LIMITS.device_packed and any(x.ndim > batch for x in outs)
+        near = self._loops or short
+        text = text_of.kernel_of_device(*how, packed if near else ())
+        code = self._compile(text, architecture)
+        if packed and not near and b".local" in code:
             # it has arrays that are no registers: its slices are read again and again
             code = self._compile(text_of.kernel_of_device(*how, packed), architecture)
         # LLVM leaves out what it knows never to happen

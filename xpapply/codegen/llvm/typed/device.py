@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from ....ir.typed import Array, Block, Instruction, Literal, TypedFunction
 from ....ir.typed.function import COUNTED, COUNTED_OF_OURS, KEPT, OTHER, PARTS
+from ....ir.typed.margins import is_rounded
 from ..target import Target
 from .forms import ARENA, ARENA_END, machine, size
 from .function import FunctionWriter
@@ -47,18 +48,18 @@ _OF_C = frozenset(
     "acosh atanh cbrt erf erfc pow powf".split()
 )
 """Functions of the C library that CUDA has by the same names, with other last bits."""
-_EXACT = frozenset(("fmod", "fmodf"))
-"""Those that have the same bits everywhere."""
 
 
 def is_known(external: Sequence[str]) -> bool:
     """Whether a device has a function of a library."""
-    return external[0] == "cupy" or (external[0] == "libm" and external[1] in _OF_C | _EXACT)
+    return external[0] == "cupy" or (
+        external[0] == "libm" and (external[1] in _OF_C or not is_rounded(external))
+    )
 
 
 def rounds(made: TypedFunction) -> bool:
     """Whether a device has other last bits than the host for something that a function calls."""
-    return any(x[0] == "libm" and x[1] not in _EXACT for x in made.externals)
+    return any(map(is_rounded, made.externals))
 
 
 def why_not(made: TypedFunction) -> str | None:

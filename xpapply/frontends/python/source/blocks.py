@@ -56,6 +56,9 @@ class Blocks:
         element: str = NUMPY,
     ) -> None:
         self.element = element
+        self.solves = False
+        self.solved: set[Register] = set()
+        """What a solver of ours computes and asks, which goes on until roundings are left."""
         self.of_numbers = False
         """Whether a function gets single elements, as numbers of Python's."""
         dtypes = [str(getattr(x, "dtype", x)) for x in inputs]
@@ -87,6 +90,8 @@ class Blocks:
         self._registers += 1
         found = Register(self._registers, dtype)
         self._block.instructions.append(Instruction(op, found, args, what, self.line))
+        if self.solves:
+            self.solved.add(found)
         return found
 
     def do(self, op: str, *args: Value, what: Any = None) -> None:

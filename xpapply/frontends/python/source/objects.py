@@ -69,6 +69,7 @@ def module(t: Writes, name: str) -> Abstract:
     """A module that is imported within the function."""
     found = sys.modules.get(name)
     if found is None:
+        t.watch.add(lambda: name not in sys.modules)  # it may be there after a call
         raise t.refuse(f"it imports {name}")
     return Known(found)
 

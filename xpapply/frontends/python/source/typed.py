@@ -17,6 +17,7 @@ from ....functions.guards import Guards
 from ....ir.typed import Array, Literal, TypedFunction
 from ....ir.typed.counters import unchecked
 from ....ir.typed.function import COUNTED, COUNTED_OF_OURS, Type, Value
+from ....ir.typed.margins import with_margins
 from ....ir.typed.ranges import decided
 from ....ir.typed.shrinking import asked_once
 from ....ir.typed.sooner import asked_sooner
@@ -176,6 +177,8 @@ class Typer(SharedCalls):
                 asked_sooner(made)  # no thread of a GPU guesses, and LLVM sees less through it
         if self.expected is not None:
             decided(self.made)
+        if self.element == DEVICE:
+            with_margins(self.made, LIMITS.typed_margin, self.solved)
         return self.made
 
     def _write_all(self, place: Place) -> None:
@@ -315,6 +318,7 @@ class Typer(SharedCalls):
         """Write the steps from a place to the end of its part."""
         steps = place.code.flow.parts[place.part].steps
         is_ours = place.code.is_of(LIBRARY)
+        self.solves = is_ours and place.code.function.__module__ in SOLVERS
         if is_ours:
             self.line = place.line_of_call(LIBRARY) or self.line
         for k in range(place.step, len(steps)):

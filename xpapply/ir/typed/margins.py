@@ -1,0 +1,124 @@
+"""Decisions that last bits make, of what is computed with other last bits than a definition says.
+
+A device has a sine of its own. What is computed of it differs by roundings, but where a comparison
+or a whole number depends on it, the difference may be as large as one likes. So slices in which
+that is close are marked.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from .function import Instruction, Literal, Mark, Register, TypedFunction, Value
+
+COMPARED = frozenset("lt le gt ge eq ne".split())
+_WHOLE = frozenset("floor ceil trunc rint".split())
+_WRITES = frozenset(("set element", "fill"))
+WHY = "the last bit decides"
+
+
+_EXACT = frozenset(("fmod", "fmodf"))
+"""Functions of the C library that have the same bits everywhere."""
+
+
+def is_rounded(external: Sequence[str]) -> bool:
+    """Whether an external function has other last bits on a device."""
+    return external[0] == "libm" and external[1] not in _EXACT
+
+
+def with_margins(made: TypedFunction, share: float, calm: Collection[Register]) -> None:
+    """Mark slices that decide by what is so close, relative to what is compared, in place.
+
+    `calm`: what decides so in any case, and may decide otherwise.
+    """
+    if not any(map(is_rounded, made.externals)):
+        return
+    rounded = _rounded(made)
+    used = [x.result.number for x in made.instructions if x.result is not None]
+    numbers = itertools.count(1 + max(used, default=0))
+    for block in made.blocks:
+        found: list[Instruction] = []
+        for x in block.instructions:
+            if x.result not in calm:
+                found += _asked(made, x, rounded, share, numbers)
+            found.append(x)
+        block.instructions = found
+
+
+def _rounded(made: TypedFunction) -> set[Any]:
+    """Registers and slots that hold what is rounded in another way, and "arrays" if some may."""
+    found: set[Any] = set()
+    count = -1
+    while count != len(found):
+        count = len(found)
+        for x in made.instructions:
+            if x.op == "call" and is_rounded(made.externals[x.what]):
+                found.add(x.result)
+            if x.op == "load" and x.what in found:
+                found.add(x.result)
+            if not found.isdisjoint(x.args):
+                if x.op == "store":
+                    found.add(x.what)
+                elif x.op in _WRITES:
+                    found.add("arrays")
+                elif _is_float(x.result) and x.op not in _WHOLE:  # which then is what it is
+                    found.add(x.result)
+            if x.op == "element" and "arrays" in found and _is_float(x.result):
+                found.add(x.result)
+    return found
+
+
+def _is_float(x: Any) -> bool:
+    return str(getattr(x, "type", "")).startswith("float")
+
+
+def _asked(
+    made: TypedFunction, x: Instruction, rounded: set[Any], share: float, numbers: Iterator[int]
+) -> list[Instruction]:
+    """What comes before an instruction that may decide by a last bit."""
+    if rounded.isdisjoint(x.args):
+        return []
+    code: list[Instruction] = []
+    dtype = str(x.args[0].type)
+
+    def new(op: str, kind: str, *args: Value) -> Register:
+        result = Register(next(numbers), kind)
+        code.append(Instruction(op, result, args, None, x.line))
+        return result
+
+    def size(value: Value) -> Value:
+        return new("abs", dtype, value)
+
+    def close(distance: Value, of: Value) -> None:
+        near = new("lt", "bool", size(distance), new("mul", dtype, of, Literal(share, dtype)))
+        code.append(Instruction("mark", None, (near,), _number(made, x.line), x.line))
+
+    if x.op in COMPARED and _is_float(x.args[0]):
+        a, b = x.args
+        ends = [y for y in x.args if isinstance(y, Literal) and abs(y.value) in (0, float("inf"))]
+        if a != b and not ends:
+            close(new("sub", dtype, a, b), new("add", dtype, size(a), size(b)))
+        return code
+    is_whole = x.op == "cast" and _is_float(x.args[0]) and not _is_float(x.result)
+    is_rest = x.op == "call" and made.externals[x.what][1] in _EXACT
+    if not (is_whole or is_rest or (x.op in _WHOLE and _is_float(x.args[0]))):
+        return []
+    value = x.args[0]
+    if is_rest:
+        value = new("div", dtype, *x.args)
+    elif x.op == "rint":
+        value = new("add", dtype, value, Literal(0.5, dtype))
+    if not (is_whole and str(x.result and x.result.type) == "bool"):
+        close(new("sub", dtype, value, new("rint", dtype, value)), size(value))
+    return code
+
+
+def _number(made: TypedFunction, line: int) -> int:
+    """The number of the mark of a line."""
+    for k, m in enumerate(made.marks, 1):
+        if (m.why, m.line) == (WHY, line):
+            return k
+    made.marks.append(Mark(line, WHY))
+    return len(made.marks)
