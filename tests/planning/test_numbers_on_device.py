@@ -299,3 +299,43 @@ def test_several_arrays_of_slices(cp):
         got = made(cp.asarray(x), cp.asarray(w))
         np.testing.assert_allclose(got.get(), (np.where(x > 0, x, 0) * w).sum(-1), rtol=1e-12)
     assert "one compiled loop on the GPU" in str(made.explain(cp.asarray(x), cp.asarray(w)))
+
+
+def counted(v, limits, scale=1.0):
+    total = 0
+    for x in v:
+        for k in range(len(limits)):
+            if x * scale < limits[k]:
+                total += k
+                break
+    return total
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_arrays_beside_the_slices(cp, axis):
+    x, limits = RNG.normal(size=(30, 40)), np.array([-1.0, 0.0, 0.5, 1.5])
+    own, there = cp.asarray(x), cp.asarray(limits)
+    for factor in (1, 1, 2):  # what is written into it is seen
+        there[...] = cp.asarray(limits * factor)
+        for how in ({}, {"scale": 2.0}):
+            got = xpapply.apply_along_axis(counted, axis, own, there, **how)
+            want = np.apply_along_axis(counted, axis, x, limits * factor, **how)
+            np.testing.assert_array_equal(got.get(), want)
+            plan = xpapply.explain(counted, axis, own, there, **how)
+            assert "one compiled loop on the GPU" in str(plan)
+    other = cp.asarray(limits[:3])
+    got = xpapply.apply_along_axis(counted, axis, own, limits=other)
+    np.testing.assert_array_equal(got.get(), np.apply_along_axis(counted, axis, x, limits[:3]))
+
+
+def test_results_of_slices_beside_arrays_stand_where_the_slices_did(cp):
+    def shifted(v, by):
+        out = cp.zeros_like(v)
+        for k in range(len(v)):
+            out[k] = v[k] + by[k, 0] if v[k] > 0 else by[k, 1]
+        return out
+
+    x, by = RNG.normal(size=(5, 6, 7)), RNG.normal(size=(6, 2))
+    got = xpapply.apply_along_axis(shifted, 1, cp.asarray(x), cp.asarray(by))
+    want = np.where(x > 0, x + by[:, :1], by[:, 1:])
+    np.testing.assert_array_equal(got.get(), want)

@@ -47,7 +47,7 @@ def found(
         return None, off
     known, key = cache_of(call.f)[0], what.key
     if key is None:
-        return None, "its other arguments are not told apart"
+        return None, _UNTOLD
     if why := from_source.is_read(what, known, key):
         return None, why
     otypes, several = dtypes()
@@ -61,19 +61,28 @@ def found(
     )
     dims = replace(dims, signature=Signature(dims.signature.inputs, ((),) * count))
     what = Several(replace(call, arguments=how), operands, dims, by_loop, place)
-    if other := what.why_not():
+    loop, why = compiled(what)
+    return (None, why) if loop is None else ((what, loop), "")
+
+
+def compiled(what: Several) -> tuple[TypedLoop | None, str]:
+    """What runs a function of several arrays on a device, compiled; None, and why: nothing does."""
+    if other := what.why_not() or why_not_compiled():
         return None, other
-    key = what.key
+    known, key = cache_of(what.f)[0], what.key
+    if key is None:
+        return None, _UNTOLD
     loop = known.traced.get(key)
-    if loop is not None and not loop.unchanged(call.f):
+    if loop is not None and not loop.unchanged(what.f):
         loop = None
     if isinstance(loop, Refused):
         return None, loop.why
-    if loop is None:
+    if loop is None or running.is_traced(loop):
         loop = from_source.compiled(what, known, key, None, None)
-    if loop is None:
-        return None, from_source.why_not(what, known, key)
-    return (what, loop), ""
+    return loop, "" if loop is not None else from_source.why_not(what, known, key)
+
+
+_UNTOLD = "its other arguments are not told apart"
 
 
 def run(what: Several, loop: TypedLoop) -> tuple[Any, Ready | None]:
@@ -85,4 +94,4 @@ def run(what: Several, loop: TypedLoop) -> tuple[Any, Ready | None]:
     return result, Ready(what.rows(), what.operands, what.arguments, loop, *again)
 
 
-__all__: Sequence[str] = ("found", "run")
+__all__: Sequence[str] = ("compiled", "found", "run")
