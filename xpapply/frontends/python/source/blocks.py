@@ -114,6 +114,21 @@ class Blocks:
             self.do("catch", condition, what=self._raised(handler, raises))
 
     @property
+    def _is_ours(self) -> bool:
+        """Whether what is written is a function of our library."""
+        return self.place.code.is_of(calls.LIBRARY)
+
+    @property
+    def _has_few_rounds(self) -> bool:
+        """Whether it is one whose loops are short: those of solvers are as long as a user wants."""
+        return self._is_ours and self.place.code.function.__module__ not in calls.SOLVERS
+
+    def count_round(self, *many: Value) -> None:
+        """Count a round of a loop, or so many; there are not too many, and our own have few."""
+        if self.element != DEVICE or not self._has_few_rounds:
+            self.do("round", *many, what=self.mark_number("a loop of very many rounds"))
+
+    @property
     def handles(self) -> bool:
         """Whether some exceptions are handled here."""
         return self._handler() is not None

@@ -16,7 +16,7 @@ from ....errors import TraceError
 from ....functions.guards import Guards
 from ....ir.typed import Array, Literal, TypedFunction
 from ....ir.typed.counters import unchecked
-from ....ir.typed.function import COUNTED, COUNTED_OF_OURS, Type, Value
+from ....ir.typed.function import COUNTED, COUNTED_OF_OURS, Type
 from ....ir.typed.margins import with_margins
 from ....ir.typed.ranges import decided
 from ....ir.typed.shrinking import asked_once
@@ -417,21 +417,6 @@ class Typer(SharedCalls):
         targets = self._to(self._place(yes)), self._to(self._place(no))
         self.do("branch", condition, what=counted)
         self._block.targets = targets
-
-    @property
-    def _is_ours(self) -> bool:
-        """Whether what is written is a function of our library."""
-        return self.place.code.is_of(LIBRARY)
-
-    @property
-    def _has_few_rounds(self) -> bool:
-        """Whether it is one whose loops are short: those of solvers are as long as a user wants."""
-        return self._is_ours and self.place.code.function.__module__ not in SOLVERS
-
-    def count_round(self, *many: Value) -> None:
-        """Count a round of a loop, or so many; there are not too many, and our own have few."""
-        if self.element != DEVICE or not self._has_few_rounds:
-            self.do("round", *many, what=self.mark_number("a loop of very many rounds"))
 
     def _leave(self, step: Step) -> None:
         raise Leaves(step.args[0])
