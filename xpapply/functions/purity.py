@@ -11,6 +11,7 @@ import opcode
 import os
 import types
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 HARMLESS_MODULES = frozenset(
@@ -156,21 +157,39 @@ def python_function(f: Any) -> types.FunctionType | None:
     return f if type(f) is types.FunctionType else None
 
 
-def has_loop(f: Any, depth: int = 3) -> bool:
+def has_loop(f: Any) -> bool:
     """Whether a function goes through something, itself or in functions of the user's it calls."""
-    own = python_function(f)
-    if own is None:
-        return False
-    code = own.__code__
+    return any(_has_loop(own.__code__) for own in helpers(f))
+
+
+def _has_loop(code: types.CodeType) -> bool:
     found = _loops.get(code)
     if found is None:
         found = _loops[code] = _goes_back(code)
-    if found or depth == 0:
-        return found
-    return any(
-        type(g) is types.FunctionType and g.__module__ == own.__module__ and has_loop(g, depth - 1)
-        for g in map(own.__globals__.get, code.co_names)
-    )
+    return found
+
+
+def helpers(f: Any, depth: int = 3) -> Iterator[types.FunctionType]:
+    """A function of Python's, and functions of the user's that it calls."""
+    own = python_function(f)
+    if own is None:
+        return
+    yield own
+    for g in map(own.__globals__.get, own.__code__.co_names if depth else ()):
+        if type(g) is types.FunctionType and g.__module__ == own.__module__:
+            yield from helpers(g, depth - 1)
+
+
+def names(code: types.CodeType) -> frozenset[str]:
+    """The names of globals and attributes in code, those in functions that it defines included."""
+    found = _named.get(code)
+    if found is None:
+        inner = (names(c) for c in code.co_consts if isinstance(c, types.CodeType))
+        found = _named[code] = frozenset(code.co_names).union(*inner)
+    return found
+
+
+_named: weakref.WeakKeyDictionary[types.CodeType, frozenset[str]] = weakref.WeakKeyDictionary()
 
 
 _GOES = frozenset(
