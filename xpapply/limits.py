@@ -64,7 +64,7 @@ class Limits:
 
     # --- Typed functions: what is compiled from source ------------------------
     typed_shared = 60  # steps of a function from which it is written once, if it is called often
-    typed_blocks = 1500  # blocks that a typed function may have
+    typed_blocks = 2500  # blocks that a typed function may have: two fits in a `try` have 1,900
     typed_visits = (
         24  # of a block, on average, after which no more bounds of integers are looked for
     )

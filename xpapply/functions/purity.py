@@ -194,7 +194,8 @@ _named: weakref.WeakKeyDictionary[types.CodeType, frozenset[str]] = weakref.Weak
 
 _GOES = frozenset(
     "map filter accumulate groupby pairwise combinations permutations product takewhile dropwhile "
-    "filterfalse starmap islice chain root_scalar minimize_scalar fminbound solve_ivp".split()
+    "filterfalse starmap islice chain nlargest nsmallest fmean stdev pstdev "
+    "pvariance median_low median_high root_scalar minimize_scalar fminbound solve_ivp".split()
 )
 """Functions that go through something for another one, or call it again and again."""
 
