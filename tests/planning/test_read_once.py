@@ -119,3 +119,5 @@ def test_names_tell_what_reading_takes():
     assert unplanned.price(lambda v: optimize.bisect(np.cos, 0, v)) > plain
     assert unplanned.price(lambda v: optimize.curve_fit(np.cos, v, v)) > 1
     assert unplanned.price(through_a_helper) > plain + 0.5
+    find = optimize.least_squares
+    assert unplanned.price(lambda v: find(np.cos, v)) > 1  # a name of a function around it

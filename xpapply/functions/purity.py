@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import dis
 import functools
@@ -175,9 +176,19 @@ def helpers(f: Any, depth: int = 3) -> Iterator[types.FunctionType]:
     if own is None:
         return
     yield own
-    for g in map(own.__globals__.get, own.__code__.co_names if depth else ()):
+    if depth == 0:
+        return
+    held = (value for _, value in in_cells(own))
+    for g in (*map(own.__globals__.get, own.__code__.co_names), *held):
         if type(g) is types.FunctionType and g.__module__ == own.__module__:
             yield from helpers(g, depth - 1)
+
+
+def in_cells(f: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    """What a function closes over, by name."""
+    for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # it is empty
+            yield name, cell.cell_contents
 
 
 def names(code: types.CodeType) -> frozenset[str]:

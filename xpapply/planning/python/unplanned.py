@@ -18,7 +18,7 @@ import numpy as np
 
 from ... import arrays, config
 from ...functions.cache import arguments, cache_of
-from ...functions.purity import has_loop, helpers, names, python_function
+from ...functions.purity import has_loop, helpers, in_cells, names, python_function
 from ...limits import LIMITS
 from ...loop import reference, thin
 from ...loop.begun import Begun, Limited, Over, Users, begun
@@ -117,16 +117,20 @@ def _of_solvers(f: Any) -> float:
     """The part of the price that is of solvers which a function names; 0: it names none."""
     most = 0.0
     for own in helpers(f):
+        held = dict(in_cells(own))
         for row, of in _SOLVERS.items():
-            named = of & names(own.__code__)
-            if named and any(_is_scipys(own.__globals__.get(name, np)) for name in named):
-                most = max(most, getattr(LIMITS, row))
+            for name in of & (names(own.__code__) | held.keys()):
+                # a name that is none of its own is an attribute, of SciPy or of one of its modules
+                found = held.get(name, own.__globals__.get(name, _SCIPYS))
+                if str(getattr(found, "__module__", "")).startswith("scipy."):
+                    most = max(most, getattr(LIMITS, row))
     return most
 
 
-def _is_scipys(x: Any) -> bool:
-    """Whether a global may be a solver of SciPy's; a name that is none is an attribute of one."""
-    return x is np or str(getattr(x, "__module__", "")).startswith("scipy.")
+class _SCIPYS:
+    """In the place of what is not looked up."""
+
+    __module__ = "scipy.optimize"
 
 
 _SOLVERS = {
