@@ -46,7 +46,8 @@ class Limits:
     typed_solver = 1.5  # ... more if it fits something, ...
     typed_short_solver = 0.8  # ... or integrates, ...
     typed_minimum = 0.4  # ... or looks for a minimum, ...
-    typed_root = 0.06  # ... or solves an equation of one number
+    typed_root = 0.06  # ... or solves an equation of one number, ...
+    typed_page = 0.1  # ... and for each page of our library that it names
     typed_per_instruction = 1.5e-4  # ... and for each of its instructions
     # instructions of a typed function from which its loops are not unrolled: that makes loops over
     # three states a third quicker, and takes a tenth more to compile
@@ -64,7 +65,7 @@ class Limits:
 
     # --- Typed functions: what is compiled from source ------------------------
     typed_shared = 60  # steps of a function from which it is written once, if it is called often
-    typed_blocks = 2500  # blocks that a typed function may have: two fits in a `try` have 1,900
+    typed_blocks = 3200  # blocks that a typed function may have: two fits in a `try` have 1,900
     typed_visits = (
         24  # of a block, on average, after which no more bounds of integers are looked for
     )

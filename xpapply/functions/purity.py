@@ -200,7 +200,22 @@ def names(code: types.CodeType) -> frozenset[str]:
     return found
 
 
+def opcodes(code: types.CodeType) -> frozenset[int]:
+    """What steps there are in code, those in functions that it defines included."""
+    found = _steps.get(code)
+    if found is None:
+        inner = (opcodes(c) for c in code.co_consts if isinstance(c, types.CodeType))
+        found = _steps[code] = frozenset(code.co_code[::2]).union(*inner)
+    return found
+
+
+def steps_of(which: str) -> frozenset[int]:
+    """The numbers of steps, by their names in some version of Python."""
+    return frozenset(opcode.opmap[n] for n in which.split() if n in opcode.opmap)
+
+
 _named: weakref.WeakKeyDictionary[types.CodeType, frozenset[str]] = weakref.WeakKeyDictionary()
+_steps: weakref.WeakKeyDictionary[types.CodeType, frozenset[int]] = weakref.WeakKeyDictionary()
 
 
 _GOES = frozenset(

@@ -17,7 +17,7 @@ def fmean(data: Any) -> float:
     return exact_sum(data) / n
 
 
-def middle_low(data: Any) -> Any:
+def median_low(data: Any) -> Any:
     """``statistics.median_low(data)``."""
     found = in_order(data)
     n = len(found)
@@ -26,7 +26,7 @@ def middle_low(data: Any) -> Any:
     return found[(n - 1) // 2]
 
 
-def middle_high(data: Any) -> Any:
+def median_high(data: Any) -> Any:
     """``statistics.median_high(data)``."""
     found = in_order(data)
     n = len(found)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import sys
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,15 @@ import numpy as np
 
 from ... import arrays, config
 from ...functions.cache import arguments, cache_of
-from ...functions.purity import has_loop, helpers, in_cells, names, python_function
+from ...functions.purity import (
+    has_loop,
+    helpers,
+    in_cells,
+    names,
+    opcodes,
+    python_function,
+    steps_of,
+)
 from ...limits import LIMITS
 from ...loop import reference, thin
 from ...loop.begun import Begun, Limited, Over, Users, begun
@@ -110,27 +118,47 @@ def price(f: Any) -> float:
     size = 400 if own is None else len(own.__code__.co_code)
     loads = 0.0 if _BACKEND in sys.modules else LIMITS.typed_loading
     llvm = 0.0 if "llvmlite.binding" in sys.modules else LIMITS.llvm_loading
-    return LIMITS.typed_compiling + LIMITS.typed_per_byte * size + loads + llvm + _of_solvers(f)
+    of_library = _of_solvers(f) + LIMITS.typed_page * _pages(f)
+    return LIMITS.typed_compiling + LIMITS.typed_per_byte * size + loads + llvm + of_library
+
+
+def _pages(f: Any) -> int:
+    """How many of our pages are read and compiled for what a function names, about."""
+    codes = [own.__code__ for own in helpers(f)]
+    named = frozenset[str]().union(*map(names, codes))
+    steps = frozenset[int]().union(*map(opcodes, codes))
+    return len(_PAGES & named) + sum(not of.isdisjoint(steps) for of in (_TABLES, _TEXTS))
+
+
+_PAGES = frozenset(
+    "Counter argsort convolve corrcoef defaultdict deque dict get groupby heappop heappush "
+    "histogram interp join median most_common nanmedian nanpercentile nanquantile nlargest "
+    "nsmallest percentile polyfit quantile quantiles searchsorted set sort sorted split stdev "
+    "unique".split()
+)
+_TABLES = steps_of("BUILD_MAP BUILD_SET MAP_ADD SET_ADD")
+_TEXTS = steps_of("FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC BUILD_STRING")
+"""What is written in our library, and for which of Python's own steps it is."""
 
 
 def _of_solvers(f: Any) -> float:
     """The part of the price that is of solvers which a function names; 0: it names none."""
-    most = 0.0
-    for own in helpers(f):
-        held = dict(in_cells(own))
-        for row, of in _SOLVERS.items():
-            for name in of & (names(own.__code__) | held.keys()):
-                # a name that is none of its own is an attribute, of SciPy or of one of its modules
-                found = held.get(name, own.__globals__.get(name, _SCIPYS))
-                if str(getattr(found, "__module__", "")).startswith("scipy."):
-                    most = max(most, getattr(LIMITS, row))
-    return most
+    return max((_of_solver(name) for own in helpers(f) for name in _solvers(own)), default=0.0)
 
 
-class _SCIPYS:
-    """In the place of what is not looked up."""
+def _solvers(own: FunctionType) -> Iterator[str]:
+    """Names of what may be a solver of SciPy's."""
+    held = dict(in_cells(own))
+    for name in names(own.__code__) | held.keys():
+        found = held.get(name, own.__globals__.get(name))
+        if found is None:  # an attribute, of SciPy or of one of its modules
+            yield name
+        elif str(getattr(found, "__module__", "")).startswith("scipy."):
+            yield getattr(found, "__name__", "")
 
-    __module__ = "scipy.optimize"
+
+def _of_solver(name: str) -> float:
+    return next((getattr(LIMITS, row) for row, of in _SOLVERS.items() if name in of), 0.0)
 
 
 _SOLVERS = {

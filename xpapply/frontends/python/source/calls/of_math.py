@@ -11,7 +11,7 @@ from typing import Any
 
 from .....ir.typed import Literal
 from .....ir.typed.function import NOTED, PARTS, Value
-from .....library import of_math, of_python, of_statistics
+from .....library import of_math, of_python
 from .. import arrays, numbers, places, whole
 from ..kinds import halves
 from ..values import EITHER, PYTHON, Arr, Inlined, Leaves, Lst, Num, Tup, Writes
@@ -238,11 +238,13 @@ ROWS |= {getattr(math, n): _libm(n, 2) for n in ("pow", "atan2", "fmod")}
 
 def of_statistics_module(f: Any) -> Call | None:
     """What writes a call of a function of ``statistics``."""
+    from .....library import of_statistics  # which few functions need
+
     name = f.__name__
     module = sys.modules["statistics"]
-    if getattr(module, name, None) is not f or name not in _STATISTICS:
+    written = getattr(of_statistics, name, None) if name in _STATISTICS else None
+    if written is None or getattr(module, name, None) is not f:
         return None
-    written = _STATISTICS[name]
 
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         exactly(t, args, kwargs, 1)
@@ -262,11 +264,5 @@ def _holds_floats(x: Any) -> bool:
     return isinstance(x, Lst) and x.dtype in ("", "float64")
 
 
-_STATISTICS = {
-    "fmean": of_statistics.fmean, "mode": of_statistics.mode,
-    "median_low": of_statistics.middle_low, "median_high": of_statistics.middle_high,
-    "mean": of_statistics.mean, "variance": of_statistics.variance,
-    "pvariance": of_statistics.pvariance, "stdev": of_statistics.stdev,
-    "pstdev": of_statistics.pstdev,
-}  # fmt: skip
 _OF_FLOATS = frozenset("mean variance pvariance stdev pstdev".split())
+_STATISTICS = _OF_FLOATS | frozenset("fmean mode median_low median_high".split())
