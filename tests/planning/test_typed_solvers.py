@@ -487,8 +487,8 @@ ROOTS = [
 MINIMA = [by_brent, by_brent_from, by_gold, within, without_a_valley]
 FITS = [
     fit, fit_from, errors, with_errors, often_not, of_method, of_closure, of_a_list, of_a_part,
-    best_of, best_that_ends, by_simplex, by_simplex_with_options, by_fmin, by_slopes, by_slopes_of_a_loop,
-    of_leastsq, of_leastsq_by_slopes,
+    best_of, best_that_ends, by_simplex, by_simplex_with_options, by_fmin, by_slopes,
+    by_slopes_of_a_loop, of_leastsq, of_leastsq_by_slopes,
 ]  # fmt: skip
 
 
