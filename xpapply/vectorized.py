@@ -265,7 +265,10 @@ class vectorize(OwnVectorize):  # called as a function
             found = found[0] if len(found) == 1 else found
         else:
             try:
-                found = originals.call_vectorize(self, *args, **kwargs)
+                if kwargs or self.excluded:
+                    found = originals.call_vectorize(self, *args, **kwargs)
+                else:  # as NumPy's own goes on
+                    found = self._vectorize_call(self.pyfunc, args)  # type: ignore[attr-defined]
             except Exception as error:
                 tell(error, lambda index: index)
                 raise

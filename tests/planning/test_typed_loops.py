@@ -126,6 +126,23 @@ def test_what_numpy_warns_of_is_warned_of():
         check(inverse, arr)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_what_numpy_warns_of_is_warned_of_where_nobody_uses_it(dtype):
+    """LLVM drops no remainder that nobody asks for: NumPy tells that it is invalid."""
+
+    def f(v, k=0.5):
+        for x in v:
+            x % x.dtype.type(0.7)
+        v[-1] // v.dtype.type(0.3)
+        return k
+
+    arr = np.ones((40, 6), dtype)
+    check(f, arr)
+    arr[13, 2] = np.inf
+    assert caught(lambda: np.apply_along_axis(f, 1, arr))[1]
+    check(f, arr, compiled=False)
+
+
 def test_integers_grow_beyond_64_bits():
     def product(v):
         n = 1

@@ -345,6 +345,23 @@ def best_of(v):
     return found
 
 
+def best_that_ends(v):
+    """Two polarities, of which a fit may end in nothing: it is written for each of them."""
+    best, least = np.full(2, np.nan), np.inf
+    turn = int(v.argmin()) % 2
+    for k in (turn, turn + 1):
+        y = v.copy()
+        y[:k] *= -1
+        try:
+            p, _ = curve_fit(model, T, y, p0=(v.max(), 1.0), maxfev=20)
+        except RuntimeError:
+            continue
+        off = np.sum((y - model(T, *p)) ** 2)
+        if off < least:
+            best, least = p, off
+    return best
+
+
 def by_slopes(v):
     p, cov = curve_fit(model, T, v, p0=[1, 1], jac=slopes, sigma=ERRORS)
     return p[0], p[1], cov[0, 0]
@@ -470,8 +487,8 @@ ROOTS = [
 MINIMA = [by_brent, by_brent_from, by_gold, within, without_a_valley]
 FITS = [
     fit, fit_from, errors, with_errors, often_not, of_method, of_closure, of_a_list, of_a_part,
-    best_of, by_simplex, by_simplex_with_options, by_fmin, by_slopes, by_slopes_of_a_loop,
-    of_leastsq, of_leastsq_by_slopes,
+    best_of, best_that_ends, by_simplex, by_simplex_with_options, by_fmin, by_slopes,
+    by_slopes_of_a_loop, of_leastsq, of_leastsq_by_slopes,
 ]  # fmt: skip
 
 

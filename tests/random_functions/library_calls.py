@@ -34,6 +34,45 @@ len(list(takewhile(lambda z: z > {e}, {x}))) | len(set({x}) & set({y})) | sum(ch
 np.reshape({x}, (1, -1))[0, 0] | next(z for z in {x} if z > {e})
 np.prod({x}) | np.any({x} > {e}) | np.count_nonzero({x}) | np.max({x})
 """)
+OF_PYTHON = _split("""
+statistics.fmean({x}) | statistics.mean({x}) | statistics.stdev({x}) | statistics.pvariance({x})
+statistics.variance([{e} * z for z in {x}]) | statistics.pstdev({x}[1:]) | statistics.mean([{e}, 1])
+statistics.median_low({x}) | statistics.median_high(list({x})) | statistics.mode([*{x}, 0.5])
+math.isclose({e}, {x}[0], rel_tol=0.5) | math.isclose({e}, {n}) | math.modf({e})[0]
+math.modf({e})[1] | sum(heapq.nlargest({n}, {x})) | heapq.nsmallest(2, {x})[-1]
+heapq.nlargest(1, {x}, key=abs)[0] | sum(compress({x}, {x} > {e})) | operator.sub({e}, {n})
+operator.mod({e}, 3) | operator.truediv({n}, 4) | operator.itemgetter(-1)({x})
+operator.itemgetter(0, 1)({x})[1] | max(enumerate({x}), key=operator.itemgetter(1))[0]
+list(heapq.merge(sorted({x}), {y}))[-1] | operator.lt({e}, {x}[0]) | operator.and_({n}, 6)
+""")
+"""What only functions of NumPy's arrays have."""
+IDIOMS_OF_PYTHON = [
+    """
+{a}, *{w} = {x}
+*{l}, {b} = {w}
+for {y} in {l}:
+    {a} = 0.5 * {a} + {y}
+{b} += len({w})
+""",
+    """
+for {i}, {n}, {y} in permutations(range(4), 3):
+    {a} = ({a} * 2 + {i} - {n} * {y}) % 97
+({i}, *{l}), {n} = ({n}, 1, 2), len({x})
+{b} = sum({l}) + {i}
+""",
+    """
+{l} = sorted([({y}, {i}) for {i}, {y} in enumerate({x})], key=operator.itemgetter(1), reverse=True)
+for {y}, {i} in {l}:
+    {a} += operator.mul({y}, operator.gt({y}, {t}))
+    {b} = operator.xor({i}, 3)
+""",
+    """
+for {y} in heapq.merge({x}, {x}[::-1]):
+    {a} = operator.sub({y}, {a})
+for {n} in range(2, len({x})):
+    {b} = statistics.fmean({x}[:{n}]) if {x}[{n}] > {t} else statistics.median_low({x}[:{n}])
+""",
+]
 IDIOMS = [
     """
 {n} = int({x}[0]) & 255 if abs({x}[0]) < 1e9 else 7

@@ -11,10 +11,10 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from .library_calls import IDIOMS, NUMBERS, OF_ARRAYS
+from .library_calls import IDIOMS, IDIOMS_OF_PYTHON, NUMBERS, OF_ARRAYS, OF_PYTHON
 
 HEAD = (
-    "import bisect\nimport heapq\nimport math\n"
+    "import bisect\nimport heapq\nimport math\nimport operator\nimport statistics\n"
     "from collections import Counter, defaultdict, deque\n"
     "from itertools import *\n\n"
     "import numpy as np\n\n"
@@ -282,7 +282,7 @@ class Program:
             lambda: self.condition(depth - 1),
             lambda: self.of_many(depth - 1),
             self.library,
-            lambda: self.r.choice(NUMBERS).format(
+            lambda: self.r.choice(NUMBERS + OF_PYTHON).format(
                 x=self.many(), y=self.many(), n=self.small(), e=self.number(0)
             ),
             lambda: self.call(depth - 1),
@@ -750,7 +750,7 @@ class Program:
         a, b = self.new_number(), self.new_number()
         n, i, y = self.name("n"), self.name("i"), self.name("e")
         t = self.pick("0", "0.5", "1", "-1")
-        lines = self.r.choice(_IDIOMS + IDIOMS).format(
+        lines = self.r.choice(_IDIOMS + IDIOMS + IDIOMS_OF_PYTHON).format(
             x=x, a=a, b=b, n=n, i=i, y=y, t=t, l=self.name("l"), w=self.name("w"),
             begin=self.pick("0", "0.0", "None", f"{x}[0]", "1"),
         ).strip("\n").split("\n")  # fmt: skip

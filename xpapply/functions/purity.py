@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import dis
 import functools
@@ -11,6 +12,7 @@ import opcode
 import os
 import types
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 HARMLESS_MODULES = frozenset(
@@ -156,26 +158,70 @@ def python_function(f: Any) -> types.FunctionType | None:
     return f if type(f) is types.FunctionType else None
 
 
-def has_loop(f: Any, depth: int = 3) -> bool:
+def has_loop(f: Any) -> bool:
     """Whether a function goes through something, itself or in functions of the user's it calls."""
-    own = python_function(f)
-    if own is None:
-        return False
-    code = own.__code__
+    return any(_has_loop(own.__code__) for own in helpers(f))
+
+
+def _has_loop(code: types.CodeType) -> bool:
     found = _loops.get(code)
     if found is None:
         found = _loops[code] = _goes_back(code)
-    if found or depth == 0:
-        return found
-    return any(
-        type(g) is types.FunctionType and g.__module__ == own.__module__ and has_loop(g, depth - 1)
-        for g in map(own.__globals__.get, code.co_names)
-    )
+    return found
+
+
+def helpers(f: Any, depth: int = 3) -> Iterator[types.FunctionType]:
+    """A function of Python's, and functions of the user's that it calls."""
+    own = python_function(f)
+    if own is None:
+        return
+    yield own
+    if depth == 0:
+        return
+    held = (value for _, value in in_cells(own))
+    for g in (*map(own.__globals__.get, own.__code__.co_names), *held):
+        if type(g) is types.FunctionType and g.__module__ == own.__module__:
+            yield from helpers(g, depth - 1)
+
+
+def in_cells(f: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    """What a function closes over, by name."""
+    for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # it is empty
+            yield name, cell.cell_contents
+
+
+def names(code: types.CodeType) -> frozenset[str]:
+    """The names of globals and attributes in code, those in functions that it defines included."""
+    found = _named.get(code)
+    if found is None:
+        inner = (names(c) for c in code.co_consts if isinstance(c, types.CodeType))
+        found = _named[code] = frozenset(code.co_names).union(*inner)
+    return found
+
+
+def opcodes(code: types.CodeType) -> frozenset[int]:
+    """What steps there are in code, those in functions that it defines included."""
+    found = _steps.get(code)
+    if found is None:
+        inner = (opcodes(c) for c in code.co_consts if isinstance(c, types.CodeType))
+        found = _steps[code] = frozenset(code.co_code[::2]).union(*inner)
+    return found
+
+
+def steps_of(which: str) -> frozenset[int]:
+    """The numbers of steps, by their names in some version of Python."""
+    return frozenset(opcode.opmap[n] for n in which.split() if n in opcode.opmap)
+
+
+_named: weakref.WeakKeyDictionary[types.CodeType, frozenset[str]] = weakref.WeakKeyDictionary()
+_steps: weakref.WeakKeyDictionary[types.CodeType, frozenset[int]] = weakref.WeakKeyDictionary()
 
 
 _GOES = frozenset(
     "map filter accumulate groupby pairwise combinations permutations product takewhile dropwhile "
-    "filterfalse starmap islice chain root_scalar minimize_scalar fminbound solve_ivp".split()
+    "filterfalse starmap islice chain nlargest nsmallest fmean stdev pstdev "
+    "pvariance median_low median_high root_scalar minimize_scalar fminbound solve_ivp".split()
 )
 """Functions that go through something for another one, or call it again and again."""
 

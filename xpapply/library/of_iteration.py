@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from .of_python import add
+
 
 def once(found: Any) -> Iterator[Any]:
     """What goes through a list, once."""
@@ -27,17 +29,7 @@ def next_or(some: Any, default: Any) -> Any:
     return default
 
 
-def plus(a: Any, b: Any) -> Any:
-    """``a + b``."""
-    return a + b
-
-
-def times(a: Any, b: Any) -> Any:
-    """``a * b``."""
-    return a * b
-
-
-def accumulated(values: Any, func: Any = plus, *, initial: Any = None) -> Any:
+def accumulated(values: Any, func: Any = add, *, initial: Any = None) -> Any:
     """``itertools.accumulate``."""
     found = []
     total = initial
@@ -112,6 +104,52 @@ def triples(values: Any) -> Any:
         for j in range(i + 1, len(x)):
             for k in range(j + 1, len(x)):
                 found.append((x[i], x[j], x[k]))
+    return once(found)
+
+
+def ordered_triples(values: Any) -> Any:
+    """``itertools.permutations(values, 3)``."""
+    x = _listed(values)
+    found = []
+    for i in range(len(x)):
+        for j in range(len(x)):
+            for k in range(len(x)):
+                if i != j and i != k and j != k:
+                    found.append((x[i], x[j], x[k]))
+    return once(found)
+
+
+def merged(a: Any, b: Any) -> Any:
+    """``heapq.merge(a, b)``: of equal ones the first's come first. NaN raises."""
+    x = _listed(a)
+    y = _listed(b)
+    found = []
+    i = j = 0
+    while i < len(x) or j < len(y):
+        if j == len(y):
+            found.append(x[i])
+            i += 1
+        elif i == len(x):
+            found.append(y[j])
+            j += 1
+        else:
+            if x[i] != x[i] or y[j] != y[j]:
+                raise ValueError
+            if y[j] < x[i]:
+                found.append(y[j])
+                j += 1
+            else:
+                found.append(x[i])
+                i += 1
+    return once(found)
+
+
+def compressed(data: Any, selectors: Any) -> Any:
+    """``itertools.compress``."""
+    found = []
+    for x, is_wanted in zip(data, selectors, strict=False):
+        if is_wanted:
+            found.append(x)
     return once(found)
 
 

@@ -20,6 +20,14 @@ def part(values: Any, start: int, step: int, count: int) -> Any:
     return found
 
 
+def between(values: Any, before: int, after: int) -> Any:
+    """What is left of values without some at both ends, as a list."""
+    found = []
+    for k in range(before, len(values) - after):
+        found.append(values[k])
+    return found
+
+
 def copied(values: Any) -> Any:
     """``values.copy()``."""
     found = []
@@ -346,3 +354,15 @@ def as_table(rows: Any, dtype: Any) -> Any:
         for j in range(m):
             out[k, j] = rows[k][j]
     return out
+
+
+def largest_of(n: int, values: Any, key: Any) -> Any:
+    """``heapq.nlargest(n, values, key)``. NaN raises."""
+    found = sorted(values, reverse=True) if key is None else sorted(values, key=key, reverse=True)
+    return found[: max(n, 0)]
+
+
+def smallest_of(n: int, values: Any, key: Any) -> Any:
+    """``heapq.nsmallest(n, values, key)``. NaN raises."""
+    found = sorted(values) if key is None else sorted(values, key=key)
+    return found[: max(n, 0)]

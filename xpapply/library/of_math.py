@@ -72,6 +72,28 @@ def rounded(x: float, n: int) -> float:
     return math.copysign(low / scale, x)
 
 
+def isclose(a: float, b: float, rel_tol: float, abs_tol: float) -> bool:
+    """``math.isclose``."""
+    if rel_tol < 0 or abs_tol < 0:
+        raise ValueError
+    if a == b:
+        return True
+    if abs(a) == math.inf or abs(b) == math.inf:
+        return False
+    far = abs(b - a)
+    return far <= abs(rel_tol * b) or far <= abs(rel_tol * a) or far <= abs_tol
+
+
+def parts(x: float) -> tuple[float, float]:
+    """``math.modf(x)``."""
+    if x != x:
+        return x, x
+    if abs(x) == math.inf:
+        return math.copysign(0.0, x), x
+    rest = math.fmod(x, 1.0)
+    return rest, math.copysign(x - rest, x)
+
+
 def whole(x: int, n: int) -> int:
     """``round(x, n)`` of an integer."""
     if n < 0:

@@ -178,3 +178,121 @@ def gcd(a: int, b: int) -> int:
     while b:
         a, b = b, a % b
     return abs(a)
+
+
+# --- operator -----------------------------------------------------------------------------------
+
+
+def add(a: Any, b: Any) -> Any:
+    """``a + b``."""
+    return a + b
+
+
+def sub(a: Any, b: Any) -> Any:
+    """``a - b``."""
+    return a - b
+
+
+def mul(a: Any, b: Any) -> Any:
+    """``a * b``."""
+    return a * b
+
+
+def truediv(a: Any, b: Any) -> Any:
+    """``a / b``."""
+    return a / b
+
+
+def floordiv(a: Any, b: Any) -> Any:
+    """``a // b``."""
+    return a // b
+
+
+def mod(a: Any, b: Any) -> Any:
+    """``a % b``."""
+    return a % b
+
+
+def pow_(a: Any, b: Any) -> Any:
+    """``a ** b``."""
+    return a**b
+
+
+def and_(a: Any, b: Any) -> Any:
+    """``a & b``."""
+    return a & b
+
+
+def or_(a: Any, b: Any) -> Any:
+    """``a | b``."""
+    return a | b
+
+
+def xor(a: Any, b: Any) -> Any:
+    """``a ^ b``."""
+    return a ^ b
+
+
+def lshift(a: Any, b: Any) -> Any:
+    """``a << b``."""
+    return a << b
+
+
+def rshift(a: Any, b: Any) -> Any:
+    """``a >> b``."""
+    return a >> b
+
+
+def lt(a: Any, b: Any) -> Any:
+    """``a < b``."""
+    return a < b
+
+
+def le(a: Any, b: Any) -> Any:
+    """``a <= b``."""
+    return a <= b
+
+
+def gt(a: Any, b: Any) -> Any:
+    """``a > b``."""
+    return a > b
+
+
+def ge(a: Any, b: Any) -> Any:
+    """``a >= b``."""
+    return a >= b
+
+
+def eq(a: Any, b: Any) -> Any:
+    """``a == b``."""
+    return a == b
+
+
+def ne(a: Any, b: Any) -> Any:
+    """``a != b``."""
+    return a != b
+
+
+def neg(a: Any) -> Any:
+    """``-a``."""
+    return -a
+
+
+def pos(a: Any) -> Any:
+    """``+a``."""
+    return +a
+
+
+def not_(a: Any) -> bool:
+    """``not a``."""
+    return not a
+
+
+def truth(a: Any) -> bool:
+    """``bool(a)``."""
+    return bool(a)
+
+
+def contains(a: Any, b: Any) -> bool:
+    """``b in a``."""
+    return b in a

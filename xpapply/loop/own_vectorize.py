@@ -115,8 +115,9 @@ class _Noted:
         wide = [x for x in args if x.ndim]
         results: tuple[Any, ...] = ()
         if wide and self.nout and type(self.func) is not _Counted:
-            if self.nout == 1 and len(wide) == 1 and wide[0].size <= LIMITS.filled_array:
-                made = np.empty_like(wide[0], None, "K", False)
+            first = wide[0]
+            if self.nout == 1 and first.size <= LIMITS.filled_array and _lie_alike(wide):
+                made = first.copy("K")  # which is made sooner than an empty one
                 made.fill(_MISSING)
                 results = (made,)
             else:  # without an object in it
@@ -124,6 +125,17 @@ class _Noted:
                 results = np.nditer((*args, *nothing), _WALK).operands[len(args) :]
             out["out"] = results
         return self.ufunc(*args, **out)
+
+
+def _lie_alike(arrays: list[np.ndarray]) -> bool:
+    """Whether the ufunc's result would lie as the first of them does."""
+    first = arrays[0]
+    if type(first) is not np.ndarray:
+        return False
+    for x in arrays[1:]:
+        if x.shape != first.shape or not (x.flags.c_contiguous and first.flags.c_contiguous):
+            return False
+    return True
 
 
 _WALK: Any = ("refs_ok", "zerosize_ok")

@@ -588,11 +588,11 @@ def _at_once(*given: Any, again: bool) -> tuple[Any, Any, float, Any]:
         return by_loop(), None, math.inf if count >= LIMITS.several_slices else count, None
     from .python import unplanned
 
-    found, first = None, None
+    found, first, quick = None, None, None
     if not again:
-        found, first = unplanned.of_several(call, operands, dims, by_loop)
+        found, first, quick = unplanned.of_several(call, operands, dims, by_loop)
     if found is not None:
-        return found, None, 0, None
+        return found, None, 0 if quick is None else math.prod(dims.loop), quick
     from .python.several_arrays import Several, run
 
     what = Several(*given)

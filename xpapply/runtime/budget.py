@@ -76,13 +76,15 @@ class Quick(Budget):
     ----------
     seconds : float
         The least that a slice has taken.
+    counted : float
+        Seconds of these loops that have been counted among those of all functions.
     """
 
-    __slots__ = ("most", "seconds")
+    __slots__ = ("counted", "most", "seconds")
 
     def __init__(self, seconds: float, most: float) -> None:
         super().__init__(seconds)
-        self.most, self.seconds = most, math.inf
+        self.most, self.seconds, self.counted = most, math.inf, 0.0
 
     @property
     def slices(self) -> float:

@@ -6,6 +6,7 @@ import itertools
 import math
 import re
 import sys
+import time
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
@@ -102,7 +103,9 @@ def compiled(
                 if not tried.is_over:
                     known.traced[SOURCE, key] = tried
                     return None
+        started = time.thread_time()
         found = typed_loop.made(loop, what.f, what.arguments, slice0, begun)
+        reading = time.thread_time() - started
         if why := what.why_other(found, begun.results[0]):
             raise TraceError(why)
         if found.doubt:
@@ -125,7 +128,7 @@ def compiled(
             return None
         running.remember(known, key, found)
         return found
-    cost = LIMITS.typed_worth * found.compiling
+    cost = LIMITS.typed_worth * (found.compiling + reading)
     if not wanted and what.slices * found.seconds < cost:  # it is longer than it looked
         spent = tried.spent if isinstance(tried, Awaited) else spent
         more = Awaited(cost, spent, found.seconds)

@@ -114,7 +114,8 @@ def decide(
         if config.current().engine or saved:
             found = None
     if (isinstance(found, Refused) or is_traced(found)) and not why:
-        if found.seconds or config.current().engine or _is_short(what):
+        waits = running.waits_for(known, key) is not None
+        if found.seconds or waits or config.current().engine or _is_short(what):
             found = _compiled(what, known, key, None, found.seconds or None, found) or found
     if found is None or not calls:  # a trace that runs sees that itself
         why = why or error_state.why_per_slice()
@@ -147,6 +148,8 @@ def decide(
                     known.traced[key] = quick
                 return Decision(what, why=_QUICK, quick=True, begun=begun, loops=quick)
         seconds = None if begun is None else begun.seconds
+        if seconds is None and quick is not None and quick.seconds < math.inf:
+            seconds = quick.seconds  # of loops that have ended
         spent = 0.0 if quick is None else quick.spent
         found = _compiled(what, known, key, begun, seconds, None, spent)
         wait = running.waits_for(known, key)
@@ -161,10 +164,10 @@ def decide(
     if found is not None and not isinstance(found, Refused):
         why = found.record.refused or _sooner_in_loop(found, what.slices, key is not None)
         return Decision(what, found, why, not found.record.refused, begun)
-    if calls and (until := running.awaited(known, key)):
+    if (calls or limited) and (until := running.awaited(known, key)):
         why = running.also(found.why, until)
     else:
-        why = _and_compiled(what, found.why)
+        why = and_compiled(what, found.why)
     if begun is not None:  # it takes a slice
         return Decision(what, why=why, begun=begun)
     return _refusal(what, why, calls)
@@ -322,15 +325,20 @@ def call(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, begun: Begun | 
 
     `begun`: the first calls, if the loop has begun.
     """
-    if slices(axis, arr) <= LIMITS.few_slices and config.current().fallback != "raise":
+    count, now = slices(axis, arr), config.current()
+    if count <= LIMITS.few_slices and now.fallback != "raise":
         return reference.apply(f, axis, arr, args, kwargs)  # as `decide` would say
-    ready, layout = cache_of(f)[0].ready, layout_of(f, axis, arr, args, kwargs)
+    (cache, method), layout = cache_of(f), layout_of(f, axis, arr, args, kwargs)
+    ready = cache.ready
     known = None if layout is None or begun is not None else ready.get(layout)
     if known is not None:
         result = known.along(f, axis, arr)
         if result is not None:
             return result
         ready.pop(layout, None)
+    quick = cache.traced.get(trace_key(method, axis, arr, args, kwargs))
+    if type(quick) is Quick and begun is None and quick.serves(count):
+        return quick.timed(count, reference.apply, f, axis, arr, args, kwargs)
     found = decide(Along(f, axis, arr, args, kwargs), calls=True, begun=begun)
     if found.why is None:
         result, traced = running.along(found.what, found.traced, found.begun), found.traced
@@ -366,7 +374,7 @@ def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
     results = None if traced.differs else traced.results[:1]
     seen: dict[str, Any] = {"results": results, "graph": traced.graph}
     if found.why is not None:
-        return app.in_loop((_and_compiled(found.what, found.why),), one, **seen), None
+        return app.in_loop((and_compiled(found.what, found.why),), one, **seen), None
     alive = _alive(one)
 
     def run(x: Any, a: int) -> Any:
@@ -382,12 +390,12 @@ def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
     if traced.record.given_up:
         reasons.append(f"the last call ran in the loop: {traced.record.why}")
     if why := why_given_up(traced, found.what.rows(), one):
-        because = _and_compiled(found.what, *(reasons or [why]))
+        because = and_compiled(found.what, *(reasons or [why]))
         told: dict[str, Any] = {"reasons": (because,), "kernels": says}
         return app.plan("loop", _call=run, _plans=traced.plans, **told, **seen), None
     # slices that were tried may have told that the loop takes less time
     if (quick := decide(what).why) is not None:
-        return app.in_loop((_and_compiled(found.what, quick),), one, **seen), None
+        return app.in_loop((and_compiled(found.what, quick),), one, **seen), None
     ran = traced.run_for(Rows(arr, axis), reasons).says
     p = app.plan(
         ran.engine,
@@ -404,7 +412,7 @@ def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
     return p, _still(traced, f, axis, arr)
 
 
-def _and_compiled(what: Applied, why: str) -> str:
+def and_compiled(what: Applied, why: str) -> str:
     """Why the loop runs, with what there is to say of compiling."""
     if not (has_loop(what.f) or _is_short(what) or CALLS_BACK in why):
         return why

@@ -19,6 +19,7 @@ from ...loop.begun import Begun, Users
 from ...runtime import error_state
 from ...runtime.budget import Budget
 from .applied import Along, Applied, plain
+from .unplanned import once_taken
 
 if TYPE_CHECKING:
     from .traced import TracedFunction
@@ -181,9 +182,7 @@ def awaited(known: FunctionCache, key: Any, surely: bool = False) -> str:
     tried = waits_for(known, key)
     if tried is None:
         return ""
-    left = max(0.0, tried.limit - tried.spent)
-    can = "" if surely else ", if it can be,"
-    return f"compiled from its source{can} once loops have taken {left:.2g} s more"
+    return once_taken(tried.limit - tried.spent, surely)
 
 
 def _announce(what: Applied, why: str) -> None:

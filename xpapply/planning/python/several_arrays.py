@@ -353,7 +353,7 @@ def _said(decision: Decision) -> tuple[TracedFunction | TypedLoop | None, dict[s
         if found.record.given_up:
             reasons.append(f"the last call ran in the loop: {found.record.why}")
         elif why := python_functions.why_given_up(found, what.rows(), what.f):
-            reasons.append(why)
+            reasons.append(python_functions.and_compiled(what, why))
             found = None
     if found is None:
         runs, also = processes.in_words(what.f, what.call.arguments, what.operands)

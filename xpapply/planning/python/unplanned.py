@@ -6,18 +6,27 @@ process, until loops have taken about as long; nothing that is imported here loa
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ... import arrays, config
 from ...functions.cache import arguments, cache_of
-from ...functions.purity import has_loop, python_function
+from ...functions.purity import (
+    has_loop,
+    helpers,
+    in_cells,
+    names,
+    opcodes,
+    python_function,
+    steps_of,
+)
 from ...limits import LIMITS
 from ...loop import reference, thin
 from ...loop.begun import Begun, Limited, Over, Users, begun
@@ -75,7 +84,7 @@ def quick_for(f: Any) -> Quick:
     if holds_network(f):
         return Quick(LIMITS.plan_worth_of_networks, LIMITS.plan_worth_of_networks)
     # many short calls are worth to compile what goes through loops of its own
-    limit = LIMITS.typed_short if has_loop(f) and not why_not_compiled() else math.inf
+    limit = LIMITS.typed_short if is_read(f) else math.inf
     return Quick(limit, LIMITS.plan_worth)
 
 
@@ -98,24 +107,67 @@ def holds_network(f: Any, depth: int = 3) -> bool:
 _PACKAGES = ("torch", "sklearn")
 
 
+def is_read(f: Any) -> bool:
+    """Whether a function may be read from its source and compiled, which has a price."""
+    return (has_loop(f) or _of_solvers(f) > 0) and not why_not_compiled()
+
+
 def price(f: Any) -> float:
     """CPU seconds of reading a function and compiling it, about, before it is read."""
     own = python_function(f)
     size = 400 if own is None else len(own.__code__.co_code)
     loads = 0.0 if _BACKEND in sys.modules else LIMITS.typed_loading
     llvm = 0.0 if "llvmlite.binding" in sys.modules else LIMITS.llvm_loading
-    names = () if own is None else own.__code__.co_names
-    solver = 0.0 if _SHORT_SOLVERS.isdisjoint(names) else LIMITS.typed_short_solver
-    solver = solver if _SOLVERS.isdisjoint(names) else LIMITS.typed_solver
-    return LIMITS.typed_compiling + LIMITS.typed_per_byte * size + loads + llvm + solver
+    of_library = _of_solvers(f) + LIMITS.typed_page * _pages(f)
+    return LIMITS.typed_compiling + LIMITS.typed_per_byte * size + loads + llvm + of_library
 
 
-_SOLVERS = frozenset(("curve_fit", "fmin", "least_squares", "leastsq", "minimize"))
-"""Functions for which much of ours is compiled ..."""
-_SHORT_SOLVERS = frozenset(("quad", "solve_ivp", "minimize_scalar", "fminbound", "root_scalar"))
-"""... and those for which less is."""
+def _pages(f: Any) -> int:
+    """How many of our pages are read and compiled for what a function names, about."""
+    codes = [own.__code__ for own in helpers(f)]
+    named = frozenset[str]().union(*map(names, codes))
+    steps = frozenset[int]().union(*map(opcodes, codes))
+    return len(_PAGES & named) + sum(not of.isdisjoint(steps) for of in (_TABLES, _TEXTS))
 
 
+_PAGES = frozenset(
+    "Counter argsort convolve corrcoef defaultdict deque dict get groupby heappop heappush "
+    "histogram interp join median most_common nanmedian nanpercentile nanquantile nlargest "
+    "nsmallest percentile polyfit quantile quantiles searchsorted set sort sorted split stdev "
+    "unique".split()
+)
+_TABLES = steps_of("BUILD_MAP BUILD_SET MAP_ADD SET_ADD")
+_TEXTS = steps_of("FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC BUILD_STRING")
+"""What is written in our library, and for which of Python's own steps it is."""
+
+
+def _of_solvers(f: Any) -> float:
+    """The part of the price that is of solvers which a function names; 0: it names none."""
+    return max((_of_solver(name) for own in helpers(f) for name in _solvers(own)), default=0.0)
+
+
+def _solvers(own: FunctionType) -> Iterator[str]:
+    """Names of what may be a solver of SciPy's."""
+    held = dict(in_cells(own))
+    for name in names(own.__code__) | held.keys():
+        found = held.get(name, own.__globals__.get(name))
+        if found is None:  # an attribute, of SciPy or of one of its modules
+            yield name
+        elif str(getattr(found, "__module__", "")).startswith("scipy."):
+            yield getattr(found, "__name__", "")
+
+
+def _of_solver(name: str) -> float:
+    return next((getattr(LIMITS, row) for row, of in _SOLVERS.items() if name in of), 0.0)
+
+
+_SOLVERS = {
+    "typed_solver": frozenset("curve_fit least_squares leastsq".split()),
+    "typed_short_solver": frozenset("quad solve_ivp".split()),
+    "typed_minimum": frozenset("minimize fmin minimize_scalar fminbound".split()),
+    "typed_root": frozenset("brentq brenth bisect ridder newton root_scalar".split()),
+}
+"""Functions of SciPy's for which much of ours is compiled, by the rows that say how much."""
 _BACKEND = f"{__name__.partition('.')[0]}.backends.cpu.typed"
 
 
@@ -157,6 +209,10 @@ def along(
     key = trace_key(method, axis, arr, args, kwargs)
     count, first = slices(axis, arr), None
     quick = None if key is None else known.traced.get(key)
+    if type(quick) is Quick and quick.serves(count):
+        found = quick.timed(count, reference.apply, f, axis, arr, args, kwargs)
+        _count(quick)
+        return found, None
     if quick is None:
         quick, later = quick_for(f), None
         try:
@@ -188,48 +244,93 @@ def along(
 
 def of_several(
     call: LoopedCall, operands: Sequence[Any], dims: Dims, by_loop: Callable[..., Any]
-) -> tuple[Any, Begun | None]:
-    """The same for slices of several arrays, or numbers; `by_loop` takes what is called as `f`."""
+) -> tuple[Any, Begun | None, Quick | None]:
+    """The same for slices of several arrays, or numbers; `by_loop` takes what is called as `f`.
+
+    What a slice takes is known only from the loop. So once what plans is loaded, the first loop
+    over a function that is dear to read runs as well until that pays.
+
+    Returns
+    -------
+    found, begun : object, Begun or None
+        As above.
+    quick : Quick or None
+        What further loops are noted in, over as many slices, for which nothing is looked at.
+    """
     f, count = call.f, math.prod(dims.loop)
-    if not (_may_wait(f) and operands and count) or {np.ndarray} != {*map(type, operands)}:
-        return None, None
+    if not (_may_loop(f) and operands and count) or {np.ndarray} != {*map(type, operands)}:
+        return None, None, None
     dtypes = *(x.dtype for x in operands), *(call.arguments.dtypes or ())
     if any(d.kind not in _KINDS for d in dtypes) or any(0 in x.shape for x in operands):
-        return None, None
+        return None, None, None
     known, key = cache_of(f)[0].traced, key_of(call, operands, dims)
     quick = None if key is None else known.get(key)
+    if type(quick) is Quick and quick.serves(count):
+        found = quick.timed(count, by_loop)
+        _count(quick)
+        return found, None, quick
+    if not (quick is None and is_read(f) if _PLANS in sys.modules else _may_wait(f)):
+        return None, None, None
     quick = quick_for(f) if quick is None else quick
     if type(quick) is not Quick or (
         quick.seconds < math.inf and count * quick.seconds > _left(f, quick)
     ):
-        return None, None
+        return None, None, None
     calls = Limited(f, count, _left(f, quick), LIMITS.plan_worth)
     try:
         found = by_loop(f=calls.call)
     except Over:
-        return None, _given_up(calls, quick)
+        return None, _given_up(calls, quick), None
     _noted(calls.took, count, quick)
     if key is not None:
         known[key] = quick
-    return found, None
+    if _PLANS in sys.modules and quick.spent > quick.most:
+        _announce(f, count, quick, operands[0])
+    return found, None, quick
+
+
+def _announce(f: Any, count: int, quick: Quick, like: Any) -> None:
+    """Say that the loop has run, and for how long it will."""
+    from ..application import announce  # which plans
+
+    left = LIMITS.typed_waits * LIMITS.typed_worth * price(f) - quick.spent
+    announce(f, count, once_taken(left), like)
+
+
+def once_taken(seconds: float, surely: bool = False) -> str:
+    """What is said of a function that is compiled once loops have taken so many seconds more.
+
+    `surely`: its source has been read, and can be compiled.
+    """
+    can = "" if surely else ", if it can be,"
+    return f"compiled from its source{can} once loops have taken {max(0.0, seconds):.2g} s more"
 
 
 _KINDS = "biufc"
 
 
-def _may_wait(f: Any) -> bool:
-    """Whether the loop may run before anything is loaded."""
+def _may_loop(f: Any) -> bool:
+    """Whether the loop may run before `f` is looked at."""
     now = config.current()
     if now.engine or now.device or now.fallback == "raise" or not now.plain_loop:
         return False
-    return type(f) is FunctionType and LIMITS.first_loops > 0 and _PLANS not in sys.modules
+    return type(f) in _CALLED and LIMITS.first_loops > 0
+
+
+_CALLED = FunctionType, MethodType, functools.partial
+
+
+def _may_wait(f: Any) -> bool:
+    """The same, and nothing is loaded that plans."""
+    return type(f) is FunctionType and _may_loop(f) and _PLANS not in sys.modules
 
 
 def _left(f: Any, quick: Quick) -> float:
     """Seconds that loops may take before anything is loaded: those of loading, or of compiling."""
-    left = LIMITS.first_loops - _loops.spent
-    if has_loop(f) and not why_not_compiled():
-        left = max(left, LIMITS.first_loops + LIMITS.typed_worth * price(f) - quick.spent)
+    loading = 0.0 if _PLANS in sys.modules else LIMITS.first_loops
+    left = loading - _loops.spent
+    if is_read(f):
+        left = max(left, loading + LIMITS.typed_worth * price(f) - quick.spent)
     return max(left, quick.most) if quick.spent <= quick.limit else left
 
 
@@ -237,7 +338,13 @@ def _noted(took: float, count: int, quick: Quick) -> None:
     """Note what a loop has taken."""
     quick.spend(took)
     quick.seconds = min(quick.seconds, took / count)
-    _loops.spend(took)
+    _count(quick)
+
+
+def _count(quick: Quick) -> None:
+    """Count what loops over a function have taken among those of all."""
+    _loops.spend(quick.spent - quick.counted)
+    quick.counted = quick.spent
 
 
 def _given_up(calls: Limited, quick: Quick, first: Begun | None = None) -> Begun:

@@ -6,7 +6,10 @@ from fuzz import loops
 
 from xpapply.errors import TraceError
 
-HEAD = """import operator
+HEAD = """import heapq
+import math
+import operator
+import statistics
 from itertools import *
 
 import numpy as np
@@ -148,6 +151,84 @@ for x in sorted(s, reverse=True):
     t = 3 * t % 1001 + x
 return t, sum(s), min(s), max(s), any(s), len(set(s))
 """,
+    "compress, and orders of three": """
+s, n = 0.0, 0
+for x in compress(v, v > 0):
+    s = 0.5 * s + x
+for i, j, k in permutations(range(4), 3):
+    n = (2 * n + i - j * k) % 1001
+return s, n, sum(compress(v[:4], (1, 0, 1)))
+""",
+    "signs as functions": """
+n, s = 0, 0.0
+for a, b in zip(v, v[1:]):
+    n += operator.lt(a, b) + 2 * operator.ge(a, b) + operator.ne(a, 0.0)
+    s = operator.sub(operator.truediv(s, 2.0), operator.neg(a))
+    n = operator.xor(n, 5) % 97
+two = operator.getitem((1.0, 2.0), 1)
+return n, s, operator.not_(n), operator.pow(two, operator.mod(n, 5))
+""",
+    "itemgetter": """
+pairs = sorted([(x, i) for i, x in enumerate(v)], key=operator.itemgetter(0))
+i, top = max(enumerate(v), key=operator.itemgetter(1))
+a, b = operator.itemgetter(0, -1)(v)
+last = 0
+for p in pairs:
+    last = (3 * last + p[1]) % 1001
+return last, i, top, a, b
+""",
+    "ends of a heap": """
+s = 0.0
+for x in heapq.nlargest(3, v):
+    s = 0.5 * s + x
+return s, len(heapq.nlargest(20, v)), len(heapq.nsmallest(-1, v))
+""",
+    "ends of a heap by something": """
+s = 0.0
+for x, i in heapq.nsmallest(2, [(y, k) for k, y in enumerate(v)]):
+    s = 0.5 * s + x * i
+return s, heapq.nlargest(2, v, key=abs)[1]
+""",
+    "merged": """
+s = 0.0
+for x in heapq.merge(sorted(v[:4]), v[4:]):
+    s = 0.5 * s + x
+return s
+""",
+    "a starred name": """
+first, *rest = v
+*most, last = rest
+a, *few, b = (1.0, 2.0, 3.0, 4.0)
+s = 0.0
+for x in most:
+    s = 0.5 * s + x
+few.append(s)
+(c, *_), *others = [(1, 2, 3), (4, 5)]
+return first, last, s, a + b, len(rest) + len(few) + c + len(others)
+""",
+    "a starred name that gets too few": """
+try:
+    a, b, *c = [x for x in v if x > 1]
+    return a + b + len(c)
+except ValueError:
+    return -1.0
+""",
+    "isclose and modf": """
+n, s = 0, 0.0
+for a, b in zip(v, v[1:]):
+    n += math.isclose(a, b, rel_tol=0.3) + 2 * math.isclose(a, b, abs_tol=0.5)
+    n += 4 * math.isclose(a, a)
+    part, whole = math.modf(a)
+    s = 0.5 * s + 3.0 * part + math.copysign(1.0, part) + min(whole, 100.0)
+return n, s
+""",
+    "means": """
+total, t = 0.0, 0.0
+for k in range(2, len(v)):
+    total = 0.5 * total + statistics.fmean(v[:k]) + statistics.median_low(v[:k])
+    t = 0.5 * t + statistics.median_high([x for x in v[:k]])
+return total, t, statistics.mode([int(x) for x in v])
+""",
     "two sets": """
 a, b = {int(x) for x in v[:5]}, {int(x) for x in v[5:]}
 c = a & b
@@ -159,6 +240,12 @@ a, b = {int(x) for x in v[:5]}, {int(x) for x in v[5:]}
 return a <= b, a == b, a.isdisjoint(b), len(a.union(b))
 """,
 }
+EXACT = {
+    "mean": "return statistics.mean(v), max(statistics.mean(v[k : k + 3]) for k in range(5))",
+    "variance": "return statistics.variance(v), statistics.pvariance([x for x in v if x > -9])",
+    "deviation": "return statistics.stdev(v), sum(statistics.pstdev(v[k:]) for k in range(4))",
+}
+"""Of floats; in which slices rounding cannot be told is left to Python."""
 REFUSED = {
     "the order of a set": "n = 0\nfor x in {int(x) for x in v}:\n    n = 2 * n + x\nreturn n",
     "a sum of floats in any order": "return sum({x for x in v})",
@@ -225,6 +312,20 @@ def test_as_python(name):
             continue
         assert found is None, (x.dtype, x.shape)
         assert loops.counts["slices marked without need"] - before <= 4
+
+
+@pytest.mark.skipif(loops.MAY_SKIP is not None, reason=str(loops.MAY_SKIP))
+@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("kind", ["normal", "round", "far", "whole", "wide", "equal"])
+def test_exact_statistics(name, kind):
+    """The exact sums are rounded once: values with many ties, and far from zero."""
+    r = np.random.default_rng(3)
+    x = r.standard_normal((40, 9))
+    x = {
+        "normal": x, "round": np.round(x, 1), "far": 1e6 + x, "whole": np.rint(3 * x),
+        "wide": x * 10.0 ** r.integers(-12, 12, x.shape), "equal": np.round(x[:, :1], 1) + 0 * x,
+    }[kind]  # fmt: skip
+    assert loops.compared(source(EXACT[name]), loops.Given(x, False)) is None
 
 
 @pytest.mark.parametrize("name", REFUSED)

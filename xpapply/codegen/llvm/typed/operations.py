@@ -183,7 +183,7 @@ def function_at(w: FunctionWriter, k: int) -> str:
     return w.emit(f"load ptr, ptr {at}, align 8, !invariant.load !1")
 
 
-_WARNS = frozenset("pow powf hypot hypotf".split())
+_WARNS = frozenset("pow powf hypot hypotf fmod fmodf".split())
 """Functions of the C library that NumPy's numbers call too, and warn of what they note."""
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ....ir.typed import Array, Literal
 from ....ir.typed.function import Value
+from ....library import of_lists
 from . import held, lists
 from .arrays import element, item
 from .kinds import letters
@@ -23,6 +24,8 @@ from .values import (
     Eager,
     Groups,
     Held,
+    Inlined,
+    Known,
     Leaves,
     Letters,
     Lst,
@@ -51,6 +54,32 @@ def unpacked(t: Writes, x: Abstract, count: int) -> Tup:
         t.mark(unlike, "it unpacks another number of values", ValueError)
         return Tup(tuple(item(t, x, integer(k)) for k in range(count)))
     raise t.refuse(f"it unpacks {described(x)}")
+
+
+def unpacked_at_ends(t: Writes, x: Abstract, before: int, after: int) -> Tup:
+    """The parts of a value that is given to several names and a starred one.
+
+    What that one gets is `rest`: nothing stands in its place.
+    """
+    few = "it unpacks too few values"
+    if isinstance(x, Tup):
+        if len(x.items) < before + after:
+            raise Leaves(few, ValueError)
+        return Tup((*x.items[:before], Known(None), *x.items[len(x.items) - after :]))
+    if not isinstance(x, (Arr, Lst, Rows)):
+        raise t.refuse(f"it unpacks {described(x)} into a starred name")
+    n = length(t, x)
+    t.mark(t.op("lt", "bool", n, Literal(before + after, "int64")), few, ValueError)
+    first = [item(t, x, integer(k)) for k in range(before)]
+    last = [item(t, x, integer(k)) for k in range(-after, 0)]
+    return Tup((*first, Known(None), *last))
+
+
+def rest(t: Writes, x: Abstract, before: int, after: int) -> Abstract | Inlined:
+    """What a starred name gets: a list."""
+    if isinstance(x, Tup):
+        return lists.new_list(t, x.items[before : len(x.items) - after])
+    return Inlined(of_lists.between, [x, integer(before), integer(after)], {})
 
 
 def has_parts(t: Writes, x: Abstract, count: int) -> Num:

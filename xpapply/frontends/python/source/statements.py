@@ -155,11 +155,18 @@ class Statements(Writer):
         if isinstance(target, ast.Name):
             self.set_name(target.id, value, line)
         elif isinstance(target, (ast.Tuple, ast.List)):
-            if any(isinstance(t, ast.Starred) for t in target.elts):
-                raise self._refuse("it unpacks into a starred name", target)
             count = len(target.elts)
-            held = self._step("unpack", line, value, Const(count))
+            before = next((k for k, t in enumerate(target.elts) if type(t) is ast.Starred), None)
+            if before is None:
+                held = self._step("unpack", line, value, Const(count))
+            else:
+                after = Const(count - 1 - before)
+                held = self._step("unpack some", line, value, Const(before), after)
+                rest = self._step("rest", line, value, Const(before), after)
             for k, t in enumerate(target.elts):
+                if isinstance(t, ast.Starred):
+                    self.assign(t.value, rest)
+                    continue
                 self.assign(t, self._step("part", line, held, Const(k)))
         elif isinstance(target, ast.Subscript):
             holder = self.expression(target.value)

@@ -559,6 +559,10 @@ _STEPS: dict[str, Callable[..., Abstract]] = {
     "item": lambda t, x, index: objects.item(t, t.value(x), t.value(index)),
     "set item": lambda t, x, i, v: arrays.set_item(t, t.value(x), t.value(i), t.value(v)),
     "unpack": lambda t, x, n: iterators.unpacked(t, t.value(x), n.value),
+    "unpack some": lambda t, x, *n: iterators.unpacked_at_ends(
+        t, t.value(x), *(k.value for k in n)
+    ),
+    "rest": lambda t, x, *n: iterators.rest(t, t.value(x), *(k.value for k in n)),
     "part": lambda t, x, k: t.value(x).items[k.value],
     "iterator": lambda t, x, calm=_YES: t.iterator(x, calm.value),
     "next": lambda t, it: iterators.advanced(t, it),

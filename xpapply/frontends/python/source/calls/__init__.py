@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from typing import Any
 
 from .....library import of_python as _written
@@ -33,7 +34,11 @@ def find(f: Any) -> Call | None:
         found = _table().get(f) or of_special.find(f)
     except TypeError:  # not hashable
         return None
+    if type(f) is operator.itemgetter:
+        return of_python.getter(f)
     module = getattr(f, "__module__", None)
+    if found is None and module == "statistics":
+        return of_math.of_statistics_module(f)
     if found is None and isinstance(module, str) and module.startswith((*_SOLVED, *SOLVERS)):
         from . import of_solvers  # which few functions need
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import builtins
 import itertools
-import operator
 from typing import Any
 
 from .....ir.typed import Literal
@@ -135,7 +134,10 @@ ROWS: dict[Any, Call] = {
     itertools.groupby: _at_once(of_iteration.grouped, (1, 2), 1),
     itertools.combinations: _of_so_many({2: of_iteration.pairs, 3: of_iteration.triples}),
     itertools.combinations_with_replacement: _of_so_many({2: of_iteration.pairs_with_itself}),
-    itertools.permutations: _of_so_many({2: of_iteration.ordered_pairs}),
+    itertools.permutations: _of_so_many(
+        {2: of_iteration.ordered_pairs, 3: of_iteration.ordered_triples}
+    ),
+    itertools.compress: _at_once(of_iteration.compressed, (2,)),
     itertools.product: _product, itertools.islice: _islice, itertools.pairwise: _pairwise,
     itertools.chain: _at_once(of_iteration.chained, (1, 2, 3, 4)),
     itertools.takewhile: _at_once(of_iteration.taken_while, (2,), 0),
@@ -143,6 +145,5 @@ ROWS: dict[Any, Call] = {
     itertools.filterfalse: _at_once(of_iteration.filtered_out, (2,), 0),
     itertools.starmap: _at_once(of_iteration.mapped_to_parts, (2,), 0),
     builtins.map: _map, builtins.filter: _at_once(of_iteration.filtered, (2,), 0),
-    operator.add: of_iteration.plus, operator.mul: of_iteration.times,
 }  # fmt: skip
 """A row each."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from .....ir.typed.function import NOTED, PARTS, Value
 from .....library import of_math, of_python
 from .. import arrays, numbers, places, whole
 from ..kinds import halves
-from ..values import EITHER, PYTHON, Inlined, Leaves, Num, Writes
+from ..values import EITHER, PYTHON, Arr, Inlined, Leaves, Lst, Num, Tup, Writes
 from .common import Call, as_float, as_int, exactly, number, python_int
 
 
@@ -174,6 +175,21 @@ def _reduce(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return Inlined(of_math.folded if len(args) == 3 else of_math.folded_all, args, {})
 
 
+def _isclose(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    given = {"rel_tol": Literal(1e-9, "float64"), "abs_tol": Literal(0.0, "float64")}
+    if not kwargs.keys() <= given.keys():
+        raise t.refuse("a call with further arguments")
+    exactly(t, args, {}, 2)
+    further = [kwargs.get(n, Num("float64", PYTHON, x)) for n, x in given.items()]
+    return Inlined(of_math.isclose, [as_float(t, [x], {}) for x in (*args, *further)], {})
+
+
+def _parts(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """``math.modf``."""
+    exactly(t, args, kwargs, 1)
+    return Inlined(of_math.parts, [as_float(t, args, {})], {})
+
+
 def _fabs(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     exactly(t, args, kwargs, 1)
     return numbers.absolute(t, as_float(t, args, {}))
@@ -204,7 +220,7 @@ ROWS: dict[Any, Call] = {
     math.factorial: _integers(of_math.factorial, 1), math.isqrt: _integers(of_math.root, 1),
     math.comb: _integers(of_math.comb, 2), math.perm: _integers(of_math.perm, 2),
     math.lcm: _integers(of_math.lcm, 2), math.prod: of_math.product, math.fsum: of_math.exact_sum,
-    functools.reduce: _reduce,
+    functools.reduce: _reduce, math.isclose: _isclose, math.modf: _parts,
     math.isnan: asked(numbers.is_nan, PYTHON), math.isinf: asked(is_inf, PYTHON),
     math.isfinite: asked(numbers.is_finite, PYTHON),
 }  # fmt: skip
@@ -215,3 +231,38 @@ _ONE = (
 ).split()
 ROWS |= {getattr(math, n): _libm(n) for n in _ONE}
 ROWS |= {getattr(math, n): _libm(n, 2) for n in ("pow", "atan2", "fmod")}
+
+
+# --- statistics ---------------------------------------------------------------------------------
+
+
+def of_statistics_module(f: Any) -> Call | None:
+    """What writes a call of a function of ``statistics``."""
+    from .....library import of_statistics  # which few functions need
+
+    name = f.__name__
+    module = sys.modules["statistics"]
+    written = getattr(of_statistics, name, None) if name in _STATISTICS else None
+    if written is None or getattr(module, name, None) is not f:
+        return None
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        exactly(t, args, kwargs, 1)
+        if name in _OF_FLOATS and not _holds_floats(args[0]):
+            raise t.refuse(f"statistics.{name} of {places.described(args[0])}")
+        return Inlined(written, args, {})
+
+    return call
+
+
+def _holds_floats(x: Any) -> bool:
+    """Whether values are floats of 64 bits: what comes of others has other types."""
+    if isinstance(x, Tup):
+        return bool(x.items) and all(isinstance(y, Num) and y.dtype == "float64" for y in x.items)
+    if isinstance(x, Arr):
+        return bool(x.type.dtype == "float64" and x.type.ndim == 1)
+    return isinstance(x, Lst) and x.dtype in ("", "float64")
+
+
+_OF_FLOATS = frozenset("mean variance pvariance stdev pstdev".split())
+_STATISTICS = _OF_FLOATS | frozenset("fmean mode median_low median_high".split())

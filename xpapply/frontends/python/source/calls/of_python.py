@@ -7,13 +7,22 @@ import bisect
 import builtins
 import collections
 import heapq
+import operator
 from typing import Any
 
 import numpy as np
 
 from .....ir.typed import Literal
 from .....ir.typed.function import PARTS
-from .....library import of_keys, of_lists, of_math, of_python, of_series, of_texts
+from .....library import (
+    of_iteration,
+    of_keys,
+    of_lists,
+    of_math,
+    of_python,
+    of_series,
+    of_texts,
+)
 from .. import arrays, held, iterators, lists, numbers, places, whole
 from ..kinds import halves, letters, sets
 from ..values import (
@@ -282,6 +291,51 @@ def _class(cls: Any) -> Call:
     return lambda t, args, kwargs: held.of_class(t, cls, args, kwargs)
 
 
+def getter(f: operator.itemgetter[Any]) -> Call:
+    """What calls an ``operator.itemgetter``."""
+    indices = f.__reduce__()[1]  # type: ignore[index]
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        exactly(t, args, kwargs, 1)
+        if not all(type(k) in (int, str) for k in indices):
+            raise t.refuse("an itemgetter of something else than integers and texts")
+        known = [integer(k) if type(k) is int else Known(k) for k in indices]
+        found = [arrays.item(t, args[0], k) for k in known]
+        return found[0] if len(found) == 1 else Tup(tuple(found))
+
+    return call
+
+
+def _itemgetter(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Known:
+    exactly(t, args, kwargs, 1, 2, 3)
+    parts = [x.value if isinstance(x, (Num, Known)) else x for x in args]
+    given = [x.value if isinstance(x, Literal) else x for x in parts]
+    if not all(type(x) in (int, str) for x in given):
+        raise t.refuse("an itemgetter of what is computed")
+    return Known(operator.itemgetter(*given))
+
+
+def _getitem(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    exactly(t, args, kwargs, 2)
+    return arrays.item(t, *args)
+
+
+def _of_the_ends(written: Any) -> Call:
+    """``heapq.nlargest`` or ``nsmallest``."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+        key = kwargs.pop("key", args[2] if len(args) == 3 else Known(None))
+        exactly(t, args, kwargs, 2, 3)
+        return Inlined(written, [python_int(t, args[0]), args[1], key], {})
+
+    return call
+
+
+def _merged(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    exactly(t, args, kwargs, 2)
+    return Inlined(of_iteration.merged, args, {})
+
+
 def _first(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return lists.popped(t, args[0], "pop first")
 
@@ -305,6 +359,14 @@ ROWS: dict[Any, Call] = {
     bisect.insort_right: of_lists.insert_right, bisect.insort_left: of_lists.insert_left,
     heapq.heappush: of_lists.heap_push, heapq.heappop: of_lists.heap_pop,
     heapq.heapify: of_lists.heap_of, heapq.heapreplace: of_lists.heap_replace,
-    heapq.heappushpop: of_lists.heap_push_pop,
+    heapq.heappushpop: of_lists.heap_push_pop, heapq.nlargest: _of_the_ends(of_lists.largest_of),
+    heapq.nsmallest: _of_the_ends(of_lists.smallest_of), heapq.merge: _merged,
+    operator.itemgetter: _itemgetter, operator.abs: _abs, operator.getitem: _getitem,
 }  # fmt: skip
 """A row each."""
+_SIGNS = (
+    "add sub mul truediv floordiv mod and_ or_ xor lshift rshift lt le gt ge eq ne neg pos not_ "
+    "truth contains"
+).split()
+ROWS |= {getattr(operator, name): getattr(of_python, name) for name in _SIGNS}
+ROWS |= {operator.pow: of_python.pow_}
