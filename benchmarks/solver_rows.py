@@ -1,7 +1,8 @@
 """The rows of the suite `solvers`: what is fitted, solved or integrated for each slice.
 
 They are such as people loop over pixels, voxels, spectra and cells with. They were written down
-before the first of them was timed, with the arguments that the fields use.
+before the first of them was timed, with the arguments that the fields use; there are as many slices
+as SciPy takes some two seconds for.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def inversion(t, m, a, t1):
     return m * (1.0 - a * np.exp(-t / t1))
 
 
-@row(FITS, 2000, noisy(inversion, INVERSIONS, 1.0, (60, 140), (1.8, 2.0), (0.3, 2.0)))
+@row(FITS, 8000, noisy(inversion, INVERSIONS, 1.0, (60, 140), (1.8, 2.0), (0.3, 2.0)))
 def relaxation_t1(v):
     """MRI: T1 of an inversion recovery, three parameters by `curve_fit`."""
     try:
@@ -107,7 +108,7 @@ def decay(t, m, rate):
     return m * np.exp(-rate * t)
 
 
-@row(FITS, 3000, noisy(decay, ECHOES, 2.0, (60, 140), (8.0, 40.0)))
+@row(FITS, 12_000, noisy(decay, ECHOES, 2.0, (60, 140), (8.0, 40.0)))
 def relaxation_t2(v):
     """MRI: T2 of an exponential decay, two parameters by `curve_fit`."""
     try:
@@ -126,7 +127,7 @@ _IVIM = noisy(
 )  # fmt: skip
 
 
-@row(FITS, 150, _IVIM)
+@row(FITS, 600, _IVIM)
 def diffusion_ivim(v):
     """MRI: IVIM, two exponential decays within bounds, four parameters by `curve_fit`."""
     start = (v[0], 0.1, 0.02, 1e-3)
@@ -144,7 +145,7 @@ def gaussian(x, height, centre, width, a, b):
 
 
 @row(
-    FITS, 1000,
+    FITS, 5000,
     noisy(gaussian, LINE, 0.2, (5, 10), (-1, 1), (0.5, 1.5), (0, 2), (-0.2, 0.2)),
 )  # fmt: skip
 def gaussian_peak(v):
@@ -160,7 +161,7 @@ def lorentzian(x, height, centre, width):
     return height * width**2 / ((x - centre) ** 2 + width**2)
 
 
-@row(FITS, 300, noisy(lorentzian, LINE, 0.2, (5, 10), (-2, 2), (0.4, 1.5)))
+@row(FITS, 1200, noisy(lorentzian, LINE, 0.2, (5, 10), (-2, 2), (0.4, 1.5)))
 def lorentzian_peak(v):
     """Spectra: a Lorentzian peak within bounds, three parameters by `curve_fit`."""
     try:
@@ -183,7 +184,7 @@ _NDVI = noisy(
 )  # fmt: skip
 
 
-@row(FITS, 600, _NDVI)
+@row(FITS, 3000, _NDVI)
 def double_logistic(v):
     """Phenology: a double logistic, six parameters by `curve_fit`."""
     start = (v.min(), v.max(), 120.0, 0.08, 280.0, 0.06)
@@ -197,7 +198,7 @@ def saturating(s, top, half):
     return top * s / (half + s)
 
 
-@row(FITS, 3000, noisy(saturating, DOSES, 0.03, (1.0, 4.0), (0.5, 8.0)))
+@row(FITS, 8000, noisy(saturating, DOSES, 0.03, (1.0, 4.0), (0.5, 8.0)))
 def michaelis_menten(v):
     """Chemistry: Michaelis and Menten's curve, two parameters and their errors by `curve_fit`."""
     try:
@@ -216,7 +217,7 @@ def _with_outliers(rng: np.random.Generator, n: int) -> tuple[np.ndarray, ...]:
     return (np.where(rng.random(v.shape) < 0.05, v + 5.0, v),)
 
 
-@row(FITS, 300, _with_outliers, statuses=2)
+@row(FITS, 1000, _with_outliers, statuses=2)
 def power_law(v):
     """Spectra: a power law with outliers, two parameters by `least_squares` with `soft_l1`."""
     found = least_squares(
@@ -234,7 +235,7 @@ def _lines(rng: np.random.Generator, n: int) -> tuple[np.ndarray, ...]:
     return (np.where(rng.random(v.shape) < 0.1, v + 8.0, v),)
 
 
-@row(MINIMA, 200, _lines, statuses=2)
+@row(MINIMA, 1200, _lines, statuses=2)
 def robust_line(v):
     """A line with the least sum of distances, by `minimize` with Nelder and Mead's simplex."""
     off = lambda p: np.abs(p[0] + p[1] * LINE[::2] - v).sum()  # noqa: E731
@@ -246,7 +247,7 @@ def _counts(rng: np.random.Generator, n: int) -> tuple[np.ndarray, ...]:
     return (rng.gamma(rng.uniform(0.5, 5.0, (n, 1)), 2.0, (n, 30)),)
 
 
-@row(MINIMA, 3000, _counts, statuses=1)
+@row(MINIMA, 15_000, _counts, statuses=1)
 def shape_of_gamma(v):
     """The likeliest shape of a gamma distribution, by `minimize_scalar` within bounds."""
     mean, logs = v.mean(), np.log(v).mean()
@@ -275,7 +276,7 @@ def _options(rng: np.random.Generator, n: int) -> tuple[np.ndarray, ...]:
     return np.array([option_price(s, 100.0, k, t, 0.02) for s, k, t in given]), strikes, years
 
 
-@row(ROOTS, 10_000, _options, "")
+@row(ROOTS, 60_000, _options, "")
 def implied_volatility(price, strike, years):
     """Finance: the implied volatility of an option, by `brentq` in `vectorize`."""
     try:
@@ -286,14 +287,14 @@ def implied_volatility(price, strike, years):
         return math.nan
 
 
-@row(ROOTS, 5000, drawn((0.0, 6.28), (0.0, 0.9)))
+@row(ROOTS, 20_000, drawn((0.0, 6.28), (0.0, 0.9)))
 def kepler(v):
     """Orbits: Kepler's equation, by `newton` with its derivative."""
     mean, e = v[0], v[1]
     return newton(lambda x: x - e * np.sin(x) - mean, mean, fprime=lambda x: 1.0 - e * np.cos(x))
 
 
-@row(ROOTS, 5000, drawn((0.2, 5.0), (0.5, 3.0), (0.01, 0.06)))
+@row(ROOTS, 20_000, drawn((0.2, 5.0), (0.5, 3.0), (0.01, 0.06)))
 def depth_of_flow(v):
     """Hydrology: the depth of a flow by Manning's formula, by `bisect`."""
     flow, width, rough = v[0], v[1], v[2]
@@ -308,7 +309,7 @@ def depth_of_flow(v):
 # --- integrals, differential equations ------------------------------------------------
 
 
-@row(INTEGRALS, 2000, drawn((2.0, 8.0), (1.5, 4.0)))
+@row(INTEGRALS, 10_000, drawn((2.0, 8.0), (1.5, 4.0)))
 def part_of_radiation(v):
     """Planck's curve up to a frequency, and all of it: `quad` to a number and to infinity."""
     end, power_ = v[0], v[1]
@@ -321,7 +322,7 @@ WEEKS = np.linspace(0.0, 100.0, 21)
 YEARS = np.linspace(0.0, 20.0, 41)
 
 
-@row(EQUATIONS, 300, drawn((0.2, 0.6), (0.05, 0.15)), statuses=1)
+@row(EQUATIONS, 1500, drawn((0.2, 0.6), (0.05, 0.15)), statuses=1)
 def epidemic(v):
     """An epidemic in each cell, three states for 100 days: `solve_ivp` by RK45."""
     beta, gamma = v[0], v[1]
@@ -334,7 +335,7 @@ def epidemic(v):
     return np.array([*found.y[1], found.nfev])
 
 
-@row(EQUATIONS, 100, drawn((0.6, 1.2), (0.3, 0.6), (0.2, 0.4), (0.3, 0.8)), statuses=1)
+@row(EQUATIONS, 600, drawn((0.6, 1.2), (0.3, 0.6), (0.2, 0.4), (0.3, 0.8)), statuses=1)
 def hunters_and_hunted(v):
     """Lotka and Volterra's equations, two states for 20 years: `solve_ivp` by DOP853."""
     a, b, c, d = v

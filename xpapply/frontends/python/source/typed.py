@@ -33,7 +33,7 @@ from . import (
     recursion,
     results,
 )
-from .calls import LIBRARY, SOLVERS, mixed, of_device
+from .calls import LIBRARY, SOLVERS, mixed, of_device, of_numpy
 from .find import tree_of
 from .flow import Const, Flow, Step, flow_of
 from .frames import HUB, RESULT, Caller, Code, Place, Version, calls_itself
@@ -56,6 +56,7 @@ from .values import (
     Num,
     Record,
     Span,
+    Starred,
     Tup,
 )
 
@@ -548,9 +549,10 @@ _STEPS: dict[str, Callable[..., Abstract]] = {
     "unary": _unary,
     "compare": _compare,
     "not": _not,
-    "tuple": lambda t, items: Tup(iterators.kept(t, t.value(items))),
-    "list": lambda t, items, grows=_NO: lists.new_list(
-        t, iterators.kept(t, t.value(items)), grows=grows.value
+    "star": lambda t, x: Starred((t.value(x),)),
+    "tuple": lambda t, items: of_numpy.displayed(t, iterators.kept(t, t.value(items)), Tup),
+    "list": lambda t, items, grows=_NO: of_numpy.displayed(
+        t, iterators.kept(t, t.value(items)), lambda x: lists.new_list(t, x, grows=grows.value)
     ),
     "record": lambda t, names, values: Record(names.value, t.value(values)),
     "dict": lambda t: held.new(t, "dict"),

@@ -196,7 +196,18 @@ def _times(factor: float) -> Call:
     return call
 
 
+def _gamma(inlined: Any) -> Call:
+    """``math.gamma`` and ``math.lgamma``."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        exactly(t, args, kwargs, 1)
+        return Inlined(inlined, [as_float(t, args, {})], {})
+
+    return call
+
+
 ROWS: dict[Any, Call] = {
+    math.gamma: _gamma(of_math.gamma), math.lgamma: _gamma(of_math.log_gamma),
     math.log: _math_log, math.sqrt: _math_sqrt, math.fabs: _fabs, math.copysign: _copysign,
     math.floor: _math_whole("floor"), math.ceil: _math_whole("ceil"),
     math.trunc: _math_whole("trunc"), math.radians: _times(math.pi / 180),
