@@ -75,6 +75,25 @@ _WAYS_OUT = (
         "use one size for all slices, and a mask for what counts",
     ),
     (
+        r"integrate\.odeint",
+        "what is not stiff: solve_ivp with method='RK45' or 'DOP853', which are compiled; else "
+        "xpapply.options(workers=...)",
+    ),
+    (
+        r"optimize\.(differential_evolution|dual_annealing|basinhopping|shgo|direct|brute)\b",
+        "minimize with method='Nelder-Mead' from several places, which is compiled, or "
+        "xpapply.options(workers=...)",
+    ),
+    (
+        r"optimize\.(nnls|lsq_linear)\b",
+        "least_squares with bounds=(0, np.inf) of a model that is written out, which is compiled, "
+        "or xpapply.options(workers=...)",
+    ),
+    (
+        r"optimize\.(linprog|milp)\b",
+        "a formula for the corner that is best, or xpapply.options(workers=...)",
+    ),
+    (
         "again and again",
         "write a formula, or use xpapply.options(workers=...)",
     ),
