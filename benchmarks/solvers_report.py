@@ -116,11 +116,13 @@ def parity(name: str, e: dict[str, Any]) -> list[str]:
 
 def summary(data: dict[str, Any], found: dict[str, Any], first: dict[str, Any]) -> str:
     """The sentences that stand first."""
+    if not found:
+        return "- Nothing has been measured yet."
     faster, (many, of) = gains(data), reached(data)
     below = [f"{n} ({digits(x)})" for n, x in faster.items() if x < WANTED]
     lines = [
         f"{many} of {of} are at least {WANTED:g} times as fast as SciPy in the loop"
-        f"{', but for ' + ', '.join(below) if below else ''}.",
+        f"{'; less: ' + ', '.join(below) if below else ''}.",
         f"{digits(geometric_mean(list(faster.values())))} times as fast in the geometric mean by "
         f"the wall, {digits(geometric_mean(list(gains(data, CPU).values())))} by CPU time; "
         f"{digits(min(faster.values()))} to {digits(max(faster.values()))} by the wall.",
