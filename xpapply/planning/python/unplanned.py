@@ -48,7 +48,10 @@ def key_of(call: LoopedCall, operands: Sequence[Any], dims: Dims) -> Hashable:
     if constants is None:
         return None
     cores = map(dims.sizes.shape, dims.signature.inputs)
-    kinds = [(core, _dtype(x), arrays.library(x)) for core, x in zip(cores, operands, strict=True)]
+    kinds = [
+        (core, _dtype(x), arrays.library(x), 0.0 if core or known.numbers else endless(x))
+        for core, x in zip(cores, operands, strict=True)
+    ]
     return (
         cache_of(call.f)[1],
         dims.signature,  # what results have to be
@@ -59,6 +62,14 @@ def key_of(call: LoopedCall, operands: Sequence[Any], dims: Dims) -> Hashable:
         known.dtypes,
         *kinds,
     )
+
+
+def endless(x: Any) -> float:
+    """The first number of some, if it is infinite: a bound that there is none."""
+    if not isinstance(x, (np.ndarray, np.floating)) or x.dtype.kind != "f" or not x.size:
+        return 0.0
+    first = float(x[(0,) * x.ndim])
+    return first if math.isinf(first) else 0.0
 
 
 def _dtype(x: Any) -> str:
@@ -104,7 +115,7 @@ def price(f: Any) -> float:
     size = 400 if own is None else len(own.__code__.co_code)
     loads = 0.0 if _BACKEND in sys.modules else LIMITS.typed_loading
     llvm = 0.0 if "llvmlite.binding" in sys.modules else LIMITS.llvm_loading
-    names = () if own is None else own.__code__.co_names
+    names = () if own is None else own.__code__.co_names + own.__code__.co_freevars
     solver = 0.0 if _SHORT_SOLVERS.isdisjoint(names) else LIMITS.typed_short_solver
     solver = solver if _SOLVERS.isdisjoint(names) else LIMITS.typed_solver
     return LIMITS.typed_compiling + LIMITS.typed_per_byte * size + loads + llvm + solver

@@ -68,6 +68,8 @@ class Input(NamedTuple):
 
     k: int
     as_python: bool = False
+    infinite: float = 0.0
+    """Which infinite number it is for the first slice; slices with another one are left."""
 
 
 def typed(
@@ -204,6 +206,12 @@ class Typer(SharedCalls):
         value = self.op("input", kind, what=x.k)
         if isinstance(kind, Array):
             return Arr(kind, OF_SLICE, value)
+        if x.infinite:
+            self.mark(
+                self.op("ne", "bool", value, Literal(x.infinite, kind)),
+                "a number that is infinite for the first slice",
+            )
+            value = Literal(x.infinite, kind)
         if not x.as_python:
             return Num(kind, NUMPY, value)
         dtype = numbers.OF_PYTHON.get(numbers.kind_of(kind), "int64")

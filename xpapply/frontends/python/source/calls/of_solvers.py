@@ -13,12 +13,13 @@ import numpy as np
 
 from .....ir.typed import Literal
 from .....library import of_integrals, of_results, of_roots
-from .....library.solvers import of_minima, of_samples
+from .....library.solvers import of_minima, of_samples, of_xarray
 from .. import arrays, places
 from ..values import (
     EITHER,
     NUMPY,
     Abstract,
+    Arr,
     Inlined,
     Known,
     Num,
@@ -51,6 +52,8 @@ def find(f: Any) -> Call | None:
         return lambda t, args, kwargs: Record(tuple(kwargs), tuple(kwargs.values()))
     if f in of_odes.OURS:
         return of_odes.OURS[f]
+    if getattr(f, "__qualname__", "") == "curvefit.<locals>._wrapper":
+        return functools.partial(_curvefit, f)
     name = getattr(f, "__name__", "")
     row = _ROWS.get(name)
     if row is None or getattr(sys.modules.get(module_of(name)), name, None) is not f:
@@ -433,6 +436,39 @@ def _agrees_on_samples(name: str, solver: Any) -> bool:
             if not np.array_equal(ours, theirs):
                 return False
     return True
+
+
+# --- fits of xarray -----------------------------------------------------------------------------
+
+
+def _curvefit(f: Any, t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    """What ``DataArray.curvefit`` calls: a slice, coordinates, where to start, bounds."""
+    names = ("curve_fit", "errors", "func", "n_coords", "n_params", "skipna")
+    if f.__code__.co_freevars != names:
+        raise t.refuse("the curvefit of this xarray")
+    solver, errors, model, coords, n, skips = (
+        t.watch.look(f, "cell", k) for k in range(len(names))
+    )
+    if coords != 1 or not isinstance(args[0], Arr) or args[0].type.ndim != 1:
+        raise t.refuse("xarray's curvefit along several dimensions")
+    given = {k: _literal(t, x) for k, x in kwargs.items()}
+    y, x, *numbers = args
+    start, lower, upper = (Tup(tuple(numbers[k * n : (k + 1) * n])) for k in range(3))
+    ends = [x.value.value for x in (*lower.items, *upper.items) if isinstance(x.value, Literal)]
+    is_free = ends == [-math.inf] * n + [math.inf] * n
+    rest = [integer(n), *(TRUE if x else _NOTHING for x in (skips, errors == "ignore", is_free))]
+    solver = functools.partial(solver, **given) if given else solver
+    ours = [Known(solver), Known(model), y, x, start, lower, upper, *rest]
+    return Inlined(of_xarray.fitted, ours, {})
+
+
+def _literal(t: Writes, x: Any) -> Any:
+    """An option as it is written."""
+    if isinstance(x, Known):
+        return x.value
+    if isinstance(x, Num) and isinstance(x.value, Literal):
+        return x.value.value
+    raise t.refuse("xarray's curvefit with such options")
 
 
 _ROWS: dict[str, Call] = {
