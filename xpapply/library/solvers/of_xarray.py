@@ -13,8 +13,8 @@ def fitted(
 ) -> Any:  # fmt: skip
     """The best parameters and their covariance; NaN where there is none, if that is `quiet`.
 
-    `skips`: what is NaN is left out. `is_free`: there are no bounds. Of these None stands for False,
-    so that it is known.
+    `skips`: what is NaN is left out. `is_free`: there are no bounds. Of these None stands for
+    False, so that it is known.
     """
     if skips is not None:
         kept = ~(np.isnan(x) | np.isnan(y))
