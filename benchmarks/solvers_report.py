@@ -90,6 +90,17 @@ def render(data: dict[str, Any]) -> str:
     return pages.page(parts)
 
 
+def short(data: dict[str, Any]) -> str:
+    """What a page of the documentation shows: the problems, and how fast each is."""
+    head = ["", f"{LOOP}, us a slice", "xpapply, us", "times as fast", "slices a second"]
+    rows = []
+    for e in measured(data).values():
+        loop, ours = (e[way][WALL] / e["slices"] for way in (LOOP, OURS))
+        times = [digits(1e6 * loop), digits(1e6 * ours), digits(loop / ours, 2)]
+        rows.append([e["says"], *times, f"{1 / ours:,.0f}"])
+    return pages.table(head, rows)
+
+
 def rated(name: str, e: dict[str, Any]) -> list[str]:
     """A row of rates."""
     times = [1e6 * e[way][clock] / e["slices"] for way in (LOOP, OURS) for clock in (WALL, CPU)]

@@ -115,16 +115,29 @@ def price(f: Any) -> float:
     size = 400 if own is None else len(own.__code__.co_code)
     loads = 0.0 if _BACKEND in sys.modules else LIMITS.typed_loading
     llvm = 0.0 if "llvmlite.binding" in sys.modules else LIMITS.llvm_loading
-    names = () if own is None else own.__code__.co_names + own.__code__.co_freevars
+    names = _names(own)
     solver = 0.0 if _SHORT_SOLVERS.isdisjoint(names) else LIMITS.typed_short_solver
     solver = solver if _SOLVERS.isdisjoint(names) else LIMITS.typed_solver
     return LIMITS.typed_compiling + LIMITS.typed_per_byte * size + loads + llvm + solver
 
 
+def _names(own: FunctionType | None) -> tuple[str, ...]:
+    """What a function of Python's names that is not its own."""
+    return () if own is None else own.__code__.co_names + own.__code__.co_freevars
+
+
+def solves(f: Any) -> bool:
+    """Whether a function names a solver that is compiled from its source, which no trace can be."""
+    names = _names(python_function(f))
+    return not (_SOLVERS | _SHORT_SOLVERS | _ROOTS).isdisjoint(names)
+
+
 _SOLVERS = frozenset(("curve_fit", "fmin", "least_squares", "leastsq", "minimize"))
 """Functions for which much of ours is compiled ..."""
 _SHORT_SOLVERS = frozenset(("quad", "solve_ivp", "minimize_scalar", "fminbound", "root_scalar"))
-"""... and those for which less is."""
+"""... and those for which less is ..."""
+_ROOTS = frozenset(("brentq", "brenth", "ridder", "newton"))
+"""... and those for which hardly any is."""
 
 
 _BACKEND = f"{__name__.partition('.')[0]}.backends.cpu.typed"
