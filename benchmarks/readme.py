@@ -152,7 +152,8 @@ def solvers() -> str:
     many, of = solvers_report.reached(SOLVERS)
     return (
         f"[{of} fits, roots, integrals and equations](benchmarks/results/solvers.md) run {faster} "
-        f"times as fast as SciPy in the loop, {many} of them {solvers_report.WANTED:g} times or more."
+        f"times as fast as SciPy in the loop, {many} of them {solvers_report.WANTED:g} times or "
+        "more."
     )
 
 

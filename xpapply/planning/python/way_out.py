@@ -76,7 +76,7 @@ _WAYS_OUT = (
     ),
     (
         r"integrate\.odeint",
-        "what is not stiff: solve_ivp with method='RK45' or 'DOP853', which are compiled; else "
+        "solve_ivp with method='RK45' or 'DOP853', which are compiled, if it is not stiff, or "
         "xpapply.options(workers=...)",
     ),
     (
