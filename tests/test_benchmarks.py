@@ -283,7 +283,6 @@ def test_two_solvers_beside_scipys_and_a_page(monkeypatch, by_source):
     if typed.why_not() is not None:
         pytest.skip(str(typed.why_not()))
     monkeypatch.setattr(solvers, "BATCH", 1e-3)
-    monkeypatch.setattr(solvers, "SETTLES", 0.0)
     data = {"settings": {"cores": 2}, "functions": {}, "first": {}}
     assert "Nothing has been measured" in solvers_report.render(data)
     for row in solver_rows.ROWS:

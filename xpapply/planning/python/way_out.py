@@ -76,22 +76,22 @@ _WAYS_OUT = (
     ),
     (
         r"integrate\.odeint",
-        "solve_ivp with method='RK45' or 'DOP853', which are compiled, if it is not stiff, or "
+        "use solve_ivp with method='RK45' or 'DOP853', which are compiled, if it is not stiff, or "
         "xpapply.options(workers=...)",
     ),
     (
         r"optimize\.(differential_evolution|dual_annealing|basinhopping|shgo|direct|brute)\b",
-        "minimize with method='Nelder-Mead' from several places, which is compiled, or "
+        "use minimize with method='Nelder-Mead' from several places, which is compiled, or "
         "xpapply.options(workers=...)",
     ),
     (
         r"optimize\.(nnls|lsq_linear)\b",
-        "least_squares with bounds=(0, np.inf) of a model that is written out, which is compiled, "
-        "or xpapply.options(workers=...)",
+        "use least_squares with bounds=(0, np.inf) of a model that is written out, which is "
+        "compiled, or xpapply.options(workers=...)",
     ),
     (
         r"optimize\.(linprog|milp)\b",
-        "a formula for the corner that is best, or xpapply.options(workers=...)",
+        "write a formula for the corner that is best, or use xpapply.options(workers=...)",
     ),
     (
         "again and again",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ....ir.typed import Array, Instruction, Literal, Register
+from ....ir.typed.function import KEEP_NOTES
 from .forms import FUNCTIONS, InRegisters, alignment, in_memory, literal, machine, size
 from .function import FunctionWriter, converted
 
@@ -40,7 +41,8 @@ def call_loop(w: FunctionWriter, k: int, places: list[str], steps: list[str], *c
     for j, step in enumerate(steps):
         here = w.emit(f"getelementptr i64, ptr {strides}, i64 {j}")
         w.line(f"store i64 {step}, ptr {here}")
-    w.keep_notes()
+    if w.made.externals[k][1] not in KEEP_NOTES:  # to read them waits for all that goes before
+        w.keep_notes()
     w.line(f"call void {f}(ptr {given}, ptr {number}, ptr {strides}, ptr {data}) #1")
     name, *types = w.made.externals[k][1:]
     if {*types} <= _LARGE.keys() and (name == "exp" or types[-1] == "float16"):
