@@ -27,7 +27,8 @@ def _libm(name: str, count: int = 1) -> Call:
         outside = _OUTSIDE.get(name)
         if outside is not None:  # asked before, one comparison tells, and nothing is noted
             t.mark(outside(t, *given), why, ValueError)
-        found = numbers.quiet_call(t, name, "float64", *given, loud=outside is not None)
+        loud = outside is not None or name in _EVERYWHERE  # which notes nothing that counts
+        found = numbers.quiet_call(t, name, "float64", *given, loud=loud)
         if outside is not None or name in _EVERYWHERE:
             return Num("float64", PYTHON, found)
         if name in _GROWS and count == 1:
