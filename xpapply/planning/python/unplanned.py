@@ -68,7 +68,7 @@ def endless(x: Any) -> float:
     """The first number of some, if it is infinite: a bound that there is none."""
     if not isinstance(x, (np.ndarray, np.floating)) or x.dtype.kind != "f" or not x.size:
         return 0.0
-    first = float(x[(0,) * x.ndim])
+    first = float(x.item(0))
     return first if math.isinf(first) else 0.0
 
 

@@ -211,7 +211,7 @@ class Typer(SharedCalls):
                 self.op("ne", "bool", value, Literal(x.infinite, kind)),
                 "a number that is infinite for the first slice",
             )
-            value = Literal(x.infinite, kind)
+            return Num(kind, NUMPY, Literal(x.infinite, kind))
         if not x.as_python:
             return Num(kind, NUMPY, value)
         dtype = numbers.OF_PYTHON.get(numbers.kind_of(kind), "int64")
