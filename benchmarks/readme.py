@@ -13,7 +13,14 @@ from html import escape
 from math import floor, log10
 from pathlib import Path
 
-from . import cpu_report, gpu_functions_report, gpu_report, never_slower_report, pages
+from . import (
+    cpu_report,
+    gpu_functions_report,
+    gpu_report,
+    never_slower_report,
+    pages,
+    solvers_report,
+)
 from .functions_report import geometric_mean
 from .pages import digits, milli
 
@@ -25,6 +32,7 @@ MARKED = re.compile(r"(<!-- measured: (\w+) -->\n).*?(<!-- end -->)", re.S)
 CPU, GPU, FUNCTIONS = (pages.load(name, pages.RESULTS) for name in ("cpu", "gpu", "functions"))
 IDIOMS = FUNCTIONS["idioms"]
 FUNCTIONS_ON_GPU = pages.load("gpu_functions", pages.RESULTS)
+SOLVERS = pages.load("solvers", pages.RESULTS)
 LOOPED = "numpy.apply_along_axis"
 
 
@@ -138,12 +146,23 @@ def gpu_functions() -> str:
     )
 
 
+def solvers() -> str:
+    """Solvers of a slice, in a sentence."""
+    faster = two(geometric_mean(list(solvers_report.gains(SOLVERS).values())))
+    many, of = solvers_report.reached(SOLVERS)
+    return (
+        f"[{of} fits, roots, integrals and equations](benchmarks/results/solvers.md) run {faster} "
+        f"times as fast as SciPy in the loop, {many} of them {solvers_report.WANTED:g} times or "
+        "more."
+    )
+
+
 def machines() -> str:
     """Where the tables were measured."""
     return (
         f"CPU: {FUNCTIONS['machine']['processor'].split(', load')[0]}. "
         f"GPU: {GPU['machine']['GPU'].split(',')[0]}, {GPU['settings']['rows']:,} slices of "
-        f"float32 in a CuPy array.\n{gpu_functions()}"
+        f"float32 in a CuPy array.\n{gpu_functions()}\n{solvers()}"
     )
 
 

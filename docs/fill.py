@@ -16,7 +16,7 @@ from sphinx.pycode import ModuleAnalyzer
 from sphinx.util import logging
 
 import xpapply
-from benchmarks import gpu_report, readme, slices_report
+from benchmarks import gpu_report, readme, slices_report, solvers_report
 from benchmarks import overview as overview_page
 from xpapply import batching
 from xpapply.ir.ops import OPS, Kind, Op
@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
 RESULTS = BENCHMARKS / "results"
 GPU = RESULTS / "gpu.json"
+SOLVERS = RESULTS / "solvers.json"
 SLICES = {"GPU": RESULTS / "slices_gpu.json", "CPU": RESULTS / "slices_cpu.json"}
 MARKER = re.compile(r"<!-- fill: (\w+)(?: (\w+))? -->")
 
@@ -192,6 +193,11 @@ def speed() -> str:
     return gpu_report.page(json.loads(GPU.read_text(encoding="utf-8")))
 
 
+def solvers() -> str:
+    """Fits and others beside SciPy in NumPy's loop."""
+    return solvers_report.short(json.loads(SOLVERS.read_text(encoding="utf-8")))
+
+
 def logsumexp() -> str:
     """logsumexp in several ways, on a GPU and on a CPU."""
     parts = []
@@ -247,7 +253,7 @@ def time() -> str:
 FILLS = {
     f.__name__: f
     for f in (
-        *(ops, functions, overview, result, speed, logsumexp, testing),
+        *(ops, functions, overview, result, speed, logsumexp, solvers, testing),
         *(sentence, before_after, time),
     )
 }
@@ -258,6 +264,9 @@ def fill(app: Sphinx, docname: str, source: list[str]) -> None:
     found = {name for name, _ in MARKER.findall(source[0])}
     if found & {"overview", "result", "sentence", "before_after", "time"}:
         for path in (*RESULTS.glob("*.md"), *RESULTS.glob("*.json"), *BENCHMARKS.glob("*.py")):
+            app.env.note_dependency(str(path))
+    if "solvers" in found:
+        for path in (SOLVERS, BENCHMARKS / "solvers_report.py", BENCHMARKS / "pages.py"):
             app.env.note_dependency(str(path))
     if "speed" in found:
         for path in (GPU, BENCHMARKS / "gpu_report.py", BENCHMARKS / "pages.py"):

@@ -25,6 +25,7 @@ PAGES = {
     "several": "several",
     "sklearn_cpu": "sklearn",
     "sklearn_gpu": "sklearn",
+    "solvers": "solvers",
     "slices_cpu": "slices",
     "slices_gpu": "slices",
 }
@@ -269,3 +270,68 @@ def test_loops_are_compiled():
         case = Case(row, row.count // 12)
         assert case.why_not() == "" or row.name in without_loop, row.name
         assert bits(case.ours()) == bits(case.loop()), row.name
+
+
+# --- solvers ---
+
+
+def test_two_solvers_beside_scipys_and_a_page(monkeypatch, by_source):
+    library("scipy")
+    from benchmarks import solver_rows, solvers, solvers_report
+    from xpapply.backends.cpu import typed
+
+    if typed.why_not() is not None:
+        pytest.skip(str(typed.why_not()))
+    monkeypatch.setattr(solvers, "BATCH", 1e-3)
+    data = {"settings": {"cores": 2}, "functions": {}, "first": {}}
+    assert "Nothing has been measured" in solvers_report.render(data)
+    for row in solver_rows.ROWS:
+        if row.name in ("kepler", "robust_line"):
+            found = data["functions"][row.name] = solvers.rates(row, 40, 1)
+            assert (found["off"], found["other"], found["left"]) == (0, 0, 0)
+            assert min(*found["SciPy in NumPy's loop"].values(), *found["xpapply"].values()) > 0
+    page = solvers_report.render(data)
+    assert "| kepler | 500 |" in page
+    assert solvers_report.reached(data)[1] == 2
+
+
+def test_other_results_of_a_solver_are_counted():
+    library("scipy")
+    from benchmarks import solver_rows, solvers
+
+    row = solver_rows.SolverRow("some", "fits", max, 3, None, statuses=1)
+    want = np.array([[1.0, 2.0, 4.0], [np.nan, 1.0, 2.0], [0.0, 1.0, 3.0], [1.0, 1.0, 1.0]])
+    got = want.copy()
+    assert solvers.beside(row, want, got) == {"values": 8, "off": 0, "worst": 0.0, "other": 0}
+    got[0, 0] += 1e-8  # farther than is allowed
+    got[3, 1] += 1e-12  # not so far
+    got[1, 0] = 0.0  # another end
+    got[2, 2] = 4.0  # another status
+    found = solvers.beside(row, want, got)
+    assert (found["off"], found["other"]) == (1, 2)
+    assert found["worst"] == pytest.approx(1e-8)
+
+
+def test_problems_are_of_all_kinds():
+    library("scipy")
+    from benchmarks.solver_rows import ROWS
+
+    assert len({row.name for row in ROWS}) == len(ROWS) == 16
+    assert len({row.group for row in ROWS}) == 5
+    for row in ROWS:
+        assert row.says
+        for x in row.data(np.random.default_rng(0), 3):
+            assert len(x) == 3
+
+
+@pytest.mark.slow
+def test_problems_are_compiled():
+    library("scipy")
+    from benchmarks.loops import Case
+    from benchmarks.solver_rows import ROWS
+    from benchmarks.solvers import beside
+
+    for row in ROWS:
+        case = Case(row, row.count // 12)
+        assert case.why_not() == "", row.name
+        assert beside(row, case.loop(), case.ours())["other"] <= 1, row.name

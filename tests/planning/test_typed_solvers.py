@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import xpapply
+from xpapply import limits
 from xpapply.backends.cpu import typed as backend
 from xpapply.functions.cache import cache_of
 from xpapply.library.solvers import of_products
@@ -820,3 +821,30 @@ def test_other_ways_of_scipy_are_noticed(monkeypatch):
         assert of_solvers.find(optimize.bisect) is None
     finally:
         of_solvers._agrees.cache_clear()
+
+
+def where_there_is_something(v):
+    if v[0] < 0.1:
+        return np.zeros(2)
+    return curve_fit(model, T, v, p0=(1.0, 1.0), maxfev=5000)[0]
+
+
+@pytest.mark.parametrize("by", ["apply_along_axis", "vectorize"])
+def test_first_slices_that_take_no_time_do_not_put_off_compiling(by, plan_always):
+    """As the voxels around a head, which come first: the loops that follow tell what it takes."""
+    background = decays(200)
+    background[:60] = 0.0
+
+    def call(f):
+        if by == "vectorize":
+            return xpapply.vectorize(f, signature="(n)->(p)")(background)
+        return xpapply.apply_along_axis(f, 1, background)
+
+    f = functools.wraps(where_there_is_something)(
+        type(where_there_is_something)(where_there_is_something.__code__, globals())
+    )
+    wanted = np.apply_along_axis(f, 1, background)
+    with xpapply.options(fallback="silent"), limits.LIMITS.set(typed_worth=0.02):
+        for _ in range(6):
+            assert np.array_equal(call(f), wanted)
+    assert any(type(x) is TypedLoop for x in cache_of(f)[0].traced.values())

@@ -233,3 +233,68 @@ def folded_all(f: Any, values: Any) -> Any:
     for k in range(1, n):
         found = f(found, values[k])
     return found
+
+
+_GAMMA = 6.024680040776729583740234375
+_GAMMA_LESS = 5.524680040776729583740234375
+_ABOVE = (
+    23531376880.410759688572007674451636754734846804940,
+    42919803642.649098768957899047001988850926355848959,
+    35711959237.355668049440185451547166705960488635843,
+    17921034426.037209699919755754458931112671403265390,
+    6039542586.3520280050642916443072979210699388420708,
+    1439720407.3117216736632230727949123939715485786372,
+    248874557.86205415651146038641322942321632125127801,
+    31426415.585400194380614231628318205362874684987640,
+    2876370.6289353724412254090516208496135991145378768,
+    186056.26539522349504029498971604569928220784236328,
+    8071.6720023658162106380029022722506138218516325024,
+    210.82427775157934587250973392071336271166969580291,
+    2.5066282746310002701649081771338373386264310793408,
+)
+_BELOW = (
+    0.0, 39916800.0, 120543840.0, 150917976.0, 105258076.0, 45995730.0, 13339535.0, 2637558.0,
+    357423.0, 32670.0, 1925.0, 66.0, 1.0,
+)  # fmt: skip
+_WHOLE = tuple(float(math.factorial(n)) for n in range(23))
+
+
+def _lanczos(x: float) -> float:
+    """C. Lanczos's sum for the gamma function, of a positive number, as Python takes it."""
+    above = below = 0.0
+    if x < 5.0:
+        for k in range(12, -1, -1):
+            above = above * x + _ABOVE[k]
+            below = below * x + _BELOW[k]
+    else:
+        for k in range(13):
+            above = above / x + _ABOVE[k]
+            below = below / x + _BELOW[k]
+    return above / below
+
+
+def log_gamma(x: float) -> float:
+    """``math.lgamma(x)`` of a positive number."""
+    if not 1e-20 <= x <= 1e300:
+        raise ValueError
+    if x in (1.0, 2.0):
+        return 0.0
+    found = math.log(_lanczos(x)) - _GAMMA
+    return found + (x - 0.5) * (math.log(x + _GAMMA - 0.5) - 1.0)
+
+
+def gamma(x: float) -> float:
+    """``math.gamma(x)`` of a positive number whose gamma function is no large one."""
+    if not 1e-20 <= x < 140.0:
+        raise ValueError
+    if x == math.floor(x) and x <= 23.0:
+        return _WHOLE[int(x) - 1]
+    y = x + _GAMMA_LESS
+    if x > _GAMMA_LESS:
+        z = (y - x) - _GAMMA_LESS
+    else:
+        z = (y - _GAMMA_LESS) - x
+    z = z * _GAMMA / y
+    found = _lanczos(x) / math.exp(y)
+    found += z * found
+    return found * math.pow(y, x - 0.5)

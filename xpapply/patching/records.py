@@ -6,6 +6,7 @@ import functools
 import threading
 from copy import copy
 from dataclasses import dataclass, field
+from time import perf_counter
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -76,6 +77,7 @@ class SeenFunction:
         "_length",
         "_per_slice",
         "_slow",
+        "_slow_until",
         "_waiting",
         "core_ndim",
         "python",
@@ -88,7 +90,7 @@ class SeenFunction:
         self.row, self.python, self.stands_for = row, python, stands_for
         self._per_slice, self._length = -1.0, 1
         self._budget = Budget(0.0)  # of the loop, until the next look
-        self._slow = 0
+        self._slow, self._slow_until = 0, 0.0
         self._waiting: list[tuple[int, int, float, str]] = []
         self.core_ndim: tuple[str | None, int] = (None, 0)  # of a signature, the last one
         self.why = "" if python else "it is a model, or compiled: left to the original"
@@ -143,7 +145,11 @@ class SeenFunction:
         Where it takes longer twice, the loop is next: each call has to be planned anew then, as
         with other arguments each time.
         """
-        self._slow = 0 if took < loop else self._slow + 1
+        now = perf_counter()
+        if took < loop:
+            self._slow = 0
+        elif now - took >= self._slow_until:  # else threads have waited for the same plan
+            self._slow, self._slow_until = self._slow + 1, now
         if self._slow > 1:
             self._slow = 0
             self._per_slice, self._length = loop / max(1, slices), max(1, length)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
+import platform
 import sys
 
 import numpy as np
 
 from ...errors import UnsupportedError
-from ...ir.typed.function import ufunc_named
+from ...ir.typed.function import KEEP_NOTES, ufunc_named
 
 
 class _Ufunc(ctypes.Structure):
@@ -73,5 +75,36 @@ def _of_ufunc(name: str, types: tuple[str, ...]) -> tuple[int, int]:
         raise UnsupportedError("this NumPy's ufuncs lie in another way")
     for k, loop in enumerate(ufunc.types):
         if loop in wanted:
-            return seen.functions[k] or 0, seen.data[k] or 0
+            found = seen.functions[k] or 0, seen.data[k] or 0
+            if name in KEEP_NOTES and not _keeps_notes(*found, types):
+                raise UnsupportedError(f"numpy.{name} forgets what the processor has noted")
+            return found
     raise UnsupportedError(f"numpy.{name} has no loop for {types}")
+
+
+_LOOP = ctypes.CFUNCTYPE(None, *(ctypes.c_void_p,) * 4)
+
+
+def _keeps_notes(loop: int, data: int, types: tuple[str, ...]) -> bool:
+    """Whether what was noted of floats is still noted after a loop: it is tried."""
+    noted = 0x1C if sys.platform == "win32" else 0x07 if _is_arm() else 0x0D
+    clear, note, test = (
+        ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(_of_libm(name))
+        for name in ("feclearexcept", "feraiseexcept", "fetestexcept")
+    )
+    given = [np.full(18, 0.5).astype(t) for t in types]
+    places = (ctypes.c_void_p * len(given))(*(x.ctypes.data for x in given))
+    kept = True
+    for count, step, first in itertools.product((1, 9), (1, 2), (0, 1)):
+        steps = [step * x.itemsize for x in given]
+        steps[0] *= first  # of a number there is none
+        sizes = (ctypes.c_ssize_t * 1)(count), (ctypes.c_ssize_t * len(given))(*steps)
+        note(noted)
+        _LOOP(loop)(places, *sizes, data)
+        kept = kept and test(noted) == noted
+        clear(noted)
+    return kept
+
+
+def _is_arm() -> bool:
+    return platform.machine().lower() in ("arm64", "aarch64")

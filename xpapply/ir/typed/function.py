@@ -288,6 +288,12 @@ def _is_special(ufunc: Any) -> bool:
     return module is not None and getattr(module, ufunc.__name__, None) is ufunc
 
 
+KEEP_NOTES = frozenset(
+    "add subtract multiply divide power exp log sqrt square reciprocal sin cos".split()
+)
+"""Ufuncs whose loops of NumPy's do not forget what the processor has noted before."""
+
+
 def ufunc_named(name: str) -> Any:
     """A ufunc of NumPy's or SciPy's; of ``clip`` the one that the function of that name calls."""
     if name.startswith(_SPECIAL):

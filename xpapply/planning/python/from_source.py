@@ -129,6 +129,7 @@ def compiled(
         running.remember(known, key, found)
         return found
     cost = LIMITS.typed_worth * (found.compiling + reading)
+    found.seconds = max(found.seconds, seconds or 0.0)  # first slices may take less than others
     if not wanted and what.slices * found.seconds < cost:  # it is longer than it looked
         spent = tried.spent if isinstance(tried, Awaited) else spent
         more = Awaited(cost, spent, found.seconds)

@@ -38,7 +38,7 @@ from ..plan import Plan
 from . import running
 from .applied import Along, Applied, OnHost, layout_of, plain
 from .running import Refused, is_traced
-from .unplanned import quick_for, slices, trace_key
+from .unplanned import quick_for, slices, solves, trace_key
 
 if TYPE_CHECKING:
     from .traced import TracedFunction
@@ -216,7 +216,7 @@ def _compiled(what: Applied, *given: Any) -> TypedLoop | None:
     """
     known, key, _, _, *more = given
     traced = more[0] if more else None
-    fails = has_loop(what.f) or _is_short(what)
+    fails = has_loop(what.f) or _is_short(what) or solves(what.f)
     if not fails:
         fails = isinstance(traced, Refused)
         if is_traced(traced):

@@ -32,7 +32,7 @@ from ...runtime.warning_filters import silent
 from ..application import announce
 from ..ways import Run, Said, Way
 from .typed_results import as_long_as_wanted, empty, results_of, with_texts
-from .unplanned import why_not_compiled
+from .unplanned import endless, why_not_compiled
 
 
 class ForNow(TraceError):
@@ -506,15 +506,19 @@ def _type(x: Any, numbers: bool) -> Any:
         if name == "uint64":
             raise TraceError("numbers of uint64 may have more than 63 bits")
         return name
-    if not 1 <= x.ndim <= 2:
+    if x.ndim == 0:  # beside slices: a number of NumPy's
+        return name
+    if x.ndim > 2:
         raise TraceError(f"slices of {x.ndim} axes")
     return Array(name, x.ndim)
 
 
-def _given(x: Any, numbers: bool) -> Any:
+def _given(x: Any, numbers: bool, slices: Sequence[Any]) -> Any:
     from ...frontends.python.source.typed import Input
 
-    return Input(x.k, numbers) if type(x) is Looped else x
+    if type(x) is not Looped:
+        return x
+    return Input(x.k, numbers, 0.0 if numbers else endless(slices[x.k]))
 
 
 def tried(loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any) -> Begun:
@@ -563,8 +567,8 @@ def _typed(
 
     watch.start(f)
     inputs = [_type(x, arguments.numbers) for x in slices]
-    given = [_given(x, arguments.numbers) for x in arguments.args]
-    named = {n: _given(x, arguments.numbers) for n, x in arguments.kwargs.items()}
+    given = [_given(x, arguments.numbers, slices) for x in arguments.args]
+    named = {n: _given(x, arguments.numbers, slices) for n, x in arguments.kwargs.items()}
     expected = None
     if results is not None:
         expected = [

@@ -57,7 +57,10 @@ def key_of(call: LoopedCall, operands: Sequence[Any], dims: Dims) -> Hashable:
     if constants is None:
         return None
     cores = map(dims.sizes.shape, dims.signature.inputs)
-    kinds = [(core, _dtype(x), arrays.library(x)) for core, x in zip(cores, operands, strict=True)]
+    kinds = [
+        (core, _dtype(x), arrays.library(x), 0.0 if core or known.numbers else endless(x))
+        for core, x in zip(cores, operands, strict=True)
+    ]
     return (
         cache_of(call.f)[1],
         dims.signature,  # what results have to be
@@ -68,6 +71,14 @@ def key_of(call: LoopedCall, operands: Sequence[Any], dims: Dims) -> Hashable:
         known.dtypes,
         *kinds,
     )
+
+
+def endless(x: Any) -> float:
+    """The first number of some, if it is infinite: a bound that there is none."""
+    if not isinstance(x, (np.ndarray, np.floating)) or x.dtype.kind != "f" or not x.size:
+        return 0.0
+    first = float(x.item(0))
+    return first if math.isinf(first) else 0.0
 
 
 def _dtype(x: Any) -> str:
@@ -109,7 +120,7 @@ _PACKAGES = ("torch", "sklearn")
 
 def is_read(f: Any) -> bool:
     """Whether a function may be read from its source and compiled, which has a price."""
-    return (has_loop(f) or _of_solvers(f) > 0) and not why_not_compiled()
+    return (has_loop(f) or solves(f)) and not why_not_compiled()
 
 
 def price(f: Any) -> float:
@@ -144,6 +155,11 @@ _TEXTS = steps_of("FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC BUILD_STRING")
 def _of_solvers(f: Any) -> float:
     """The part of the price that is of solvers which a function names; 0: it names none."""
     return max((_of_solver(name) for own in helpers(f) for name in _solvers(own)), default=0.0)
+
+
+def solves(f: Any) -> bool:
+    """Whether a function names a solver that is compiled from its source, which no trace can be."""
+    return _of_solvers(f) > 0
 
 
 def _solvers(own: FunctionType) -> Iterator[str]:

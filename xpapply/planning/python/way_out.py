@@ -75,6 +75,25 @@ _WAYS_OUT = (
         "use one size for all slices, and a mask for what counts",
     ),
     (
+        r"integrate\.odeint",
+        "use solve_ivp with method='RK45' or 'DOP853', which are compiled, if it is not stiff, or "
+        "xpapply.options(workers=...)",
+    ),
+    (
+        r"optimize\.(differential_evolution|dual_annealing|basinhopping|shgo|direct|brute)\b",
+        "use minimize with method='Nelder-Mead' from several places, which is compiled, or "
+        "xpapply.options(workers=...)",
+    ),
+    (
+        r"optimize\.(nnls|lsq_linear)\b",
+        "use least_squares with bounds=(0, np.inf) of a model that is written out, which is "
+        "compiled, or xpapply.options(workers=...)",
+    ),
+    (
+        r"optimize\.(linprog|milp)\b",
+        "write a formula for the corner that is best, or use xpapply.options(workers=...)",
+    ),
+    (
         "again and again",
         "write a formula, or use xpapply.options(workers=...)",
     ),

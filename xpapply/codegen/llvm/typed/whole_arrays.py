@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ....ir.typed import Array, Instruction, Literal, Register
+from ....ir.typed.function import KEEP_NOTES
 from .forms import FUNCTIONS, InRegisters, alignment, in_memory, literal, machine, size
 from .function import FunctionWriter, converted
 
@@ -40,7 +41,8 @@ def call_loop(w: FunctionWriter, k: int, places: list[str], steps: list[str], *c
     for j, step in enumerate(steps):
         here = w.emit(f"getelementptr i64, ptr {strides}, i64 {j}")
         w.line(f"store i64 {step}, ptr {here}")
-    w.keep_notes()
+    if w.made.externals[k][1] not in KEEP_NOTES:  # to read them waits for all that goes before
+        w.keep_notes()
     w.line(f"call void {f}(ptr {given}, ptr {number}, ptr {strides}, ptr {data}) #1")
     name, *types = w.made.externals[k][1:]
     if {*types} <= _LARGE.keys() and (name == "exp" or types[-1] == "float16"):
@@ -49,6 +51,13 @@ def call_loop(w: FunctionWriter, k: int, places: list[str], steps: list[str], *c
 
 _LARGE = {"float16": 2.0**127, "float32": 2.0**127, "float64": 2.0**1023}
 """A float whose square is none, by the types of results; of the shortest it is a longer one."""
+
+
+def _many(kind: str, value: int | str, lanes: int) -> str:
+    """A type, or a number of it, for so many lanes."""
+    if lanes == 1:
+        return str(value) or kind
+    return f"<{', '.join([f'{kind} {value}'] * lanes)}>" if value else f"<{lanes} x {kind}>"
 
 
 _INFINITE = {"float16": 0x1F << 10, "float32": 0xFF << 23, "float64": 0x7FF << 52}
@@ -65,21 +74,37 @@ def _note_overflow(
     too_large = w.at_entry("alloca i1, align 1")
     w.line(f"store i1 false, ptr {too_large}")
 
-    def body(i: str) -> None:
-        one = "true"
+    def look(i: str, lanes: int) -> None:
+        """At so many elements from one on."""
+        one = ""
         for k, (base, step, dtype) in enumerate(zip(places, steps, types, strict=True)):
-            bits, infinite = 8 * size(dtype), _INFINITE[dtype]
+            bits, wide = 8 * size(dtype), lanes if step != "0" else 1
+            kind, mask, infinite = (
+                _many(f"i{bits}", x, wide) for x in ("", (1 << (bits - 1)) - 1, _INFINITE[dtype])
+            )
             far = w.emit(f"mul i64 {i}, {step}")
             at = w.emit(f"getelementptr i8, ptr {base}, i64 {far}")
-            word = w.emit(f"load i{bits}, ptr {at}, align {size(dtype)}")
-            unsigned = w.emit(f"and i{bits} {word}, {(1 << (bits - 1)) - 1}")
+            word = w.emit(f"load {kind}, ptr {at}, align {size(dtype)}")
+            unsigned = w.emit(f"and {kind} {word}, {mask}")
             how = "eq" if k + 1 == len(types) else "ult"
-            asked = w.emit(f"icmp {how} i{bits} {unsigned}, {infinite}")
-            one = w.emit(f"and i1 {one}, {asked}")
+            asked = w.emit(f"icmp {how} {kind} {unsigned}, {infinite}")
+            if wide < lanes:
+                asked = w.emit(f"select i1 {asked}, i{lanes} -1, i{lanes} 0")
+            elif lanes > 1:
+                asked = w.emit(f"bitcast <{lanes} x i1> {asked} to i{lanes}")
+            one = w.emit(f"and i{lanes} {one}, {asked}") if one else asked
+        if lanes > 1:
+            one = w.emit(f"icmp ne i{lanes} {one}, 0")
         before = w.emit(f"load i1, ptr {too_large}")
         w.line(f"store i1 {w.emit(f'or i1 {before}, {one}')}, ptr {too_large}")
 
-    w.loop(count, body)
+    done = "0"
+    if all(step in ("0", str(size(dtype))) for step, dtype in zip(steps, types, strict=True)):
+        groups = w.emit(f"lshr i64 {count}, 3")
+        w.loop(groups, lambda j: look(w.emit(f"shl i64 {j}, 3"), 8))
+        done = w.emit(f"shl i64 {groups}, 3")
+    rest = w.emit(f"sub i64 {count}, {done}")
+    w.loop(rest, lambda j: look(w.emit(f"add i64 {j}, {done}"), 1))
     dtype = "float32" if types[-1] == "float16" else types[-1]
     kind, large = machine(dtype), literal(_LARGE[dtype], dtype)
     found = w.emit(f"load i1, ptr {too_large}")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from ....batching import Batched, BatchingRule, NoRule, find, syntax
 from ....batching.instances import writeable
 from ....batching.names import CUPY, root_of
-from ....errors import CALLS_BACK, TraceError
+from ....errors import TraceError
 from ....ir.avals import ShapeDtype
 from ... import find as frontend_of
 from ... import name_of
@@ -91,23 +90,12 @@ class LibraryCalls:
             return self.constant(native.call(self._recorder, function, args, kwargs))
         if ambient.tells_settings(function):
             raise self._recorder.refuse(f"{name} tells how NumPy is set")
-        with self._calling_back(function, args, kwargs):
+        with functions.calling_back(self._recorder, function, args, kwargs):
             with ambient.of_constants(self._recorder, function):
                 found = function(*args, **kwargs)
             if isinstance(found, str):
                 self._stage.prints()
             return self.constant(found)
-
-    @contextlib.contextmanager
-    def _calling_back(self, function: Any, args: tuple, kwargs: dict) -> Iterator[None]:
-        """Name the library's function if something is refused in a function that it calls."""
-        before = self._recorder.inside
-        if any(isinstance(x, types.FunctionType) for x in (*args, *kwargs.values())):
-            self._recorder.inside = f"{functions.public_name(function)} {CALLS_BACK}"
-        try:
-            yield
-        finally:
-            self._recorder.inside = before
 
     def constant(self, result: Any) -> Any:
         """Something that a library made out of constants."""

@@ -236,6 +236,8 @@ class _Reader(Statements):
         return made
 
     def _Set(self, e: ast.Set) -> Operand:
+        if any(isinstance(x, ast.Starred) for x in e.elts):
+            raise self._refuse("a set with *", e)
         items = [self.expression(x) for x in e.elts]
         made = self._step("set", e.lineno)
         for x in items:
@@ -247,6 +249,9 @@ class _Reader(Statements):
 
     def _List(self, e: ast.List) -> Operand:
         return self._step("list", e.lineno, tuple(map(self.expression, e.elts)))
+
+    def _Starred(self, e: ast.Starred) -> Operand:
+        return self._step("star", e.lineno, self.expression(e.value))
 
     def _Attribute(self, e: ast.Attribute) -> Operand:
         return self._step("attribute", e.lineno, e.attr, self.expression(e.value))
@@ -448,7 +453,7 @@ def _is_calm(e: ast.GeneratorExp) -> bool:
 
 _EXPRESSIONS = {
     "Yield": "a generator", "Await": "await",
-    "YieldFrom": "a generator", "Starred": "a starred value",
+    "YieldFrom": "a generator",
 }  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from .values import (
     Record,
     Rows,
     Span,
+    Starred,
     Text,
     Tup,
     Writes,
@@ -54,6 +55,7 @@ def described(x: Abstract) -> str:
         Rows: "a list of tuples",
         Method: "a method",
         Record: "what a solver gives",
+        Starred: "a list with starred arrays",
     }
     return names.get(type(x), "an iterator")
 

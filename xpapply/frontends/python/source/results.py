@@ -24,6 +24,7 @@ from .values import (
     Lst,
     Num,
     Rows,
+    Starred,
     Tup,
     Writes,
 )
@@ -72,6 +73,7 @@ def _put(t: Writes, k: int, value: Abstract) -> None:
     if dtype == texts.TEXT:
         _put_texts(t, k, value, shape)
         return
+    value = of_numpy.array(t, [value], {}) if isinstance(value, Starred) else value
     value = arrays.loaded(t, value)
     if isinstance(value, Tup):
         value = value._replace(items=tuple(arrays.loaded(t, x) for x in value.items))

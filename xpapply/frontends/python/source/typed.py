@@ -34,7 +34,7 @@ from . import (
     recursion,
     results,
 )
-from .calls import LIBRARY, SOLVERS, mixed, of_device
+from .calls import LIBRARY, SOLVERS, mixed, of_device, of_numpy
 from .find import tree_of
 from .flow import Const, Flow, Step, flow_of
 from .frames import HUB, RESULT, Caller, Code, Place, Version, calls_itself
@@ -57,6 +57,7 @@ from .values import (
     Num,
     Record,
     Span,
+    Starred,
     Tup,
 )
 
@@ -68,6 +69,8 @@ class Input(NamedTuple):
 
     k: int
     as_python: bool = False
+    infinite: float = 0.0
+    """Which infinite number it is for the first slice; slices with another one are left."""
 
 
 def typed(
@@ -206,6 +209,12 @@ class Typer(SharedCalls):
         value = self.op("input", kind, what=x.k)
         if isinstance(kind, Array):
             return Arr(kind, OF_SLICE, value)
+        if x.infinite:
+            self.mark(
+                self.op("ne", "bool", value, Literal(x.infinite, kind)),
+                "a number that is infinite for the first slice",
+            )
+            return Num(kind, NUMPY, Literal(x.infinite, kind))
         if not x.as_python:
             return Num(kind, NUMPY, value)
         dtype = numbers.OF_PYTHON.get(numbers.kind_of(kind), "int64")
@@ -546,9 +555,10 @@ _STEPS: dict[str, Callable[..., Abstract]] = {
     "unary": _unary,
     "compare": _compare,
     "not": _not,
-    "tuple": lambda t, items: Tup(iterators.kept(t, t.value(items))),
-    "list": lambda t, items, grows=_NO: lists.new_list(
-        t, iterators.kept(t, t.value(items)), grows=grows.value
+    "star": lambda t, x: Starred((t.value(x),)),
+    "tuple": lambda t, items: of_numpy.displayed(t, iterators.kept(t, t.value(items)), Tup),
+    "list": lambda t, items, grows=_NO: of_numpy.displayed(
+        t, iterators.kept(t, t.value(items)), lambda x: lists.new_list(t, x, grows=grows.value)
     ),
     "record": lambda t, names, values: Record(names.value, t.value(values)),
     "dict": lambda t: held.new(t, "dict"),

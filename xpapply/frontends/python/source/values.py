@@ -162,6 +162,12 @@ class Tup(NamedTuple):
     is_list: bool = False
 
 
+class Starred(NamedTuple):
+    """A list or tuple that starred arrays stand in, of which arrays are made; or one such array."""
+
+    items: tuple[Any, ...]
+
+
 class Record(NamedTuple):
     """What a solver gives: values by name."""
 
@@ -386,8 +392,8 @@ def taken_apart(x: Abstract, registers: list[Value]) -> Any:
 
 
 _COMPOUND = (
-    Mixed, Rows, Held, Watched, Tup, Record, Letters, Method, Function, Span, Range, Along, Through,
-    Counted, Zipped, Once, Eager, Cursor, Groups,
+    Mixed, Rows, Held, Watched, Tup, Starred, Record, Letters, Method, Function, Span, Range,
+    Along, Through, Counted, Zipped, Once, Eager, Cursor, Groups,
 )  # fmt: skip
 
 

@@ -124,17 +124,26 @@ def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
 
 
 def _power(t: Writes, a: Abstract, b: Abstract) -> Arr:
-    """A power: NumPy squares, and takes roots, where the exponent says so."""
-    is_float = isinstance(a, Arr) and numbers.kind_of(a.type.dtype) == "f"
-    if is_float and isinstance(b, Num) and isinstance(b.value, Literal):
-        special = {2: np.square, 0.5: np.sqrt}.get(b.value.value)
-        if special is not None and b.kind == PYTHON:
-            return elementwise(t, special, (a,))
-        if b.value.value not in (-1, 0, 1, -1.0, 0.0, 1.0):
-            return elementwise(t, np.power, (a, b))
-    if isinstance(a, Arr) and isinstance(b, Num) and b.value == Literal(2, "int64"):
+    """A power: of floats NumPy squares, and takes roots, where a number as exponent says so."""
+    if isinstance(a, Arr) and isinstance(b, Num) and numbers.kind_of(a.type.dtype) == "f":
+        if b.kind == PYTHON or not _numbers_of_numpy_are_plain():
+            if isinstance(b.value, Literal) and b.value.value in _EXPONENTS:
+                return elementwise(t, _EXPONENTS[b.value.value], (a,))
+            if numbers.kind_of(b.dtype) == "f":
+                half = t.op("eq", "bool", b.value, Literal(0.5, b.dtype))
+                t.mark(half, "a root, by an exponent that is computed")
+    elif isinstance(a, Arr) and isinstance(b, Num) and b.value == Literal(2, "int64"):
         return elementwise(t, np.multiply, (a, a))
-    raise t.refuse("an array to a power that is not written in the source")
+    return elementwise(t, np.power, (a, b))
+
+
+_EXPONENTS = {2: np.square, 0.5: np.sqrt, -1: np.reciprocal}
+
+
+@functools.cache
+def _numbers_of_numpy_are_plain() -> bool:
+    """Whether NumPy looks at exponents that are Python's numbers alone, as it does since 2.3."""
+    return (np.ones(1, np.float32) ** np.float64(0.5)).dtype == np.float64
 
 
 def unary(t: Writes, op: str, a: Arr) -> Arr:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import sys
+import types
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,27 @@ from .indexing import setitem
 from .recorder import Recorder
 from .stand_ins import Traced, tracers, values
 from .tracer import Tracer
+
+
+@contextlib.contextmanager
+def calling_back(recorder: Recorder, function: Any, args: tuple, kwargs: dict) -> Iterator[None]:
+    """Name the library's function if something is refused in a function that it calls.
+
+    What is refused is not printed, as compiled code of SciPy's does with exceptions.
+    """
+    before, shown = recorder.inside, sys.excepthook
+    if any(isinstance(x, types.FunctionType) for x in (*args, *kwargs.values())):
+        recorder.inside = f"{public_name(function)} {CALLS_BACK}"
+
+        def show(kind: Any, error: Any, trace: Any) -> None:
+            if not issubclass(kind, TraceError):
+                shown(kind, error, trace)
+
+        sys.excepthook = show
+    try:
+        yield
+    finally:
+        recorder.inside, sys.excepthook = before, shown
 
 
 def into(recorder: Recorder, out: Any, kwargs: dict, compute: Callable[[], Any]) -> Any:
@@ -89,7 +113,8 @@ def function_call(recorder: Recorder, function: Any, args: tuple, kwargs: dict[s
         return write(recorder, *given, **kwargs)
     if not any(t.ref is not None for t in tracers((args, kwargs)) if not _selected(t)):
         if not any(map(_selected, tracers((args, kwargs)))) and "out" not in kwargs:
-            return recorder.call(syntax.SAME, function, args, kwargs)
+            with calling_back(recorder, function, args, kwargs):
+                return recorder.call(syntax.SAME, function, args, kwargs)
     found = ragged.reduce(recorder, function, args, kwargs)
     if found is not NotImplemented:
         return found
@@ -107,7 +132,8 @@ def function_call(recorder: Recorder, function: Any, args: tuple, kwargs: dict[s
     row = find(function)
     if row is None:
         if not any(t.ref is not None for t in tracers((args, kwargs))):
-            return recorder.call(syntax.SAME, function, args, kwargs)
+            with calling_back(recorder, function, args, kwargs):
+                return recorder.call(syntax.SAME, function, args, kwargs)
         if name in _OF_SIZES and recorder.library == "numpy":
             return _of_sizes(recorder, function, args, kwargs)
         name = public_name(function)
@@ -193,7 +219,13 @@ def _ask_sizes(recorder: Recorder, function: Any, tree: Any) -> None:
 def public_name(function: Any) -> str:
     """The name of a library's function, without the private modules that it is written in."""
     module = [p for p in str(function.__module__).split(".") if not p.startswith("_")]
-    return ".".join([*module, function.__name__])
+    name = function.__name__
+    while len(module) > 1:
+        above = sys.modules.get(".".join(module[:-1]))
+        if getattr(above, name, None) is not function:
+            break
+        module.pop()
+    return ".".join([*module, name])
 
 
 def _selected(x: Any) -> bool:

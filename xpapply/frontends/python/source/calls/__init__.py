@@ -17,7 +17,8 @@ LIBRARY = _written.__name__.rpartition(".")[0]
 
 _SOLVERS = (
     "of_fits", "of_integrals", "of_results", "of_roots", "solvers.fits", "solvers.of_minima",
-    "solvers.of_odes", "solvers.of_products", "solvers.simplexes", "solvers.trust_regions",
+    "solvers.of_odes", "solvers.of_products", "solvers.of_samples", "solvers.simplexes",
+    "solvers.of_xarray", "solvers.trust_regions",
 )  # fmt: skip
 SOLVERS = tuple(f"{LIBRARY}.{name}" for name in _SOLVERS)
 """Where ``raise`` raises what SciPy does, which its caller may handle; but NotImplementedError."""
@@ -46,7 +47,7 @@ def find(f: Any) -> Call | None:
     return found
 
 
-_SOLVED = ("scipy.optimize.", "scipy.integrate.")
+_SOLVED = ("scipy.optimize.", "scipy.integrate.", "xarray.computation.fit")
 
 
 @functools.cache

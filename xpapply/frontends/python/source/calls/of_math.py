@@ -28,7 +28,8 @@ def _libm(name: str, count: int = 1) -> Call:
         outside = _OUTSIDE.get(name)
         if outside is not None:  # asked before, one comparison tells, and nothing is noted
             t.mark(outside(t, *given), why, ValueError)
-        found = numbers.quiet_call(t, name, "float64", *given, loud=outside is not None)
+        loud = outside is not None or name in _EVERYWHERE  # which notes nothing that counts
+        found = numbers.quiet_call(t, name, "float64", *given, loud=loud)
         if outside is not None or name in _EVERYWHERE:
             return Num("float64", PYTHON, found)
         if name in _GROWS and count == 1:
@@ -212,7 +213,18 @@ def _times(factor: float) -> Call:
     return call
 
 
+def _gamma(inlined: Any) -> Call:
+    """``math.gamma`` and ``math.lgamma``."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        exactly(t, args, kwargs, 1)
+        return Inlined(inlined, [as_float(t, args, {})], {})
+
+    return call
+
+
 ROWS: dict[Any, Call] = {
+    math.gamma: _gamma(of_math.gamma), math.lgamma: _gamma(of_math.log_gamma),
     math.log: _math_log, math.sqrt: _math_sqrt, math.fabs: _fabs, math.copysign: _copysign,
     math.floor: _math_whole("floor"), math.ceil: _math_whole("ceil"),
     math.trunc: _math_whole("trunc"), math.radians: _times(math.pi / 180),

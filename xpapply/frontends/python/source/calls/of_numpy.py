@@ -27,6 +27,8 @@ from ..values import (
     Lst,
     Num,
     Rows,
+    Span,
+    Starred,
     Tup,
     Writes,
     integer,
@@ -256,6 +258,8 @@ def array(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         for column, name in zip(x.columns, ("real", "imag"), strict=True):
             t.do("copy list", arrays.part_of_all(t, made, name).value, column.value)
         return made
+    if isinstance(x, Starred):
+        return _with_starred(t, x, given.get("dtype"))
     if isinstance(x, Tup) and x.items and all(isinstance(y, Num) for y in x.items):
         named = np.result_type(*{np.dtype(y.dtype) for y in x.items}).name
         dtype = dtype_of(t, given.get("dtype"), named)
@@ -264,6 +268,54 @@ def array(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
             t.do("set element", made.value, Literal(k, "int64"), numbers.stored(t, y, dtype))
         return made
     raise t.refuse(f"numpy.array of {places.described(x)}")
+
+
+def displayed(t: Writes, items: tuple[Any, ...], made: Callable[[Any], Any]) -> Any:
+    """What is `made` of items; those that are starred are spread, or keep what arrays hold now."""
+    if not any(isinstance(x, Starred) for x in items):
+        return made(items)
+    found: list[Abstract] = []
+    for x in items:
+        one = x.items[0] if isinstance(x, Starred) else x
+        if isinstance(x, Starred) and isinstance(one, Tup):
+            found += one.items
+        elif isinstance(one, Num):
+            if isinstance(x, Starred):
+                raise t.refuse("a number with *")
+            found.append(one)
+        elif isinstance(x, Starred) and isinstance(one, Arr) and one.type.ndim == 1:
+            found.append(arrays.copied(t, one))
+        else:
+            raise t.refuse(
+                f"{places.described(one)} {'with' if isinstance(x, Starred) else 'beside'} *"
+            )
+    is_spread = all(isinstance(x, Num) for x in found)
+    return made(tuple(found)) if is_spread else Starred(tuple(found))
+
+
+def _with_starred(t: Writes, x: Starred, dtype: Any) -> Arr:
+    """An array of numbers and of what starred arrays hold."""
+    kinds = {y.type.dtype if isinstance(y, Arr) else y.dtype for y in x.items}
+    named = np.result_type(*map(np.dtype, kinds)).name
+    count: Value = places.ZERO
+    for y in x.items:
+        n: Value = places.length(t, y) if isinstance(y, Arr) else places.ONE
+        if kinds != {"float64"} and isinstance(y, Arr):  # of nothing the dtype does not count
+            t.mark(t.op("eq", "bool", n, places.ZERO), "a starred array is empty")
+        count = t.op("add", "int64", count, n)
+    named = dtype_of(t, dtype, named)
+    made = arrays.new(t, named, [count], "empty")
+    at: Value = places.ZERO
+    for y in x.items:
+        if isinstance(y, Num):
+            t.do("set element", made.value, at, numbers.stored(t, y, named))
+            at = t.op("add", "int64", at, places.ONE)
+            continue
+        far = t.op("add", "int64", at, places.length(t, y))
+        span = Span(Num("int64", PYTHON, at), Num("int64", PYTHON, far), Known(None))
+        arrays.set_item(t, made, span, whole.as_type(t, y, named))
+        at = far
+    return made
 
 
 def _as_array(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import math
 import sys
 from collections.abc import Mapping
@@ -12,12 +13,13 @@ import numpy as np
 
 from .....ir.typed import Literal
 from .....library import of_integrals, of_results, of_roots
-from .....library.solvers import of_minima
-from .. import arrays
+from .....library.solvers import of_minima, of_samples, of_xarray
+from .. import arrays, places
 from ..values import (
     EITHER,
     NUMPY,
     Abstract,
+    Arr,
     Inlined,
     Known,
     Num,
@@ -27,7 +29,7 @@ from ..values import (
     integer,
 )
 from . import of_least_squares, of_minimize, of_odes
-from .arguments import FALSE, TRUE
+from .arguments import FALSE, TRUE, as_array, float64, only_axis
 from .common import Call, number
 from .solving import (
     further_arguments,
@@ -50,6 +52,8 @@ def find(f: Any) -> Call | None:
         return lambda t, args, kwargs: Record(tuple(kwargs), tuple(kwargs.values()))
     if f in of_odes.OURS:
         return of_odes.OURS[f]
+    if getattr(f, "__qualname__", "") == "curvefit.<locals>._wrapper":
+        return functools.partial(_curvefit, f)
     name = getattr(f, "__name__", "")
     row = _ROWS.get(name)
     if row is None or getattr(sys.modules.get(module_of(name)), name, None) is not f:
@@ -67,6 +71,8 @@ def _agrees(name: str) -> bool:
     if name in of_odes.ROWS:
         return name != "solve_ivp" or of_odes.agrees()
     solver = getattr(sys.modules[module_of(name)], name)
+    if name == "fixed_quad" or name in _SAMPLES:
+        return _agrees_on_samples(name, solver)
     for where in (of_least_squares, of_minimize):
         if name in where.ROWS:
             return where.agrees(name, solver)
@@ -336,7 +342,137 @@ def _quad(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     return Inlined(of_integrals.quad, [f, a, b, further_arguments(further), *limits], {})
 
 
+# --- integrals of samples -----------------------------------------------------------------------
+
+_SAMPLES: dict[str, tuple[int, dict[str, Any]]] = {
+    "trapezoid": (4, {"y": None, "x": None, "dx": 1.0, "axis": -1}),
+    "cumulative_trapezoid": (
+        5, {"y": None, "x": None, "dx": 1.0, "axis": -1, "initial": None},
+    ),
+    "simpson": (2, {"y": None, "x": None, "dx": 1.0, "axis": -1}),
+    "cumulative_simpson": (
+        1, {"y": None, "x": None, "dx": 1.0, "axis": -1, "initial": None},
+    ),
+    "romb": (4, {"y": None, "dx": 1.0, "axis": -1, "show": False}),
+}  # fmt: skip
+"""How many arguments may have no name, and all of them."""
+
+
+def _of_samples(name: str) -> Call:
+    """An integral of samples along their only axis."""
+    most, spec = _SAMPLES[name]
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+        given = taken(t, name, spec, args, kwargs)
+        if len(args) > most:
+            raise t.refuse(f"scipy.integrate.{name} with so many arguments")
+        if not isinstance(given["axis"], int):
+            only_axis(t, given["axis"])
+        plainly(t, name, {"show": False} | given, show=False)
+        x, first = given.get("x"), given.get("initial")
+        if is_none(x):
+            x = _NOTHING
+        elif name == "cumulative_simpson":
+            x = of_least_squares.doubles(t, x)
+        else:
+            x = as_array(t, x, "if")
+            if x.type.dtype not in ("int64", "float64"):
+                raise t.refuse(f"scipy.integrate.{name} along {places.described(x)}")
+        more: list[Any] = [] if name == "romb" else [x]
+        more.append(real(t, given["dx"]))
+        if name == "cumulative_trapezoid":
+            if not is_none(first) and not _is_zero(first):
+                raise t.refuse("scipy.integrate.cumulative_trapezoid with initial that is not 0")
+            more.append(FALSE if is_none(first) else TRUE)
+        if name == "cumulative_simpson":
+            begins = not is_none(first)
+            more += [TRUE, real(t, first)] if begins else [FALSE, real(t, 0.0)]
+        return Inlined(getattr(of_samples, name), [float64(t, given["y"]), *more], {})
+
+    return call
+
+
+def _is_zero(x: Any) -> bool:
+    return isinstance(x, Num) and isinstance(x.value, Literal) and x.value.value == 0
+
+
+_FIXED = {"func": None, "a": None, "b": None, "args": (), "n": 5}
+
+
+def _fixed_quad(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    f, a, b, further, n = taken(t, "fixed_quad", _FIXED, args, kwargs).values()
+    if isinstance(n, Num) and isinstance(n.value, Literal):
+        n = n.value.value
+    if not isinstance(n, int):
+        raise t.refuse("scipy.integrate.fixed_quad with n that is computed")
+    table = (t.constant(np.ascontiguousarray(x), is_own=True) for x in _places(n))
+    ends = real(t, a), real(t, b)
+    return Inlined(of_samples.fixed_quad, [f, *ends, further_arguments(further), *table], {})
+
+
+def _places(n: int) -> tuple[Any, Any]:
+    """Places and weights of so many, as SciPy has them."""
+    x, w = importlib.import_module("scipy.special").roots_legendre(n)
+    return np.real(x), w
+
+
+def _agrees_on_samples(name: str, solver: Any) -> bool:
+    """Whether SciPy's integrals of samples are ours."""
+    if name == "fixed_quad":
+        ours, _ = of_samples.fixed_quad(np.exp, -1.0, 1.5, (), *_places(5))
+        return bool(ours == solver(np.exp, -1.0, 1.5)[0])
+    with_places = [None] if name == "romb" else [None, np.array([0.0, 0.4, 1.0, 1.3, 2.2, 3.0])]
+    for n in (5, 3) if name == "romb" else (6, 5, 3, 2):
+        y = np.sin(1.0 + np.arange(n))
+        for x in with_places:
+            if name == "romb":
+                ours = of_samples.romb(y, 0.3)
+                theirs = solver(y, 0.3)
+            else:
+                more = {"cumulative_trapezoid": (False,), "cumulative_simpson": (False, 0.0)}
+                at = None if x is None else x[:n]
+                ours = getattr(of_samples, name)(y, at, 0.3, *more.get(name, ()))
+                theirs = solver(y, x=at, dx=0.3)
+            if not np.array_equal(ours, theirs):
+                return False
+    return True
+
+
+# --- fits of xarray -----------------------------------------------------------------------------
+
+
+def _curvefit(f: Any, t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    """What ``DataArray.curvefit`` calls: a slice, coordinates, where to start, bounds."""
+    names = ("curve_fit", "errors", "func", "n_coords", "n_params", "skipna")
+    if f.__code__.co_freevars != names:
+        raise t.refuse("the curvefit of this xarray")
+    solver, errors, model, coords, n, skips = (
+        t.watch.look(f, "cell", k) for k in range(len(names))
+    )
+    if coords != 1 or not isinstance(args[0], Arr) or args[0].type.ndim != 1:
+        raise t.refuse("xarray's curvefit along several dimensions")
+    given = {k: _literal(t, x) for k, x in kwargs.items()}
+    y, x, *numbers = args
+    start, lower, upper = (Tup(tuple(numbers[k * n : (k + 1) * n])) for k in range(3))
+    ends = [x.value.value for x in (*lower.items, *upper.items) if isinstance(x.value, Literal)]
+    is_free = ends == [-math.inf] * n + [math.inf] * n
+    rest = [integer(n), *(TRUE if x else _NOTHING for x in (skips, errors == "ignore", is_free))]
+    solver = functools.partial(solver, **given) if given else solver
+    ours = [Known(solver), Known(model), y, x, start, lower, upper, *rest]
+    return Inlined(of_xarray.fitted, ours, {})
+
+
+def _literal(t: Writes, x: Any) -> Any:
+    """An option as it is written."""
+    if isinstance(x, Known):
+        return x.value
+    if isinstance(x, Num) and isinstance(x.value, Literal):
+        return x.value.value
+    raise t.refuse("xarray's curvefit with such options")
+
+
 _ROWS: dict[str, Call] = {
+    **{name: _of_samples(name) for name in _SAMPLES}, "fixed_quad": _fixed_quad,
     **{name: _bracketed(name) for name in ("brentq", "brenth", "bisect", "ridder")},
     "newton": _newton, "root_scalar": _root_scalar,
     "minimize_scalar": _minimize_scalar, "fminbound": _fminbound, "quad": _quad,

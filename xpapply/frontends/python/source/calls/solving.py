@@ -17,7 +17,10 @@ def module_of(name: str) -> str:
     return "scipy.integrate" if name in _OF_INTEGRALS else "scipy.optimize"
 
 
-_OF_INTEGRALS = ("quad", "solve_ivp", "odeint", "simpson", "trapezoid", "fixed_quad", "romb")
+_OF_INTEGRALS = frozenset(
+    "quad solve_ivp odeint simpson cumulative_simpson trapezoid cumulative_trapezoid fixed_quad "
+    "romb".split()
+)
 
 
 def taken(
