@@ -84,10 +84,35 @@ def of_sixteen(a: Any, b: Any, i: int, n: int) -> Any:
     return first + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]))
 
 
+def inner(a: Any, b: Any) -> Any:
+    """``np.dot(a, b)``."""
+    n = len(a)
+    return chained(a, b, n) if n < 16 else product(a, b)
+
+
 def length(x: Any) -> Any:
     """``np.linalg.norm(x)``."""
-    n = len(x)
-    return np.sqrt(chained(x, x, n) if n < 16 else product(x, x))
+    return np.sqrt(inner(x, x))
+
+
+def of_row(a: Any, b: Any) -> Any:
+    """An element of a product of a square matrix, a row of which is `a`, with a vector.
+
+    Of more than eight rows some have other bits.
+    """
+    n = len(a)
+    fours = n // 4 * 4
+    total = np.float64(0.0)
+    if fours > 0:
+        total = paired(a, b, fours)
+    if n - fours == 1:
+        total = fma(a[fours], b[fours], total)
+    elif n - fours > 1:
+        part = fma(a[fours], b[fours], a[fours + 1] * b[fours + 1])
+        if n - fours == 3:
+            part = fma(a[fours + 2], b[fours + 2], part)
+        total += part
+    return total
 
 
 @functools.cache

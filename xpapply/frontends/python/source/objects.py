@@ -117,7 +117,11 @@ def _of_record(t: Writes, x: Record, name: str) -> Abstract:
     """A value of what a solver has given; there may be others."""
     if name not in x.names:
         raise t.refuse(f"{name} of what a solver gives")
-    return x.values[x.names.index(name)]
+    found = x.values[x.names.index(name)]
+    if name == "hess_inv":
+        is_new, found = found.items
+        t.mark(is_new.value, "the inverse of a Hessian that is still one of integers")
+    return found
 
 
 def _of_object(t: Writes, x: Any, name: str) -> Abstract:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from .....library.solvers import simplexes
-from ..values import Abstract, Inlined, Known, Num, Tup, Writes
-from .arguments import TRUE
-from .common import Call
+from .....ir.typed import Literal
+from .....library.solvers import line_searches, quasi_newton, simplexes
+from .....limits import LIMITS
+from .. import arrays, places
+from ..values import Abstract, Arr, Inlined, Known, Num, Tup, Writes
+from .arguments import TRUE, as_array
+from .common import Call, number
 from .of_least_squares import doubles
+from .of_numpy import array
 from .solving import (
     further_arguments,
     is_none,
@@ -74,14 +80,20 @@ def _minimize(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     given = taken(t, "minimize", _MINIMIZE, args, kwargs)
     if given["constraints"] == Tup(()):
         given["constraints"] = ()
-    plainly(
-        t, "minimize", given, jac=None, hess=None, hessp=None, bounds=None, constraints=(),
-        callback=None,
-    )  # fmt: skip
-    f, start, further, method, tol, options = given.values()
-    name = method.value if isinstance(method, Known) else None
-    if not isinstance(name, str) or name.lower() != "nelder-mead":
+    plainly(t, "minimize", given, hess=None, hessp=None, constraints=(), callback=None)
+    method = given.pop("method")
+    name = method.value if isinstance(method, Known) else method
+    if is_none(method):
+        name = "BFGS" if is_none(given["bounds"]) else "L-BFGS-B"
+    row = _METHODS.get(name.lower()) if isinstance(name, str) else None
+    if row is None:
         raise t.refuse(f"scipy.optimize.minimize with method={name!r}")
+    return row(t, given)
+
+
+def _by_simplex(t: Writes, given: dict[str, Any]) -> Inlined:
+    plainly(t, "minimize", given, jac=None, bounds=None)
+    f, start, further, tol, options = given.values()
     usual = _OPTIONS if is_none(tol) else _OPTIONS | {"xatol": tol, "fatol": tol}
     said = options_of(t, "minimize", options, usual)
     plainly(t, "minimize", said, disp=False, return_all=False, initial_simplex=None)
@@ -119,4 +131,132 @@ def _fmin(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     return Inlined(ours, [f, *_simplex(t, start, further, said)], {})
 
 
+# --- by slopes ----------------------------------------------------------------------------------
+
+_STEP = math.sqrt(math.ulp(1.0))
+_BFGS = {
+    "gtol": 1e-5, "norm": math.inf, "eps": _STEP, "maxiter": None, "disp": False,
+    "return_all": False, "finite_diff_rel_step": None, "xrtol": 0.0, "c1": 1e-4, "c2": 0.9,
+    "hess_inv0": None, "workers": None,
+}  # fmt: skip
+_NORMS = {
+    math.inf: quasi_newton.largest, -math.inf: quasi_newton.smallest, 1: quasi_newton.summed,
+    2: quasi_newton.euclidean,
+}  # fmt: skip
+
+
+def _by_bfgs(t: Writes, given: dict[str, Any]) -> Inlined:
+    plainly(t, "minimize by BFGS", given, bounds=None)
+    if not _bfgs_agrees():
+        raise t.refuse("the BFGS of this SciPy")
+    f, start, further, jac, tol, options = given.values()
+    usual = _BFGS if is_none(tol) else _BFGS | {"gtol": tol}
+    said = options_of(t, "minimize", options, usual)
+    plainly(t, "minimize", said, disp=False, return_all=False, finite_diff_rel_step=None)
+    plainly(t, "minimize", said, hess_inv0=None, workers=None)
+    gtol, norm, eps, most, *rest = said.values()
+    norm = _literal(norm)
+    if norm not in _NORMS:
+        raise t.refuse("scipy.optimize.minimize with such a norm")
+    own = [*_sources(t, f, jac), _start(t, start), further_arguments(further)]
+    own += [Tup((_difference(t, jac, eps), _NOTHING, _NOTHING)), Known(_NORMS[norm])]
+    most = _NOTHING if is_none(most) else whole_number(t, most)
+    t.rounds(LIMITS.typed_solving)
+    return Inlined(quasi_newton.bfgs, [*own, real(t, gtol), most, *(real(t, x) for x in rest)], {})
+
+
+def _literal(x: Any) -> Any:
+    """A number that is written in the source."""
+    return x.value.value if isinstance(x, Num) and isinstance(x.value, Literal) else x
+
+
+def _sources(t: Writes, f: Any, jac: Any) -> list[Abstract]:
+    """What gives values, what gives slopes, and whether the first one gives both, or None."""
+    if is_none(jac) or _literal(jac) is False or _is_two_point(jac):
+        return [f, _NOTHING, _NOTHING]
+    if _literal(jac) is True:
+        return [f, _NOTHING, TRUE]
+    if isinstance(jac, Num) or (isinstance(jac, Known) and not callable(jac.value)):
+        raise t.refuse("scipy.optimize.minimize with such a jac")
+    return [f, jac, _NOTHING]
+
+
+def _is_two_point(jac: Any) -> bool:
+    return isinstance(jac, Known) and jac.value == "2-point"
+
+
+def _difference(t: Writes, jac: Any, eps: Any) -> Abstract:
+    """The step of differences; None: relative ones."""
+    return _NOTHING if _is_two_point(jac) else real(t, eps)
+
+
+def _start(t: Writes, start: Any) -> Arr:
+    """Where it starts: from float64, or from integers."""
+    found = as_array(t, Tup((start,)) if isinstance(start, Num) else start, "if")
+    if found.type.dtype not in ("float64", "int64"):
+        raise t.refuse(f"a minimum from {places.described(found)}")
+    return doubles(t, found)
+
+
+@functools.cache
+def _bfgs_agrees() -> bool:
+    """Whether this SciPy goes as ours does."""
+    solver = sys.modules["scipy.optimize"].minimize
+    for start in (np.array([-1.0, 0.0]), np.array([1.3, 0.7, 0.2])):
+        for jac in (None, _slanted):
+            how, rest = (_STEP, None, None), (quasi_newton.largest, 1e-5, None, 0.0, 1e-4, 0.9)
+            ours = quasi_newton.bfgs(_smooth, jac, None, start, (), how, *rest)
+            theirs = solver(_smooth, start, method="BFGS", jac=jac)
+            if not _is_near(ours, theirs, ("nit", "nfev", "njev", "status", "message")):
+                return False
+    return True
+
+
+def _is_near(ours: Any, theirs: Any, counts: tuple[str, ...]) -> bool:
+    """Whether two results are alike, but for rounding."""
+    if not all(ours[k] == theirs[k] for k in counts):
+        return False
+    return all(np.allclose(ours[k], theirs[k], 1e-5, 1e-6) for k in ("x", "fun", "jac"))
+
+
+def _smooth(x: Any) -> float:
+    return float(np.sum((x - 0.5) ** 4 + x * x) + 3.0 * (x[1] - x[0] * x[0]) ** 2)
+
+
+def _slanted(x: Any) -> Any:
+    found = 4.0 * (x - 0.5) ** 3 + 2.0 * x
+    off = 6.0 * (x[1] - x[0] * x[0])
+    found[0] -= 2.0 * x[0] * off
+    found[1] += off
+    return found
+
+
+def _value(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """The value of a function that is minimised."""
+    x = arrays.loaded(t, args[0])
+    if isinstance(x, Arr):
+        return Inlined(line_searches.only, [as_array(t, x, "f")], {})
+    if not isinstance(x, Num) or x.dtype != "float64":
+        raise t.refuse(f"a minimum of {places.described(x)}")
+    return number(t, x)
+
+
+def _gradient(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Arr:
+    """Its slopes."""
+    x = arrays.loaded(t, args[0])
+    if isinstance(x, Num):
+        x = Tup((x,))
+    if isinstance(x, Tup):
+        x = array(t, [x], {})
+    found = as_array(t, x, "f")
+    if found.type.dtype != "float64":
+        raise t.refuse(f"slopes that are {places.described(found)}")
+    return found._replace(own=0)
+
+
+OURS: dict[Any, Call] = {line_searches.value: _value, line_searches.gradient: _gradient}
+"""Functions of ours that are written here."""
+_METHODS: dict[str, Callable[[Writes, dict[str, Any]], Inlined]] = {
+    "nelder-mead": _by_simplex, "bfgs": _by_bfgs,
+}  # fmt: skip
 ROWS: dict[str, Call] = {"minimize": _minimize, "fmin": _fmin}

@@ -48,8 +48,9 @@ def find(f: Any) -> Call | None:
         return of_least_squares.OWN[f]
     if f is of_results.Result:
         return lambda t, args, kwargs: Record(tuple(kwargs), tuple(kwargs.values()))
-    if f in of_odes.OURS:
-        return of_odes.OURS[f]
+    for where in (of_odes, of_minimize):
+        if f in where.OURS:
+            return where.OURS[f]
     name = getattr(f, "__name__", "")
     row = _ROWS.get(name)
     if row is None or getattr(sys.modules.get(module_of(name)), name, None) is not f:
