@@ -9,11 +9,15 @@ Source: the functions themselves, compared with `numpy.dot` over random numbers.
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
 
 from ..of_series import product
+
+
+_ZERO = np.float64(0.0)
 
 
 def fma(x: Any, y: Any, z: Any) -> Any:
@@ -95,24 +99,108 @@ def length(x: Any) -> Any:
     return np.sqrt(inner(x, x))
 
 
-def of_row(a: Any, b: Any) -> Any:
-    """An element of a product of a square matrix, a row of which is `a`, with a vector.
+def of_row(
+    a: Any, b: Any, j: int, rows: int, total: Any = _ZERO, sign: float = 1.0
+) -> Any:  # fmt: skip
+    """An element of a product of a matrix with a vector, of the j-th row `a` of so many.
 
-    Of more than eight rows some have other bits.
+    It is added to, or subtracted from, `total`.
     """
     n = len(a)
     fours = n // 4 * 4
-    total = np.float64(0.0)
-    if fours > 0:
-        total = paired(a, b, fours)
+    if fours > 4 and j >= rows // 4 * 4:
+        wide = 2 if j % 4 < rows % 4 // 2 * 2 else 4
+        lanes = np.zeros(4)
+        for i in range(fours):
+            lanes[i % wide] += a[i] * b[i]
+        total = fma(sign, (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]), total)
+    elif fours > 0:
+        total = fma(sign, paired(a, b, fours), total)
     if n - fours == 1:
-        total = fma(a[fours], b[fours], total)
+        total = fma(sign * a[fours], b[fours], total)
     elif n - fours > 1:
         part = fma(a[fours], b[fours], a[fours + 1] * b[fours + 1])
         if n - fours == 3:
             part = fma(a[fours + 2], b[fours + 2], part)
-        total += part
+        total = fma(sign, part, total)
     return total
+
+
+def long_length(x: Any) -> float:
+    """BLAS's ``nrm2``, which adds in more digits than a float has."""
+    total = 0.0
+    rest = 0.0
+    for i in range(len(x)):
+        part = float(x[i]) * float(x[i])
+        after = total + part
+        off = after - total
+        rest += (total - (after - off)) + (part - off) + float(fma(x[i], x[i], -part))
+        total = after
+    if total == 0.0 or total - total != 0.0:
+        return math.sqrt(total)
+    root = math.sqrt(total)
+    return root + (float(fma(-root, root, total)) + rest) / (2.0 * root)
+
+
+def factored(a: Any, first: int, n: int) -> bool:
+    """The factor of Cholesky, as LAPACK's ``potrf`` computes it: whether there is one.
+
+    A matrix is held by its columns; `first` is where the one begins that is written over.
+    """
+    for j in range(first, first + n):
+        own = a[j, first:j]
+        here = float(a[j, j])
+        if j > first:
+            here -= float(inner(own, own))
+        if here <= 0.0:
+            return False
+        here = math.sqrt(here)
+        a[j, j] = here
+        part = 1.0 / here
+        rows = first + n - j - 1
+        for k in range(rows):
+            to = a[j + 1 + k]
+            to[j] = float(of_row(to[first:j], own, k, rows, to[j], -1.0)) * part
+    return True
+
+
+def solved_below(a: Any, x: Any, n: int) -> None:
+    """Solve ``a.T x = b`` of an upper triangle that is held by its columns: ``trtrs``."""
+    for i in range(n):
+        here = float(x[i])
+        if i > 0:
+            here -= float(inner(a[i, :i], x[:i]))
+        x[i] = here / float(a[i, i])
+
+
+def solved_above(a: Any, x: Any, n: int) -> None:
+    """Solve ``a x = b``."""
+    for i in range(n - 1, -1, -1):
+        here = float(x[i]) / float(a[i, i])
+        x[i] = here
+        for k in range(i):
+            x[k] = fma(-here, a[i, k], x[k])
+
+
+def all_solved_below(a: Any, n: int) -> None:
+    """The same as `solved_below` of `n` right sides, the columns that follow in `a`."""
+    if n == 1:
+        a[1, 0] = float(a[1, 0]) / float(a[0, 0])
+        return
+    first = 0
+    while first < n:
+        size = 1
+        while 2 * size <= min(n - first, 16):
+            size *= 2
+        for c in range(n, 2 * n):
+            for i in range(first, first + size):
+                here = float(a[c, i])
+                if first > 0:
+                    here -= float(chained(a[i, :first], a[c, :first], first))
+                for k in range(first, i):
+                    here = float(fma(-float(a[i, k]), a[c, k], here))
+                a[c, i] = here * (1.0 / float(a[i, i]))
+        first += size
 
 
 @functools.cache

@@ -87,8 +87,8 @@ def _by_cubic(
     offs = np.zeros(2)
     offs[0] = off_b
     offs[1] = off_c
-    third = float(of_row(rows[0], offs)) / below
-    second = float(of_row(rows[1], offs)) / below
+    third = float(of_row(rows[0], offs, 0, 2)) / below
+    second = float(of_row(rows[1], offs, 1, 2)) / below
     inside = second * second - 3.0 * third * ga
     if 3.0 * third == 0.0 or not 0.0 <= inside < math.inf:
         return math.nan
@@ -287,7 +287,7 @@ def bfgs(
             if not 0.0 < c1 < c2 < 1.0:
                 raise ValueError
             for i in range(n):
-                p[i] = -float(of_row(h[i], g))
+                p[i] = -float(of_row(h[i], g, i, n))
             slope = float(inner(g, p))
             if slope - slope != 0.0:
                 raise NotImplementedError
