@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..of_results import Result
+from .fits import spread
 from .line_searches import (
     CALLS,
     GOES_ON,
@@ -689,3 +690,23 @@ def l_bfgs_b(
         x=x, fun=y, jac=g, nfev=int(seen[CALLS]), njev=int(seen[SLOPES]), nit=rounds,
         status=status, success=status == 0, message=texts[why],
     )  # fmt: skip
+
+
+def anywhere(
+    f: Any, jac: Any, both: Any, start: Any, args: Any, eps: Any, bounds: Any, *rest: Any
+) -> Any:
+    """The same with bounds that are one for all variables, or None."""
+    low, high = (-math.inf, math.inf) if bounds is None else bounds
+    lower = spread(low, len(start))
+    upper = spread(high, len(start))
+    return l_bfgs_b(f, jac, both, start, args, (eps, lower, upper), *rest)
+
+
+def fmin_l_bfgs_b(*given: Any) -> Any:
+    """``scipy.optimize.fmin_l_bfgs_b``."""
+    found = anywhere(*given)
+    said = Result(
+        grad=found.jac, task=found.message, funcalls=found.nfev, nit=found.nit,
+        warnflag=found.status,
+    )  # fmt: skip
+    return found.x, found.fun, said

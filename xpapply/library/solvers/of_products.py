@@ -126,20 +126,31 @@ def of_row(
     return total
 
 
+def _rounded(high: float, low: float) -> float:
+    """The rest of a sum of two floats, to eleven digits of two beyond those of the first one."""
+    most = _MANY * (float(np.nextafter(high, math.inf)) - high)
+    return (low + most) - most
+
+
+_MANY = 1.5 * 2.0**41
+
+
 def long_length(x: Any) -> float:
-    """BLAS's ``nrm2``, which adds in more digits than a float has."""
+    """BLAS's ``nrm2``, which adds in numbers of 64 digits of two."""
     total = 0.0
     rest = 0.0
     for i in range(len(x)):
         part = float(x[i]) * float(x[i])
+        low = rest + _rounded(part, float(fma(x[i], x[i], -part)))
         after = total + part
         off = after - total
-        rest += (total - (after - off)) + (part - off) + float(fma(x[i], x[i], -part))
-        total = after
+        low += (total - (after - off)) + (part - off)
+        total = after + low
+        rest = _rounded(total, low - (total - after))
     if total == 0.0 or total - total != 0.0:
         return math.sqrt(total)
     root = math.sqrt(total)
-    return root + (float(fma(-root, root, total)) + rest) / (2.0 * root)
+    return root + _rounded(root, (float(fma(-root, root, total)) + rest) / (2.0 * root))
 
 
 def factored(a: Any, first: int, n: int) -> bool:

@@ -322,3 +322,20 @@ _MESSAGES = (
     "Maximum number of iterations has been exceeded.",
     "Desired error not necessarily achieved due to precision loss.",
 )
+
+
+def fmin_bfgs(whole: Any, *given: Any) -> Any:
+    """``scipy.optimize.fmin_bfgs``; `whole`: None, if it does not start from integers."""
+    found = bfgs(*given)
+    if whole is not None and found.nit == 0:
+        raise NotImplementedError  # which it gives then
+    return found.x
+
+
+def full_fmin_bfgs(whole: Any, *given: Any) -> Any:
+    """The same with ``full_output``."""
+    found = bfgs(*given)
+    is_new, h = found["hess_inv"]
+    if is_new:
+        raise NotImplementedError
+    return found.x, found.fun, found.jac, h, found.nfev, found.njev, found.status
