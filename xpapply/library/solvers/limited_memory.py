@@ -90,14 +90,16 @@ def _added(x: Any, part: float, y: Any, n: int) -> None:
 
 def _cauchy(
     x: Any, g: Any, bounds: Any, where: Any, d: Any, breaks: Any, z: Any, memory: Any, ring: Any,
-    theta: float, p: Any, c: Any,
+    theta: float, rows: Any,
 ) -> None:  # fmt: skip
     """The first minimum along the projected direction of steepest descent, in `z`.
 
-    `where` says which variables it leaves at bounds, `c` is what the paper calls W'(z - x).
+    `where` says which variables it leaves at bounds; the first of `rows` is what the paper calls
+    W'(z - x).
     """
     lower, upper = bounds
-    s, y, sy, _, t, w, v = memory
+    c, p, w, v = rows[0], rows[1], rows[2], rows[3]
+    s, y, sy, _, t = memory
     n = len(x)
     col = int(ring[_COUNT])
     head = int(ring[_HEAD])
@@ -188,12 +190,13 @@ def _cauchy(
                 w[j] = y[k, at]
                 w[col + j] = theta * float(s[k, at])
             _middle(sy, t, col, w, v)
-            of_c = float(inner(c[:two], v[:two]))
-            of_p = float(inner(p[:two], v[:two]))
-            of_w = float(inner(w[:two], v[:two]))
+            for j in range(3):
+                part = float(inner(rows[j, :two], v[:two]))
+                if j == 0:
+                    f1 += down * part
+                else:
+                    f2 += down * 2.0 * part if j == 1 else -square * part
             _added(p, -down, w, two)
-            f1 += down * of_c
-            f2 = f2 + down * 2.0 * of_p - square * of_w
         f2 = max(least, f2)
         if count == 0 and is_bounded:
             ahead = 0.0
@@ -251,8 +254,6 @@ def _products(
     col = int(ring[_COUNT])
     head = int(ring[_HEAD])
     free = int(sets[_NFREE])
-    enter = int(sets[_ENTER])
-    leave = int(sets[_LEAVE])
     old = col
     if updated:
         old = col - 1
@@ -263,31 +264,26 @@ def _products(
                     n1[m + i, m + j] = n1[m + i + 1, m + j + 1]
                 for i in range(m - 1):
                     n1[m + i, j] = n1[m + i + 1, j + 1]
-        last = (head + old) % m
+    for i in range(col):
         for j in range(col):
-            k = (head + j) % m
-            n1[old, j] = _of_some(y[last], y[k], order, 0, free)
-            n1[m + old, m + j] = _of_some(s[last], s[k], order, free, n)
-            n1[m + old, j] = _of_some(s[last], y[k], order, free, n)
-        for i in range(col):
-            n1[m + i, old] = _of_some(s[(head + i) % m], y[last], order, 0, free)
-    for i in range(old):
-        at = (head + i) % m
-        for j in range(old):
-            k = (head + j) % m
-            if j <= i:
-                more = _of_some(y[at], y[k], changed, 0, enter)
-                less = _of_some(y[at], y[k], changed, leave, n)
-                n1[i, j] = float(n1[i, j]) + more - less
-                more = _of_some(s[at], s[k], changed, 0, enter)
-                less = _of_some(s[at], s[k], changed, leave, n)
-                n1[m + i, m + j] = float(n1[m + i, m + j]) - more + less
-            more = _of_some(s[at], y[k], changed, 0, enter)
-            less = _of_some(s[at], y[k], changed, leave, n)
-            if i <= j:
-                n1[m + i, j] = float(n1[m + i, j]) + more - less
-            else:
-                n1[m + i, j] = float(n1[m + i, j]) - more + less
+            anew = i >= old or j >= old
+            for block in range(3):
+                if j > i and block < 2:  # a lower triangle
+                    continue
+                first = y[(head + i) % m] if block == 0 else s[(head + i) % m]
+                second = s[(head + j) % m] if block == 1 else y[(head + j) % m]
+                low = i + m if block > 0 else i
+                high = j + m if block == 1 else j
+                inside = block == 0 or (block == 2 and i <= j)
+                if anew:
+                    begins = 0 if inside else free
+                    ends = free if inside else n
+                    n1[low, high] = _of_some(first, second, order, begins, ends)
+                else:
+                    more = _of_some(first, second, changed, 0, int(sets[_ENTER]))
+                    less = _of_some(first, second, changed, int(sets[_LEAVE]), n)
+                    here = float(n1[low, high])
+                    n1[low, high] = here + more - less if inside else here - more + less
 
 
 def _formed(k: Any, n1: Any, sy: Any, theta: float, col: int) -> bool:
@@ -311,11 +307,11 @@ def _formed(k: Any, n1: Any, sy: Any, theta: float, col: int) -> bool:
 
 
 def _reduced(
-    x: Any, g: Any, z: Any, r: Any, memory: Any, ring: Any, theta: float, c: Any, p: Any,
-    order: Any, free: int, bounded: bool,
+    x: Any, g: Any, z: Any, r: Any, memory: Any, ring: Any, theta: float, rows: Any, order: Any,
+    free: int, bounded: bool,
 ) -> None:  # fmt: skip
     """The slopes of the quadratic model at the point of Cauchy, but for their sign."""
-    s, y, sy, _, t, _, _ = memory
+    s, y, sy, _, t = memory
     m = len(s)
     col = int(ring[_COUNT])
     if not bounded:
@@ -325,7 +321,8 @@ def _reduced(
     for i in range(free):
         k = int(order[i])
         r[i] = -theta * (float(z[k]) - float(x[k])) - float(g[k])
-    _middle(sy, t, col, c, p)
+    p = rows[1]
+    _middle(sy, t, col, rows[0], p)
     for j in range(col):
         at = (int(ring[_HEAD]) + j) % m
         a1 = float(p[j])
@@ -422,7 +419,7 @@ def _remembered(
     d: Any, r: Any, memory: Any, ring: Any, theta: float, change: float, square: float
 ) -> bool:
     """Put a step and a change into the ring; whether the matrix has a factor then."""
-    s, y, sy, ss, t, _, _ = memory
+    s, y, sy, ss, t = memory
     m = len(s)
     n = len(d)
     ring[_UPDATES] += 1
@@ -548,11 +545,9 @@ def l_bfgs_b(
     r = np.zeros(n)
     breaks = np.zeros(n)
     kept = np.zeros(n)
-    p = np.zeros(2 * m)
-    c = np.zeros(2 * m)
+    rows = np.zeros((4, 2 * m))
     memory = (
         np.zeros((m, n)), np.zeros((m, n)), np.zeros((m, m)), np.zeros((m, m)), np.zeros((m, m)),
-        np.zeros(2 * m), np.zeros(2 * m),
     )  # fmt: skip
     k = np.zeros((2 * m, 2 * m))
     n1 = np.zeros((2 * m, 2 * m))
@@ -637,7 +632,7 @@ def l_bfgs_b(
             col = int(ring[_COUNT])
             free = n
             if bounded or col == 0:
-                _cauchy(x, g, bounds, where, d, breaks, z, memory, ring, theta, p, c)
+                _cauchy(x, g, bounds, where, d, breaks, z, memory, ring, theta, rows)
                 _freed(where, order, changed, sets, rounds > 0 and bounded)
                 anew = updated or sets[_ENTER] > 0 or sets[_LEAVE] < n
             else:
@@ -651,9 +646,9 @@ def l_bfgs_b(
                     lost = not _formed(k, n1, memory[2], theta, col)
                     if lost:
                         continue
-                _reduced(x, g, z, r, memory, ring, theta, c, p, order, free, bounded)
+                _reduced(x, g, z, r, memory, ring, theta, rows, order, free, bounded)
                 _in_subspace(
-                    z, r, x, g, bounds, memory, ring, theta, k, order, free, p, kept
+                    z, r, x, g, bounds, memory, ring, theta, k, order, free, rows[1], kept
                 )  # fmt: skip
             for j in range(n):
                 d[j] = float(z[j]) - float(x[j])

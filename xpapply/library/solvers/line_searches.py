@@ -92,7 +92,7 @@ def looked(
     for j in range(first, last):
         point = at.copy()
         d = 0.0
-        if j >= 0:
+        if jac is None and both is None and j >= 0:
             here = float(at[j])
             h = _step(here, j, how)
             point[j] = here + h
@@ -109,7 +109,7 @@ def looked(
         there = anyones(value(found))
         if float(there) - float(there) != 0.0:
             raise NotImplementedError
-        if j < 0:
+        if jac is not None or both is not None or j < 0:
             y = there
         else:
             slopes[j] = (float(there) - float(y)) / d

@@ -126,6 +126,22 @@ def of_row(
     return total
 
 
+def times(a: Any, b: Any) -> Any:
+    """``a @ b`` of a matrix of up to 16 rows and columns, that lies in rows or columns."""
+    rows, n = a.shape
+    out = np.empty(rows)
+    if b.strides[0] != 8 or (a.strides[0] != 8 and a.strides[1] != 8):
+        raise NotImplementedError
+    for i in range(rows):
+        if rows == 1:
+            out[i] = inner(a[i].copy(), b)
+        elif a.strides[1] == 8:
+            out[i] = of_row(a[i], b, i, rows)
+        else:
+            out[i] = weighed(a.T, b, n, i)
+    return out
+
+
 def _rounded(high: float, low: float) -> float:
     """The rest of a sum of two floats, to eleven digits of two beyond those of the first one."""
     most = _MANY * (float(np.nextafter(high, math.inf)) - high)
@@ -156,13 +172,14 @@ def long_length(x: Any) -> float:
 def factored(a: Any, first: int, n: int) -> bool:
     """The factor of Cholesky, as LAPACK's ``potrf`` computes it: whether there is one.
 
-    A matrix is held by its columns; `first` is where the one begins that is written over.
+    A matrix is held by its columns; `first` is where the one begins that is written over. Of up to
+    16 rows it has LAPACK's bits.
     """
     for j in range(first, first + n):
         own = a[j, first:j]
         here = float(a[j, j])
         if j > first:
-            here -= float(inner(own, own))
+            here -= float(chained(own, own, j - first))
         if here <= 0.0:
             return False
         here = math.sqrt(here)
@@ -229,6 +246,9 @@ def are_known() -> bool:
                 return False
             if n > 1 and any(chained(k[:, j], b[:, 1], count) != by_b[j, 1] for j in range(n)):
                 return False
+            for a in (np.ascontiguousarray(k[:count].T), k[:count].T):
+                if not np.array_equal(times(a, x), a @ x):
+                    return False
     for count, n in ((3, 2), (3, 7), (4, 2), (4, 5), (16, 4)):
         q, p = rng.normal(size=(n, count)), rng.normal(size=(count, 1))
         if any(paired(q[j], p[:, 0], count) != np.dot(q, p)[j, 0] for j in range(n)):

@@ -107,10 +107,20 @@ def price(f: Any) -> float:
     names = () if own is None else own.__code__.co_names
     solver = 0.0 if _SHORT_SOLVERS.isdisjoint(names) else LIMITS.typed_short_solver
     solver = solver if _SOLVERS.isdisjoint(names) else LIMITS.typed_solver
+    if own is not None and ("fmin_l_bfgs_b" in names or ("minimize" in names and _is_long(own))):
+        solver = LIMITS.typed_long_solver
     return LIMITS.typed_compiling + LIMITS.typed_per_byte * size + loads + llvm + solver
 
 
-_SOLVERS = frozenset(("curve_fit", "fmin", "least_squares", "leastsq", "minimize"))
+def _is_long(f: FunctionType) -> bool:
+    """Whether a minimum is one within bounds, of which most is compiled."""
+    told = [x for c in f.__code__.co_consts for x in (c if type(c) is tuple else (c,))]
+    return "bounds" in told or any(isinstance(x, str) and x.lower() == "l-bfgs-b" for x in told)
+
+
+_SOLVERS = frozenset(
+    ("curve_fit", "fmin", "fmin_bfgs", "fsolve", "least_squares", "leastsq", "minimize", "root")
+)
 """Functions for which much of ours is compiled ..."""
 _SHORT_SOLVERS = frozenset(("quad", "solve_ivp", "minimize_scalar", "fminbound", "root_scalar"))
 """... and those for which less is."""

@@ -270,7 +270,8 @@ def inplace(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
         return of_device_arrays.inplace(t, op, a, b)
     t.writes(a)
     found = whole.binary(t, op, a, b)
-    assert isinstance(found, Arr)
+    if not isinstance(found, Arr):
+        raise t.refuse(f"{op}= of arrays")
     arrays.set_item(
         t, a, Span(Known(None), Known(None), Known(None)), whole.as_type(t, found, a.type.dtype)
     )

@@ -18,7 +18,7 @@ from .. import arrays, iterators, places
 from ..values import Abstract, Arr, Inlined, Known, Num, Tup, Writes
 from .arguments import TRUE, as_array
 from .common import Call, number
-from .of_least_squares import doubles, ends
+from .of_least_squares import both_ends, doubles
 from .of_numpy import array
 from .solving import (
     further_arguments,
@@ -233,7 +233,7 @@ def _bounds(t: Writes, x: Any) -> Abstract:
     if is_none(x):
         return _NOTHING
     if isinstance(x, Known) and type(x.value) is sys.modules["scipy.optimize"].Bounds:
-        return ends(t, x, None)
+        return both_ends(t, x, None)
     if isinstance(x, Known) and type(x.value) in (list, tuple):
         x = iterators.unpacked(t, x, len(x.value))
     if not isinstance(x, Tup) or not x.items:
