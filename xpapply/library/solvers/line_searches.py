@@ -132,7 +132,9 @@ def looked(
 
 # --- the search of Moré and Thuente -------------------------------------------------------------
 
-_X, _FX, _GX, _Y, _FY, _GY, _LOW, _HIGH, _WIDTH, _WIDTH_BEFORE, _F, _G, _BETWEEN, _SECOND = range(14)
+_X, _FX, _GX, _Y, _FY, _GY, _LOW, _HIGH, _WIDTH, _WIDTH_BEFORE, _F, _G, _BETWEEN, _SECOND = range(
+    14
+)
 SEARCHED = 14
 """How many numbers a search keeps."""
 GOES_ON, FOUND, ROUNDED, AT_MOST, AT_LEAST, NARROW = range(6)

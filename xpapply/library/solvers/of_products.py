@@ -16,7 +16,6 @@ import numpy as np
 
 from ..of_series import product
 
-
 _ZERO = np.float64(0.0)
 
 

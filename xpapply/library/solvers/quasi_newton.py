@@ -66,9 +66,7 @@ def _first_step(fall: float, slope: float) -> float:
     return 1.0 if found < 0.0 else found
 
 
-def _by_cubic(
-    a: float, fa: float, ga: float, b: float, fb: float, c: float, fc: float
-) -> float:
+def _by_cubic(a: float, fa: float, ga: float, b: float, fb: float, c: float, fc: float) -> float:
     """The minimum of a cubic through three values, with a slope at the first one; NaN: none."""
     to_b = b - a
     to_c = c - a
@@ -154,7 +152,8 @@ def bfgs(
 ) -> Any:  # fmt: skip
     """``scipy.optimize.minimize(f, start, args, method="BFGS", jac=jac)``.
 
-    The first arguments are those of `looked`.
+    The first arguments are those of `looked`. ``is_new``: whether SciPy's ``hess_inv`` is one of
+    integers still.
     """
     n = len(start)
     if n == 0:
@@ -311,7 +310,7 @@ def bfgs(
     if status == 0 and rounds >= rounds_left:
         status = 1
     return Result(
-        x=x, fun=best, jac=g, hess_inv=(updates == 0, h), nfev=int(seen[CALLS]),
+        x=x, fun=best, jac=g, hess_inv=h, is_new=updates == 0, nfev=int(seen[CALLS]),
         njev=int(seen[SLOPES]), nit=rounds, status=status, success=status == 0,
         message=_MESSAGES[status],
     )  # fmt: skip
@@ -335,7 +334,6 @@ def fmin_bfgs(whole: Any, *given: Any) -> Any:
 def full_fmin_bfgs(whole: Any, *given: Any) -> Any:
     """The same with ``full_output``."""
     found = bfgs(*given)
-    is_new, h = found["hess_inv"]
-    if is_new:
-        raise NotImplementedError
-    return found.x, found.fun, found.jac, h, found.nfev, found.njev, found.status
+    return (
+        found.x, found.fun, found.jac, found.hess_inv, found.nfev, found.njev, found.status,
+    )  # fmt: skip

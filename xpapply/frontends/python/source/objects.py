@@ -115,13 +115,12 @@ def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
 
 def _of_record(t: Writes, x: Record, name: str) -> Abstract:
     """A value of what a solver has given; there may be others."""
-    if name not in x.names:
+    if name not in x.names or name == "is_new":
         raise t.refuse(f"{name} of what a solver gives")
-    found = x.values[x.names.index(name)]
     if name == "hess_inv":
-        is_new, found = found.items
-        t.mark(is_new.value, "the inverse of a Hessian that is still one of integers")
-    return found
+        is_new = x.values[x.names.index("is_new")].value
+        t.mark(is_new, "the inverse of a Hessian that is still one of integers")
+    return x.values[x.names.index(name)]
 
 
 def _of_object(t: Writes, x: Any, name: str) -> Abstract:
@@ -269,11 +268,11 @@ def inplace(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     if t.element == DEVICE:
         return of_device_arrays.inplace(t, op, a, b)
     t.writes(a)
-    found = whole.binary(t, op, a, b)
-    if not isinstance(found, Arr):
+    made = whole.binary(t, op, a, b)
+    if not isinstance(made, Arr):
         raise t.refuse(f"{op}= of arrays")
     arrays.set_item(
-        t, a, Span(Known(None), Known(None), Known(None)), whole.as_type(t, found, a.type.dtype)
+        t, a, Span(Known(None), Known(None), Known(None)), whole.as_type(t, made, a.type.dtype)
     )
     return a
 

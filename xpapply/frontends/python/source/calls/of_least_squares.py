@@ -221,7 +221,13 @@ def _least_squares(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inline
     t.rounds(LIMITS.typed_rounding if is_free else LIMITS.typed_solving)
     start = doubles(t, Tup((start,)) if isinstance(start, Num) else start)
     jac = _slopes(t, name, jac, ("2-point",))
-    rest = [jac, both_ends(t, bounds, None), Known(_STEPS[method]), *region, further_arguments(further)]
+    rest = [
+        jac,
+        both_ends(t, bounds, None),
+        Known(_STEPS[method]),
+        *region,
+        further_arguments(further),
+    ]
     return Inlined(fits.least_squares, [f, start, *rest], {})
 
 
