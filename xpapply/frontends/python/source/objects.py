@@ -115,12 +115,14 @@ def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
 
 def _of_record(t: Writes, x: Record, name: str) -> Abstract:
     """A value of what a solver has given; there may be others."""
-    if name not in x.names or name == "is_new":
+    given = dict(zip(x.names, x.values, strict=True))
+    if name not in given or name.startswith("is_"):
         raise t.refuse(f"{name} of what a solver gives")
     if name == "hess_inv":
-        is_new = x.values[x.names.index("is_new")].value
-        t.mark(is_new, "the inverse of a Hessian that is still one of integers")
-    return x.values[x.names.index(name)]
+        t.mark(given["is_new"].value, "the inverse of a Hessian that is still one of integers")
+    if name == "message" and "is_said" in given:
+        t.mark(t.op("not", "bool", given["is_said"].value), "a message with a number in it")
+    return given[name]
 
 
 def _of_object(t: Writes, x: Any, name: str) -> Abstract:

@@ -15,7 +15,7 @@ LIBRARY = _written.__name__.rpartition(".")[0]
 """Where functions of libraries are written in Python, for the compiler."""
 
 _SOLVERS = (
-    "of_fits", "of_integrals", "of_results", "of_roots", "solvers.fits",
+    "of_fits", "of_integrals", "of_results", "of_roots", "solvers.fits", "solvers.hybrids",
     "solvers.limited_memory", "solvers.line_searches", "solvers.of_minima", "solvers.of_odes",
     "solvers.of_products", "solvers.quasi_newton", "solvers.simplexes", "solvers.trust_regions",
 )  # fmt: skip

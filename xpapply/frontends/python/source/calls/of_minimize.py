@@ -168,7 +168,7 @@ def _of_bfgs(
         raise t.refuse("scipy.optimize.minimize with such a norm")
     t.rounds(LIMITS.typed_solving)
     return [
-        *_sources(t, f, jac), _start(t, start), further_arguments(further),
+        *_sources(t, f, jac), begins(t, start), further_arguments(further),
         Tup((_difference(t, jac, eps), _NOTHING, _NOTHING)), Known(_NORMS[norm]), real(t, gtol),
         _NOTHING if is_none(maxiter) else whole_number(t, maxiter),
         *(real(t, x) for x in (xrtol, c1, c2)),
@@ -221,7 +221,7 @@ def _of_l_bfgs_b(
     t.rounds(LIMITS.typed_solving)
     limits = (whole_number(t, x) for x in (maxfun, maxiter, maxls))
     return [
-        *_sources(t, f, jac), _start(t, start), further_arguments(further),
+        *_sources(t, f, jac), begins(t, start), further_arguments(further),
         _difference(t, jac, eps), _bounds(t, bounds), whole_number(t, maxcor),
         Tup((real(t, ftol), real(t, gtol))), Tup(tuple(limits)),
         Tup(tuple(map(Known, _texts()))),
@@ -329,9 +329,9 @@ def _difference(t: Writes, jac: Any, eps: Any) -> Abstract:
     return _NOTHING if _is_two_point(jac) else real(t, eps)
 
 
-def _start(t: Writes, start: Any) -> Arr:
+def begins(t: Writes, x: Any) -> Arr:
     """Where it starts: from float64, or from integers."""
-    return doubles(t, _starts(t, start))
+    return doubles(t, _starts(t, x))
 
 
 def _starts(t: Writes, start: Any) -> Arr:
