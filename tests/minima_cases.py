@@ -1,4 +1,4 @@
-"""Random minima of functions of several numbers by their slopes, for `fuzz.solvers`."""
+"""Random minima and roots of functions of several numbers by their slopes, for `fuzz.solvers`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from xpapply.frontends.python.source.calls import of_minimize
-from xpapply.library.solvers import limited_memory, quasi_newton
+from xpapply.library.solvers import hybrids, limited_memory, quasi_newton
 
 BASINS: tuple[tuple[Callable[..., Any], Callable[..., Any] | None], ...] = (
     (lambda x, p, q: float(np.sum((x - p) ** 2)), lambda x, p, q: 2 * (x - p)),
@@ -114,3 +114,61 @@ def by_l_bfgs_b(r: random.Random, outcome: Callable[[Callable[[], Any]], Any]) -
     how: dict[str, Any] = {"bounds": pairs, "options": said}
     theirs = outcome(lambda: minimize(f, start, args, "L-BFGS-B", told, **how))
     return outcome(lambda: limited_memory.anywhere(*given)), theirs
+
+
+SYSTEMS: tuple[tuple[int, Callable[..., Any], Callable[..., Any] | None], ...] = (
+    (2, lambda x, p, q: [x[0] * np.cos(x[1]) - 4 * p, x[1] * x[0] - x[1] - 5 * q], None),
+    (0, lambda x, p, q: x**2 - p, lambda x, p, q: np.diag(2 * x)),
+    (
+        2,
+        lambda x, p, q: np.array([10 * (x[1] - x[0] ** 2), p - x[0]]),
+        lambda x, p, q: np.array([[-20 * x[0], 10.0], [-1.0, 0.0]]),
+    ),
+    (0, lambda x, p, q: np.exp(-p * x) - q * x * np.sum(x), None),
+    (0, lambda x, p, q: np.sin(x) + q * np.roll(x, 1) - p, None),
+    (0, lambda x, p, q: x**2 + p, None),  # without a root
+    (
+        4,
+        lambda x, p, q: np.array(
+            [
+                x[0] + 10 * x[1],
+                p * (x[2] - x[3]),
+                (x[1] - 2 * x[2]) ** 2,
+                q * (x[0] - x[3]) ** 2,
+            ]
+        ),
+        None,
+    ),
+    (0, lambda x, p, q: (x - p) ** 3, lambda x, p, q: np.diag(3 * (x - p) ** 2)),
+    (0, lambda x, p, q: x * 0 + p, None),
+    (0, lambda x, p, q: np.where(x > p, np.nan, x - 2 * p), None),
+    (2, lambda x, p, q: np.array([x[0] + x[1] - p, 2 * x[0] + 2 * x[1] - 2 * p]), None),
+)
+"""How many numbers, functions, and their slopes where they are known."""
+
+
+def by_hybrid(r: random.Random, outcome: Callable[[Callable[[], Any]], Any]) -> tuple[Any, Any]:
+    """The same of roots by Powell's method: what SciPy's has no words for is left out."""
+    from scipy.optimize import root
+
+    n, f, jac = r.choice(SYSTEMS)
+    n, args = n or r.choice([1, 2, 2, 3, 4, 6]), (r.uniform(0.3, 3), r.uniform(0.3, 3))
+    start = np.array([r.choice([0.0, r.uniform(-3, 3), r.uniform(-3, 3), 1.0]) for _ in range(n)])
+    if r.random() < 0.05:
+        start = np.full(n, args[0])
+    said: dict[str, Any] = {
+        "xtol": r.choice([1.49012e-8] * 3 + [1e-13, 1e-3, 0.0]),
+        "maxfev": r.choice([0, 0, 0, 5, 20]), "factor": r.choice([100.0, 100.0, 0.5]),
+    }  # fmt: skip
+    eps = r.choice([None, None, 1e-10])
+    told = jac if r.random() < 0.5 else None
+    more = said if told is not None else said | {"eps": eps}
+    theirs = outcome(lambda: root(f, start, args, "hybr", told, options=more))
+    rest = said["xtol"], said["maxfev"], eps or math.ulp(1.0), said["factor"]
+    ours = outcome(lambda: hybrids.hybrid(f, told, start, args, *rest))
+    if not isinstance(ours, type):
+        if not ours.pop("is_said"):
+            ours.pop("message")
+        if told is None:
+            ours.pop("njev")
+    return ours, theirs

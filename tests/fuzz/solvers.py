@@ -401,8 +401,8 @@ def by_simplex(r: random.Random) -> tuple[Any, Any]:
 
 
 def by_slopes(r: random.Random) -> tuple[Any, Any]:
-    """The same of minima by BFGS, and within bounds by L-BFGS-B."""
-    by = r.choice([minima_cases.by_bfgs, minima_cases.by_l_bfgs_b])
+    """The same of minima by BFGS, within bounds by L-BFGS-B, and of roots by Powell's method."""
+    by = r.choice([minima_cases.by_bfgs, minima_cases.by_l_bfgs_b, minima_cases.by_hybrid])
     ours, theirs = by(r, outcome)
     if isinstance(ours, type) or isinstance(theirs, type) or of_products.are_known():
         return ours, theirs

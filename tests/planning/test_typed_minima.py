@@ -148,21 +148,51 @@ def older_in_a_box(v):
     return np.append(x, [f, d["funcalls"], d["nit"], d["warnflag"], d["grad"][1]])
 
 
+def places(v):
+    def off(x):
+        return [x[0] * np.cos(x[1]) - 4 - 0.1 * v[0], x[1] * x[0] - x[1] - 5]
+
+    return optimize.fsolve(off, [1, 1])
+
+
+def place(v):
+    return optimize.fsolve(lambda x: np.exp(-x) - v[0] * x, 0.5, xtol=1e-10)
+
+
+def bent(x, a, b):
+    return np.array([10 * (x[1] - x[0] ** 2) * b, a - x[0]])
+
+
+def bends(x, a, b):
+    return np.array([[-20 * x[0] * b, 10.0 * b], [-1, 0]])
+
+
+def of_a_system(v):
+    s = optimize.root(bent, np.array([0.5, 0.2]), args=(v[0], v[0] + 1), jac=bends)
+    return np.array([s.x[0], s.x[1], s.fun[0], s.nfev, s.njev, s.status, s.success])
+
+
+def if_it_converges(v):
+    s = optimize.root(lambda x: x**2 + x - v[:3], v[:3] + 1, tol=1e-9, options={"factor": 10})
+    return s.x if s.success and s.message.endswith("converged.") else np.zeros(3)
+
+
+ROOTS = [places, place, of_a_system, if_it_converges]
 MINIMA = [
     by_bfgs, by_slopes, by_both, by_steps, of_an_array_of_one, of_a_loop, older, older_alone,
     in_a_box, in_a_box_by_slopes, in_bounds, without_bounds, tried, older_in_a_box,
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("f", MINIMA, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", MINIMA + ROOTS, ids=lambda f: f.__name__)
 def test_as_the_loop(f):
-    arr = decays()
+    arr = decays() if f in MINIMA else RNG.uniform(0.3, 1.5, (60, 4))
     want = np.apply_along_axis(f, 1, arr)
     got = xpapply.apply_along_axis(f, 1, arr)
     assert compiled(f)
     assert "compiled loop" in str(xpapply.explain(f, 1, arr))
     assert (got.dtype, got.shape) == (want.dtype, want.shape)
-    if of_products.are_known():
+    if of_products.are_known() or f in ROOTS:
         np.testing.assert_array_equal(got, want)
     else:
         np.testing.assert_allclose(got[:, :2], want[:, :2], rtol=1e-4)
@@ -199,6 +229,33 @@ def test_an_inverse_of_integers_is_scipys():
     near = 0.0 if of_products.are_known() else 1e-3
     np.testing.assert_allclose(xpapply.apply_along_axis(f, 1, arr), want, rtol=near)
     assert compiled(f)
+
+
+def test_roots_of_which_scipy_warns():
+    def f(v):
+        return optimize.fsolve(lambda x: x * x - v[0], 1.0)
+
+    arr = RNG.uniform(0.3, 1.5, (60, 4))
+    xpapply.apply_along_axis(f, 1, arr)
+    assert compiled(f)
+    arr[41, 0] = -1.0
+    with pytest.warns(RuntimeWarning, match="progress"):
+        want = np.apply_along_axis(f, 1, arr)
+    with pytest.warns(RuntimeWarning, match="progress"):
+        got = xpapply.apply_along_axis(f, 1, arr)
+    np.testing.assert_array_equal(got, want)
+
+
+def test_messages_with_numbers_are_scipys():
+    def f(v):
+        s = optimize.root(lambda x: x * x - v[0], 1.0, options={"maxfev": 9})
+        return float(len(s.message))
+
+    arr = RNG.uniform(0.9, 1.1, (60, 4))
+    arr[17, 0] = 1e6
+    want = np.apply_along_axis(f, 1, arr)
+    np.testing.assert_array_equal(xpapply.apply_along_axis(f, 1, arr), want)
+    assert len(set(want)) == 2
 
 
 @pytest.mark.parametrize(
@@ -247,6 +304,8 @@ REFUSED = {
         optimize.minimize(lambda p: p[0] ** 2 + v[0], [1.0], bounds=[(0, 1)]).hess_inv.shape
     ),
     "that prints": lambda v: optimize.fmin_bfgs(lambda p: p[0] ** 2 + v[0], [1.0]),
+    "method='broyden1'": lambda v: optimize.root(lambda x: x - v[:1], [0.5], method="broyden1").x,
+    "full_output": lambda v: optimize.fsolve(lambda x: x - v[:1], [0.5], full_output=True)[0],
     "no pairs": lambda v: optimize.minimize(lambda p: p[0] ** 2 + v[0], [1.0], bounds=BOX).x,
 }
 

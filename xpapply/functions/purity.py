@@ -175,7 +175,8 @@ def has_loop(f: Any, depth: int = 3) -> bool:
 
 _GOES = frozenset(
     "map filter accumulate groupby pairwise combinations permutations product takewhile dropwhile "
-    "filterfalse starmap islice chain root_scalar minimize_scalar fminbound solve_ivp".split()
+    "filterfalse starmap islice chain root_scalar minimize_scalar fminbound solve_ivp "
+    "fsolve".split()
 )
 """Functions that go through something for another one, or call it again and again."""
 
