@@ -64,7 +64,7 @@ def drawn(r: random.Random) -> tuple[Any, ...]:
 
 
 def by_bfgs(r: random.Random, outcome: Callable[[Callable[[], Any]], Any]) -> tuple[Any, Any]:
-    """What ours and SciPy's give by BFGS."""
+    """What ours and SciPy's give by BFGS, and along conjugate directions."""
     from scipy.optimize import minimize
 
     f, jac, both, told, start, args = drawn(r)
@@ -77,6 +77,12 @@ def by_bfgs(r: random.Random, outcome: Callable[[Callable[[], Any]], Any]) -> tu
     how = None if told == "2-point" else said["eps"], None, None
     norm = of_minimize._NORMS[said["norm"]]
     rest = norm, said["gtol"], said["maxiter"], said["xrtol"], 1e-4, said["c2"]
+    if r.random() < 0.4:
+        said.pop("xrtol")
+        return (
+            outcome(lambda: quasi_newton.conjugate(f, jac, both, start, args, how, *rest)),
+            outcome(lambda: minimize(f, start, args, "CG", told, options=said)),
+        )
     theirs = outcome(lambda: minimize(f, start, args, "BFGS", told, options=said))
     return outcome(lambda: _plain(quasi_newton.bfgs(f, jac, both, start, args, how, *rest))), theirs
 

@@ -73,6 +73,15 @@ def by_steps(v):
     return optimize.minimize(cost, [1.0, 1.0], (v,), jac="2-point", options={"c2": 0.5}).x
 
 
+def along_conjugate_directions(v):
+    r = optimize.minimize(cost, [1.0, 1.0], (v,), jac=slopes, method="CG")
+    return np.append(r.x, said(r))
+
+
+def along_them_by_differences(v):
+    return optimize.minimize(cost, v[:2], (v,), "CG", options={"maxiter": 20, "c2": 0.3}).x
+
+
 def of_an_array_of_one(v):
     """Public code does it so."""
 
@@ -179,7 +188,7 @@ def if_it_converges(v):
 
 ROOTS = [places, place, of_a_system, if_it_converges]
 MINIMA = [
-    by_bfgs, by_slopes, by_both, by_steps, of_an_array_of_one, of_a_loop, older, older_alone,
+    by_bfgs, by_slopes, by_both, by_steps, along_conjugate_directions, along_them_by_differences, of_an_array_of_one, of_a_loop, older, older_alone,
     in_a_box, in_a_box_by_slopes, in_bounds, without_bounds, tried, older_in_a_box,
 ]  # fmt: skip
 

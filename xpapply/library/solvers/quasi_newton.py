@@ -1,9 +1,11 @@
 """Minima of functions of several numbers by their slopes, for the compiler.
 
 Sources: J. Nocedal and S. J. Wright, Numerical Optimization, Springer 2006: (6.17), the update of
-Broyden, Fletcher, Goldfarb and Shanno; algorithms 3.5 and 3.6, a search along a line, with cubics
-and quadratics as in section 3.5; the first search is that of Moré and Thuente. Operations are in
-SciPy's order, products those of ``of_products``. What is raised is said in ``of_fits``.
+Broyden, Fletcher, Goldfarb and Shanno; (5.45), the directions of Polak and Ribière; algorithms 3.5
+and 3.6, a search along a line, with cubics and quadratics as in section 3.5; J. C. Gilbert and
+J. Nocedal, SIAM Journal on Optimization 2 (1992) 21 (that directions lead down). The first search
+is that of Moré and Thuente. Operations are in SciPy's order, products those of ``of_products``.
+What is raised is said in ``of_fits``.
 
 The function is called in one place: where it is called, it is compiled.
 """
@@ -146,14 +148,28 @@ def _updated(h: Any, s: Any, y: Any, work: Any, part: Any) -> None:
             h[i, j] = total
 
 
-def bfgs(
-    f: Any, jac: Any, both: Any, start: Any, args: Any, how: Any, norm: Any, gtol: float,
-    most: Any, xrtol: float, c1: float, c2: float,
-) -> Any:  # fmt: skip
-    """``scipy.optimize.minimize(f, start, args, method="BFGS", jac=jac)``.
+def _falls(slopes: Any, g: Any, p: Any, following: Any, norm: Any, gtol: float) -> bool:
+    """The next conjugate direction, and whether it leads down, or nothing is left to do."""
+    n = len(g)
+    change = np.zeros(n)
+    for j in range(n):
+        change[j] = float(slopes[j]) - float(g[j])
+    beta = max(0.0, float(inner(change, slopes)) / float(inner(g, g)))
+    for j in range(n):
+        following[j] = -float(slopes[j]) + beta * float(p[j])
+    if norm(slopes) <= gtol:
+        return True
+    return bool(inner(following, slopes) <= -0.01 * float(inner(slopes, slopes)))
 
-    The first arguments are those of `looked`. ``is_new``: whether SciPy's ``hess_inv`` is one of
-    integers still.
+
+def _descended(
+    conjugate: Any, f: Any, jac: Any, both: Any, start: Any, args: Any, how: Any, norm: Any,
+    gtol: float, most: Any, xrtol: float, c1: float, c2: float,
+) -> Any:  # fmt: skip
+    """A minimum: where, its value and its slopes, an inverse of a Hessian, how often that changed.
+
+    And counts of calls and slopes, rounds, and why it ended. `conjugate`: None, for steps by that
+    inverse, or something, for those along conjugate directions. Others are those of `looked`.
     """
     n = len(start)
     if n == 0:
@@ -193,6 +209,8 @@ def bfgs(
             if tries <= 100:
                 says, alpha = searched(kept, alpha, there, float(inner(slopes, p)), limits)
             accepted = says == FOUND
+            if conjugate is not None and accepted:
+                accepted = _falls(slopes, g, p, step, norm, gtol)
             again = not accepted and (says != GOES_ON or alpha - alpha != 0.0)
         elif phase == _ALONG:
             if tries == 10:
@@ -217,6 +235,8 @@ def bfgs(
             if phase != _WITHIN:
                 slanted = float(inner(slopes, p))
                 accepted = abs(slanted) <= -c2 * slope
+                if conjugate is not None and accepted:
+                    accepted = _falls(slopes, g, p, step, norm, gtol)
             if accepted:
                 pass
             elif phase == _ALONG_SLOPES:
@@ -263,10 +283,13 @@ def bfgs(
             if phase == _START:
                 before = there + float(length(slopes)) / 2.0
             else:
+                if conjugate is not None:
+                    _falls(slopes, g, p, change, norm, gtol)
                 for j in range(n):
                     step[j] = alpha * float(p[j])
                     x[j] = float(x[j]) + float(step[j])
-                    change[j] = float(slopes[j]) - float(g[j])
+                    if conjugate is None:
+                        change[j] = float(slopes[j]) - float(g[j])
                 before = here
                 rounds += 1
             best = y
@@ -274,7 +297,7 @@ def bfgs(
             for j in range(n):
                 g[j] = slopes[j]
             gnorm = norm(g)
-            if phase != _START:
+            if conjugate is None and phase != _START:
                 if gnorm <= gtol:
                     break
                 if alpha * euclidean(p) <= xrtol * (xrtol + euclidean(x)):
@@ -286,7 +309,10 @@ def bfgs(
             if not 0.0 < c1 < c2 < 1.0:
                 raise ValueError
             for i in range(n):
-                p[i] = -float(of_row(h[i], g, i, n))
+                if conjugate is None:
+                    p[i] = -float(of_row(h[i], g, i, n))
+                else:
+                    p[i] = -float(g[i]) if phase == _START else change[i]
             slope = float(inner(g, p))
             if slope - slope != 0.0:
                 raise NotImplementedError
@@ -309,10 +335,27 @@ def bfgs(
                 point[j] = float(x[j]) + alpha * float(p[j])
     if status == 0 and rounds >= rounds_left:
         status = 1
+    return x, best, g, h, updates, int(seen[CALLS]), int(seen[SLOPES]), rounds, status
+
+
+def bfgs(*given: Any) -> Any:
+    """``scipy.optimize.minimize(f, start, args, method="BFGS", jac=jac)``.
+
+    ``is_new``: whether SciPy's ``hess_inv`` is one of integers still.
+    """
+    x, y, g, h, updates, calls, slopes, rounds, status = _descended(None, *given)
     return Result(
-        x=x, fun=best, jac=g, hess_inv=h, is_new=updates == 0, nfev=int(seen[CALLS]),
-        njev=int(seen[SLOPES]), nit=rounds, status=status, success=status == 0,
-        message=_MESSAGES[status],
+        x=x, fun=y, jac=g, hess_inv=h, is_new=updates == 0, nfev=calls, njev=slopes, nit=rounds,
+        status=status, success=status == 0, message=_MESSAGES[status],
+    )  # fmt: skip
+
+
+def conjugate(*given: Any) -> Any:
+    """``scipy.optimize.minimize(f, start, args, method="CG", jac=jac)``."""
+    x, y, g, _, _, calls, slopes, rounds, status = _descended(True, *given)
+    return Result(
+        x=x, fun=y, jac=g, nfev=calls, njev=slopes, nit=rounds, status=status,
+        success=status == 0, message=_MESSAGES[status],
     )  # fmt: skip
 
 

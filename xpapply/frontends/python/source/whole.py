@@ -13,7 +13,6 @@ import numpy as np
 
 from ....ir.typed import Array, Literal
 from ....ir.typed.function import PARTS, Value, name_of, ufunc_named
-from ....library.solvers import of_products
 from ....limits import LIMITS
 from . import numbers
 from .kinds import halves
@@ -166,6 +165,8 @@ def dot(t: Writes, a: Arr, b: Arr, *, quiet: bool) -> Num:
 
 def by_matrix(t: Writes, a: Arr, b: Arr) -> Inlined:
     """The product of a small matrix with a vector, as BLAS adds it up."""
+    from ....library.solvers import of_products  # which few functions need
+
     if (a.type, b.type) != (Array("float64", 2), Array("float64", 1)):
         raise t.refuse("@ of arrays")
     rows, n, other = (

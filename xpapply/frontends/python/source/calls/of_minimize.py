@@ -140,20 +140,27 @@ _BFGS = {
     "return_all": False, "finite_diff_rel_step": None, "xrtol": 0.0, "c1": 1e-4, "c2": 0.9,
     "hess_inv0": None, "workers": None,
 }  # fmt: skip
+_CG = {k: x for k, x in _BFGS.items() if k not in ("xrtol", "hess_inv0")} | {"c2": 0.4}
 _NORMS = {
     math.inf: quasi_newton.largest, -math.inf: quasi_newton.smallest, 1: quasi_newton.summed,
     2: quasi_newton.euclidean,
 }  # fmt: skip
 
 
-def _by_bfgs(t: Writes, given: dict[str, Any]) -> Inlined:
-    plainly(t, "minimize by BFGS", given, bounds=None)
-    f, start, further, jac, tol, options = given.values()
-    usual = _BFGS if is_none(tol) else _BFGS | {"gtol": tol}
-    said = options_of(t, "minimize", options, usual)
-    plainly(t, "minimize", said, disp=False, return_all=False, finite_diff_rel_step=None)
-    plainly(t, "minimize", said, hess_inv0=None, workers=None)
-    return Inlined(quasi_newton.bfgs, _of_bfgs(t, f, jac, start, further, **said), {})
+def _by_steps(name: str, ours: Any, usual: dict[str, Any]) -> Callable[..., Inlined]:
+    """Minima by steps that an inverse of the Hessian says, or along conjugate directions."""
+
+    def call(t: Writes, given: dict[str, Any]) -> Inlined:
+        plainly(t, f"minimize by {name}", given, bounds=None)
+        f, start, further, jac, tol, options = given.values()
+        said = options_of(t, "minimize", options, usual if is_none(tol) else usual | {"gtol": tol})
+        plainly(t, "minimize", said, disp=False, return_all=False, finite_diff_rel_step=None)
+        plainly(t, "minimize", said, workers=None)
+        if "hess_inv0" in said:
+            plainly(t, "minimize", said, hess_inv0=None)
+        return Inlined(ours, _of_bfgs(t, f, jac, start, further, **{"xrtol": 0.0, **said}), {})
+
+    return call
 
 
 def _of_bfgs(
@@ -162,7 +169,7 @@ def _of_bfgs(
 ) -> list[Abstract]:  # fmt: skip
     """What ours is called with."""
     if not _bfgs_agrees():
-        raise t.refuse("the BFGS of this SciPy")
+        raise t.refuse("the BFGS, or the CG, of this SciPy")
     norm = _literal(norm)
     if norm not in _NORMS:
         raise t.refuse("scipy.optimize.minimize with such a norm")
@@ -348,10 +355,11 @@ def _bfgs_agrees() -> bool:
     for start in (np.array([-1.0, 0.0]), np.array([1.3, 0.7, 0.2])):
         for jac in (None, _slanted):
             how, rest = (_STEP, None, None), (quasi_newton.largest, 1e-5, None, 0.0, 1e-4, 0.9)
-            ours = quasi_newton.bfgs(_smooth, jac, None, start, (), how, *rest)
-            theirs = solver(_smooth, start, method="BFGS", jac=jac)
-            if not _is_near(ours, theirs, ("nit", "nfev", "njev", "status", "message")):
-                return False
+            for name, page in (("BFGS", quasi_newton.bfgs), ("CG", quasi_newton.conjugate)):
+                ours = page(_smooth, jac, None, start, (), how, *rest)
+                theirs = solver(_smooth, start, method=name, jac=jac, options={"c2": 0.9})
+                if not _is_near(ours, theirs, ("nit", "nfev", "njev", "status", "message")):
+                    return False
     return True
 
 
@@ -400,7 +408,9 @@ def _gradient(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Arr:
 OURS: dict[Any, Call] = {line_searches.value: _value, line_searches.gradient: _gradient}
 """Functions of ours that are written here."""
 _METHODS: dict[str, Callable[[Writes, dict[str, Any]], Inlined]] = {
-    "nelder-mead": _by_simplex, "bfgs": _by_bfgs, "l-bfgs-b": _by_l_bfgs_b,
+    "nelder-mead": _by_simplex, "l-bfgs-b": _by_l_bfgs_b,
+    "bfgs": _by_steps("BFGS", quasi_newton.bfgs, _BFGS),
+    "cg": _by_steps("CG", quasi_newton.conjugate, _CG),
 }  # fmt: skip
 ROWS: dict[str, Call] = {
     "minimize": _minimize, "fmin": _fmin, "fmin_bfgs": _fmin_bfgs,
