@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import minima_cases
 import numpy as np
 
 from xpapply.frontends.python.source.calls import of_odes as calls_of_odes
@@ -399,6 +400,15 @@ def by_simplex(r: random.Random) -> tuple[Any, Any]:
     return ours, found
 
 
+def by_slopes(r: random.Random) -> tuple[Any, Any]:
+    """The same of minima by BFGS, within bounds by L-BFGS-B, and of roots by Powell's method."""
+    by = r.choice([minima_cases.by_bfgs, minima_cases.by_l_bfgs_b, minima_cases.by_hybrid])
+    ours, theirs = by(r, outcome)
+    if isinstance(ours, type) or isinstance(theirs, type) or of_products.are_known():
+        return ours, theirs
+    return ours["x"], Near(theirs["x"], lambda: theirs["x"] * (1 + EPS))
+
+
 class Near(NamedTuple):
     """What SciPy's gives, to rounding.
 
@@ -511,7 +521,10 @@ left = 0
 """Problems so far that are left to SciPy."""
 
 
-PROBLEMS = [bracketed, by_steps, lowest, fitted, within, of_squares, by_simplex, integrated, moved]
+PROBLEMS = [
+    bracketed, by_steps, lowest, fitted, within, of_squares, by_simplex, by_slopes, integrated,
+    moved,
+]  # fmt: skip
 
 
 def case(r: random.Random) -> str | None:

@@ -37,4 +37,4 @@ def test_lengths_of_any_size():
         whole = [abs(float(y)) for y in x]
         largest = max(whole)
         want = 0.0 if largest == 0 else math.sqrt(sum((y / largest) ** 2 for y in whole)) * largest
-        assert math.isclose(of_fits._norm(x, 0), want, rel_tol=1e-10, abs_tol=1e-320)
+        assert math.isclose(of_fits.norm(x, 0), want, rel_tol=1e-10, abs_tol=1e-320)

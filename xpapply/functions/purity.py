@@ -221,7 +221,8 @@ _steps: weakref.WeakKeyDictionary[types.CodeType, frozenset[int]] = weakref.Weak
 _GOES = frozenset(
     "map filter accumulate groupby pairwise combinations permutations product takewhile dropwhile "
     "filterfalse starmap islice chain nlargest nsmallest fmean stdev pstdev "
-    "pvariance median_low median_high root_scalar minimize_scalar fminbound solve_ivp".split()
+    "pvariance median_low median_high root_scalar minimize_scalar fminbound solve_ivp "
+    "fsolve".split()
 )
 """Functions that go through something for another one, or call it again and again."""
 

@@ -25,7 +25,7 @@ _LARGE = 1.304e19
 """Between these, squares are summed as they are."""
 
 
-def _norm(x: Any, first: int) -> float:
+def norm(x: Any, first: int) -> float:
     """The length of ``x[first:]``, without overflow or underflow."""
     most = _LARGE / (len(x) - first) if len(x) > first else _LARGE
     large = 0.0
@@ -70,7 +70,7 @@ def _factored(a: Any, order: Any, diagonal: Any, norms: Any) -> None:
     m = len(a[0])
     left = np.zeros(n)
     for j in range(n):
-        norms[j] = _norm(a[j], 0)
+        norms[j] = norm(a[j], 0)
         diagonal[j] = norms[j]
         left[j] = norms[j]
         order[j] = j
@@ -89,7 +89,7 @@ def _factored(a: Any, order: Any, diagonal: Any, norms: Any) -> None:
             at = int(order[j])
             order[j] = order[longest]
             order[longest] = at
-        size = _norm(a[j], j)
+        size = norm(a[j], j)
         if size != 0.0:
             if float(a[j, j]) < 0.0:
                 size = -size
@@ -185,7 +185,7 @@ def _parameter(r: Any, order: Any, scale: Any, qtb: Any, delta: float, par: floa
         x[order[j]] = work[j]
     for j in range(n):
         scaled[j] = float(scale[j]) * float(x[j])
-    length = _norm(scaled, 0)
+    length = norm(scaled, 0)
     over = length - delta
     if over <= 0.1 * delta:
         return 0.0
@@ -198,14 +198,14 @@ def _parameter(r: Any, order: Any, scale: Any, qtb: Any, delta: float, par: floa
             for i in range(j):
                 total += float(r[j, i]) * float(work[i])
             work[j] = (float(work[j]) - total) / float(r[j, j])
-        part = _norm(work, 0)
+        part = norm(work, 0)
         lower = over / delta / part / part
     for j in range(n):
         total = 0.0
         for i in range(j + 1):
             total += float(r[j, i]) * float(qtb[i])
         work[j] = total / float(scale[order[j]])
-    slope = _norm(work, 0)
+    slope = norm(work, 0)
     upper = slope / delta
     if upper == 0.0:
         upper = _TINY / min(delta, 0.1)
@@ -221,7 +221,7 @@ def _parameter(r: Any, order: Any, scale: Any, qtb: Any, delta: float, par: floa
         _damped(r, order, scaled, qtb, x, diagonal, work)
         for j in range(n):
             scaled[j] = float(scale[j]) * float(x[j])
-        length = _norm(scaled, 0)
+        length = norm(scaled, 0)
         before = over
         over = length - delta
         if abs(over) <= 0.1 * delta or (lower == 0.0 and over <= before and before < 0.0):
@@ -235,7 +235,7 @@ def _parameter(r: Any, order: Any, scale: Any, qtb: Any, delta: float, par: floa
             part = float(work[j])
             for i in range(j + 1, n):
                 work[i] -= float(r[j, i]) * part
-        part = _norm(work, 0)
+        part = norm(work, 0)
         change = over / delta / part / part
         if over > 0.0:
             lower = max(lower, par)
@@ -310,7 +310,7 @@ def levenberg_marquardt(
     if ftol < 0.0 or xtol < 0.0 or gtol < 0.0 or most <= 0 or factor <= 0.0 or n > m:
         raise NotImplementedError
     calls = 1
-    length = _norm(values, 0)
+    length = norm(values, 0)
     if length - length != 0.0:
         raise NotImplementedError
     order = np.zeros(n, int)
@@ -335,7 +335,7 @@ def levenberg_marquardt(
             for j in range(n):
                 scale[j] = float(norms[j]) if float(norms[j]) != 0.0 else 1.0
                 scaled[j] = float(scale[j]) * float(x[j])
-            size = _norm(scaled, 0)
+            size = norm(scaled, 0)
             delta = factor * size
             if delta == 0.0:
                 delta = factor
@@ -370,12 +370,12 @@ def levenberg_marquardt(
                 step[j] = -step[j]
                 moved[j] = float(x[j]) + float(step[j])
                 scaled[j] = float(scale[j]) * float(step[j])
-            walked = _norm(scaled, 0)
+            walked = norm(scaled, 0)
             if is_first:
                 delta = min(delta, walked)
             there = f(moved)
             calls += 1
-            after = _norm(there, 0)
+            after = norm(there, 0)
             if after - after != 0.0:
                 raise NotImplementedError
             actual = -1.0
@@ -387,7 +387,7 @@ def levenberg_marquardt(
                 part = float(step[order[j]])
                 for i in range(j + 1):
                     scaled[i] += float(a[j, i]) * part
-            first = _norm(scaled, 0) / length
+            first = norm(scaled, 0) / length
             second = math.sqrt(par) * walked / length
             predicted = first * first + second * second / 0.5
             slanted = -(first * first + second * second)
@@ -407,7 +407,7 @@ def levenberg_marquardt(
                     scaled[j] = float(scale[j]) * float(x[j])
                 for i in range(m):
                     values[i] = there[i]
-                size = _norm(scaled, 0)
+                size = norm(scaled, 0)
                 length = after
                 is_first = False
             info = 0

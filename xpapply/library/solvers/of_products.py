@@ -9,11 +9,14 @@ Source: the functions themselves, compared with `numpy.dot` over random numbers.
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
 
 from ..of_series import product
+
+_ZERO = np.float64(0.0)
 
 
 def fma(x: Any, y: Any, z: Any) -> Any:
@@ -84,10 +87,147 @@ def of_sixteen(a: Any, b: Any, i: int, n: int) -> Any:
     return first + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]))
 
 
+def inner(a: Any, b: Any) -> Any:
+    """``np.dot(a, b)``."""
+    n = len(a)
+    return chained(a, b, n) if n < 16 else product(a, b)
+
+
 def length(x: Any) -> Any:
     """``np.linalg.norm(x)``."""
-    n = len(x)
-    return np.sqrt(chained(x, x, n) if n < 16 else product(x, x))
+    return np.sqrt(inner(x, x))
+
+
+def of_row(
+    a: Any, b: Any, j: int, rows: int, total: Any = _ZERO, sign: float = 1.0
+) -> Any:  # fmt: skip
+    """An element of a product of a matrix with a vector, of the j-th row `a` of so many.
+
+    It is added to, or subtracted from, `total`.
+    """
+    n = len(a)
+    fours = n // 4 * 4
+    if fours > 4 and j >= rows // 4 * 4:
+        wide = 2 if j % 4 < rows % 4 // 2 * 2 else 4
+        lanes = np.zeros(4)
+        for i in range(fours):
+            lanes[i % wide] += a[i] * b[i]
+        total = fma(sign, (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]), total)
+    elif fours > 0:
+        total = fma(sign, paired(a, b, fours), total)
+    if n - fours == 1:
+        total = fma(sign * a[fours], b[fours], total)
+    elif n - fours > 1:
+        part = fma(a[fours], b[fours], a[fours + 1] * b[fours + 1])
+        if n - fours == 3:
+            part = fma(a[fours + 2], b[fours + 2], part)
+        total = fma(sign, part, total)
+    return total
+
+
+def times(a: Any, b: Any) -> Any:
+    """``a @ b`` of a matrix of up to 16 rows and columns, that lies in rows or columns."""
+    rows, n = a.shape
+    out = np.empty(rows)
+    if b.strides[0] != 8 or (a.strides[0] != 8 and a.strides[1] != 8):
+        raise NotImplementedError
+    for i in range(rows):
+        if rows == 1:
+            out[i] = inner(a[i].copy(), b)
+        elif a.strides[1] == 8:
+            out[i] = of_row(a[i], b, i, rows)
+        else:
+            out[i] = weighed(a.T, b, n, i)
+    return out
+
+
+def _rounded(high: float, low: float) -> float:
+    """The rest of a sum of two floats, to eleven digits of two beyond those of the first one."""
+    most = _MANY * (float(np.nextafter(high, math.inf)) - high)
+    return (low + most) - most
+
+
+_MANY = 1.5 * 2.0**41
+
+
+def long_length(x: Any) -> float:
+    """BLAS's ``nrm2``, which adds in numbers of 64 digits of two."""
+    total = 0.0
+    rest = 0.0
+    for i in range(len(x)):
+        part = float(x[i]) * float(x[i])
+        low = rest + _rounded(part, float(fma(x[i], x[i], -part)))
+        after = total + part
+        off = after - total
+        low += (total - (after - off)) + (part - off)
+        total = after + low
+        rest = _rounded(total, low - (total - after))
+    if total == 0.0 or total - total != 0.0:
+        return math.sqrt(total)
+    root = math.sqrt(total)
+    return root + _rounded(root, (float(fma(-root, root, total)) + rest) / (2.0 * root))
+
+
+def factored(a: Any, first: int, n: int) -> bool:
+    """The factor of Cholesky, as LAPACK's ``potrf`` computes it: whether there is one.
+
+    A matrix is held by its columns; `first` is where the one begins that is written over. Of up to
+    16 rows it has LAPACK's bits.
+    """
+    for j in range(first, first + n):
+        own = a[j, first:j]
+        here = float(a[j, j])
+        if j > first:
+            here -= float(chained(own, own, j - first))
+        if here <= 0.0:
+            return False
+        here = math.sqrt(here)
+        a[j, j] = here
+        part = 1.0 / here
+        rows = first + n - j - 1
+        for k in range(rows):
+            to = a[j + 1 + k]
+            to[j] = float(of_row(to[first:j], own, k, rows, to[j], -1.0)) * part
+    return True
+
+
+def solved_below(a: Any, x: Any, n: int) -> None:
+    """Solve ``a.T x = b`` of an upper triangle that is held by its columns: ``trtrs``."""
+    for i in range(n):
+        here = float(x[i])
+        if i > 0:
+            here -= float(inner(a[i, :i], x[:i]))
+        x[i] = here / float(a[i, i])
+
+
+def solved_above(a: Any, x: Any, n: int) -> None:
+    """Solve ``a x = b``."""
+    for i in range(n - 1, -1, -1):
+        here = float(x[i]) / float(a[i, i])
+        x[i] = here
+        for k in range(i):
+            x[k] = fma(-here, a[i, k], x[k])
+
+
+def all_solved_below(a: Any, n: int) -> None:
+    """The same as `solved_below` of `n` right sides, the columns that follow in `a`."""
+    if n == 1:
+        a[1, 0] = float(a[1, 0]) / float(a[0, 0])
+        return
+    first = 0
+    while first < n:
+        size = 1
+        while 2 * size <= min(n - first, 16):
+            size *= 2
+        for c in range(n, 2 * n):
+            for i in range(first, first + size):
+                here = float(a[c, i])
+                if first > 0:
+                    here -= float(chained(a[i, :first], a[c, :first], first))
+                for k in range(first, i):
+                    here = float(fma(-float(a[i, k]), a[c, k], here))
+                a[c, i] = here * (1.0 / float(a[i, i]))
+        first += size
 
 
 @functools.cache
@@ -105,6 +245,9 @@ def are_known() -> bool:
                 return False
             if n > 1 and any(chained(k[:, j], b[:, 1], count) != by_b[j, 1] for j in range(n)):
                 return False
+            for a in (np.ascontiguousarray(k[:count].T), k[:count].T):
+                if not np.array_equal(times(a, x), a @ x):
+                    return False
     for count, n in ((3, 2), (3, 7), (4, 2), (4, 5), (16, 4)):
         q, p = rng.normal(size=(n, count)), rng.normal(size=(count, 1))
         if any(paired(q[j], p[:, 0], count) != np.dot(q, p)[j, 0] for j in range(n)):

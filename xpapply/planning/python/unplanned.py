@@ -154,7 +154,13 @@ _TEXTS = steps_of("FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC BUILD_STRING")
 
 def _of_solvers(f: Any) -> float:
     """The part of the price that is of solvers which a function names; 0: it names none."""
-    return max((_of_solver(name) for own in helpers(f) for name in _solvers(own)), default=0.0)
+    return max((_of_solver(n, own) for own in helpers(f) for n in _solvers(own)), default=0.0)
+
+
+def _is_long(own: FunctionType) -> bool:
+    """Whether a minimum is one within bounds, of which most is compiled."""
+    told = [x for c in own.__code__.co_consts for x in (c if type(c) is tuple else (c,))]
+    return "bounds" in told or any(isinstance(x, str) and x.lower() == "l-bfgs-b" for x in told)
 
 
 def solves(f: Any) -> bool:
@@ -173,14 +179,18 @@ def _solvers(own: FunctionType) -> Iterator[str]:
             yield getattr(found, "__name__", "")
 
 
-def _of_solver(name: str) -> float:
+def _of_solver(name: str, own: FunctionType) -> float:
+    if name == "fmin_l_bfgs_b" or (name == "minimize" and _is_long(own)):
+        return LIMITS.typed_long_solver
     return next((getattr(LIMITS, row) for row, of in _SOLVERS.items() if name in of), 0.0)
 
 
 _SOLVERS = {
-    "typed_solver": frozenset("curve_fit least_squares leastsq".split()),
+    "typed_solver": frozenset(
+        "curve_fit least_squares leastsq minimize fmin_bfgs fsolve root".split()
+    ),
     "typed_short_solver": frozenset("quad solve_ivp".split()),
-    "typed_minimum": frozenset("minimize fmin minimize_scalar fminbound".split()),
+    "typed_minimum": frozenset("fmin minimize_scalar fminbound".split()),
     "typed_root": frozenset("brentq brenth bisect ridder newton root_scalar".split()),
 }
 """Functions of SciPy's for which much of ours is compiled, by the rows that say how much."""

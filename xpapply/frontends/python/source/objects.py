@@ -116,9 +116,14 @@ def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
 
 def _of_record(t: Writes, x: Record, name: str) -> Abstract:
     """A value of what a solver has given; there may be others."""
-    if name not in x.names:
+    given = dict(zip(x.names, x.values, strict=True))
+    if name not in given or name.startswith("is_"):
         raise t.refuse(f"{name} of what a solver gives")
-    return x.values[x.names.index(name)]
+    if name == "hess_inv":
+        t.mark(given["is_new"].value, "the inverse of a Hessian that is still one of integers")
+    if name == "message" and "is_said" in given:
+        t.mark(t.op("not", "bool", given["is_said"].value), "a message with a number in it")
+    return given[name]
 
 
 def _of_object(t: Writes, x: Any, name: str) -> Abstract:
@@ -266,10 +271,11 @@ def inplace(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     if t.element == DEVICE:
         return of_device_arrays.inplace(t, op, a, b)
     t.writes(a)
-    found = whole.binary(t, op, a, b)
-    assert isinstance(found, Arr)
+    made = whole.binary(t, op, a, b)
+    if not isinstance(made, Arr):
+        raise t.refuse(f"{op}= of arrays")
     arrays.set_item(
-        t, a, Span(Known(None), Known(None), Known(None)), whole.as_type(t, found, a.type.dtype)
+        t, a, Span(Known(None), Known(None), Known(None)), whole.as_type(t, made, a.type.dtype)
     )
     return a
 

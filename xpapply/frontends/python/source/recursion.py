@@ -382,9 +382,17 @@ class SharedCalls(RecursiveCalls, ABC):
         if self.element != NUMPY or self.errors != NOTHING_SAID or calls_itself(code.flow):
             return False
         if any(c.flow.parts[part].handler is not None for c, part in frames):
-            return False
+            if not code.is_of(LIBRARY):  # what it raises may be handled
+                return False
         flows = [code.flow, *filter(None, map(self._flow_of, read))]
         return sum(len(part.steps) for f in flows for part in f.parts) >= LIMITS.typed_shared
+
+    def _handler(self, speaks: bool = False) -> Place | None:
+        """Where it goes on if an exception is raised here: not out of a function of its own."""
+        found = super()._handler(speaks)
+        if found is not None and len(found.callers) < self._base:
+            raise _NotAlone
+        return found
 
     def _read_by(self, code: Code, depth: int) -> dict[tuple[int, str], Abstract] | None:
         """What a function reads: parameters, and names of functions around those that it has.

@@ -13,6 +13,7 @@ import numpy as np
 
 from ....ir.typed import Array, Literal
 from ....ir.typed.function import PARTS, Value, name_of, ufunc_named
+from ....limits import LIMITS
 from . import numbers
 from .kinds import halves
 from .values import (
@@ -20,6 +21,7 @@ from .values import (
     PYTHON,
     Abstract,
     Arr,
+    Inlined,
     Num,
     Writes,
 )
@@ -108,7 +110,7 @@ _OPERATORS = {
 }  # fmt: skip
 
 
-def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
+def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract | Inlined:
     """An operator of arrays."""
     if op == "**":
         return _power(t, a, b)
@@ -118,6 +120,8 @@ def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
             unlike = t.op("ne", "bool", *(t.op("length", "int64", x.value, what=0) for x in (a, b)))
             t.mark(unlike, "arrays of different lengths")
             return dot(t, a, b, quiet=False)
+    if op == "@" and isinstance(a, Arr) and isinstance(b, Arr):
+        return by_matrix(t, a, b)
     if op not in _OPERATORS:
         raise t.refuse(f"{op} of arrays")
     return elementwise(t, _OPERATORS[op], (a, b))
@@ -166,6 +170,23 @@ def dot(t: Writes, a: Arr, b: Arr, *, quiet: bool) -> Num:
     dtype = a.type.dtype
     name = t.external("ufunc", "vecdot", dtype, dtype, dtype)
     return Num(dtype, NUMPY, t.op("dot", dtype, a.value, b.value, what=(name, quiet)))
+
+
+def by_matrix(t: Writes, a: Arr, b: Arr) -> Inlined:
+    """The product of a small matrix with a vector, as BLAS adds it up."""
+    from ....library.solvers import of_products  # which few functions need
+
+    if (a.type, b.type) != (Array("float64", 2), Array("float64", 1)):
+        raise t.refuse("@ of arrays")
+    rows, n, other = (
+        t.op("length", "int64", x.value, what=axis) for x, axis in ((a, 0), (a, 1), (b, 0))
+    )
+    t.mark(t.op("ne", "bool", n, other), "arrays of different lengths")
+    for size in (rows, n):
+        t.mark(t.op("gt", "bool", size, Literal(16, "int64")), "a product of a large matrix")
+    if not of_products.are_known():
+        t.rounds(LIMITS.typed_rounding)
+    return Inlined(of_products.times, [a, b], {})
 
 
 # --- reductions ---------------------------------------------------------------------------------

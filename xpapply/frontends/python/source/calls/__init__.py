@@ -16,9 +16,10 @@ LIBRARY = _written.__name__.rpartition(".")[0]
 """Where functions of libraries are written in Python, for the compiler."""
 
 _SOLVERS = (
-    "of_fits", "of_integrals", "of_results", "of_roots", "solvers.fits", "solvers.of_minima",
-    "solvers.of_odes", "solvers.of_products", "solvers.of_samples", "solvers.simplexes",
-    "solvers.of_xarray", "solvers.trust_regions",
+    "of_fits", "of_integrals", "of_results", "of_roots", "solvers.fits", "solvers.hybrids",
+    "solvers.limited_memory", "solvers.line_searches", "solvers.of_minima", "solvers.of_odes",
+    "solvers.of_products", "solvers.of_samples", "solvers.of_xarray", "solvers.quasi_newton",
+    "solvers.simplexes", "solvers.trust_regions",
 )  # fmt: skip
 SOLVERS = tuple(f"{LIBRARY}.{name}" for name in _SOLVERS)
 """Where ``raise`` raises what SciPy does, which its caller may handle; but NotImplementedError."""

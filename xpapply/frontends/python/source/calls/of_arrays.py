@@ -61,6 +61,8 @@ def _dot(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     exactly(t, args, kwargs, 2)
     if not all(isinstance(x, (Arr, Lst, Tup)) for x in args):
         raise t.refuse("numpy.dot of a number")
+    if isinstance(args[0], Arr) and args[0].type.ndim == 2:
+        return whole.by_matrix(t, args[0], TAKEN["numbers"](t, args[1]))
     a, b = (TAKEN["numbers"](t, x) for x in args)
     if a.type != b.type:
         raise t.refuse("a product of arrays of several types")
@@ -524,6 +526,7 @@ ROWS: dict[Any, Call] = {
     ),
     np.roll: written(of_making.rolled, "a:array shift:int axis:axis", 2),
     np.tile: written(of_making.tiled, "A:array reps:int", 2), np.flip: _reversed,
+    np.flipud: _reversed,
     np.outer: written(of_making.outer, "a:array b:array", 2), np.where: _where,
     np.delete: written(of_making.without, "arr:array obj:int", 2),
     np.insert: written(of_making.inserted, "arr:array obj:int values:number", 3),

@@ -129,7 +129,7 @@ def _curve_fit(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
             rest["max_nfev"] = most
         if is_none(start):
             first = _NOTHING
-        ends = _ends(t, bounds, n)
+        ends = both_ends(t, bounds, n)
         chosen = FALSE if method is None else TRUE
         region = [jac, chosen, ends, *_region(t, "curve_fit", rest, n)]
         ours = fits.curve_fit if whole_fit else fits.best_fit
@@ -147,7 +147,7 @@ def _text(x: Any) -> Any:
     return x.value if isinstance(x, Known) else x
 
 
-def _ends(t: Writes, x: Abstract, n: int | None) -> Tup:
+def both_ends(t: Writes, x: Abstract, n: int | None) -> Tup:
     """Lower and upper bounds, as `_many` has them."""
     if isinstance(x, Known) and type(x.value) is sys.modules["scipy.optimize"].Bounds:
         t.watch.kind(x.value)
@@ -221,7 +221,13 @@ def _least_squares(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inline
     t.rounds(LIMITS.typed_rounding if is_free else LIMITS.typed_solving)
     start = doubles(t, Tup((start,)) if isinstance(start, Num) else start)
     jac = _slopes(t, name, jac, ("2-point",))
-    rest = [jac, _ends(t, bounds, None), Known(_STEPS[method]), *region, further_arguments(further)]
+    rest = [
+        jac,
+        both_ends(t, bounds, None),
+        Known(_STEPS[method]),
+        *region,
+        further_arguments(further),
+    ]
     return Inlined(fits.least_squares, [f, start, *rest], {})
 
 

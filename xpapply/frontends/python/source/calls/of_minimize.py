@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from .....library.solvers import simplexes
-from ..values import Abstract, Inlined, Known, Num, Tup, Writes
-from .arguments import TRUE
-from .common import Call
-from .of_least_squares import doubles
+from .....ir.typed import Literal
+from .....library.solvers import limited_memory, line_searches, quasi_newton, simplexes
+from .....limits import LIMITS
+from .. import arrays, iterators, places
+from ..values import Abstract, Arr, Inlined, Known, Num, Tup, Writes
+from .arguments import TRUE, as_array
+from .common import Call, number
+from .of_least_squares import both_ends, doubles
+from .of_numpy import array
 from .solving import (
     further_arguments,
     is_none,
@@ -33,7 +39,9 @@ _OPTIONS = {
 
 
 def agrees(name: str, solver: Callable[..., Any]) -> bool:
-    """Whether this SciPy goes as ours does."""
+    """Whether this SciPy goes as ours does; others say it where they are compiled."""
+    if name not in ("minimize", "fmin"):
+        return True
     rest = (), 1e-4, 1e-4, None, None, False, 1
     for start in (np.array([-1.0, 0.0]), np.array([3.0, 1.5]), np.array([0.5, 2.0, -1.0])):
         ours = simplexes.nelder_mead(_valley, start, *rest)
@@ -74,14 +82,20 @@ def _minimize(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     given = taken(t, "minimize", _MINIMIZE, args, kwargs)
     if given["constraints"] == Tup(()):
         given["constraints"] = ()
-    plainly(
-        t, "minimize", given, jac=None, hess=None, hessp=None, bounds=None, constraints=(),
-        callback=None,
-    )  # fmt: skip
-    f, start, further, method, tol, options = given.values()
-    name = method.value if isinstance(method, Known) else None
-    if not isinstance(name, str) or name.lower() != "nelder-mead":
+    plainly(t, "minimize", given, hess=None, hessp=None, constraints=(), callback=None)
+    method = given.pop("method")
+    name = method.value if isinstance(method, Known) else method
+    if is_none(method):
+        name = "BFGS" if is_none(given["bounds"]) else "L-BFGS-B"
+    row = _METHODS.get(name.lower()) if isinstance(name, str) else None
+    if row is None:
         raise t.refuse(f"scipy.optimize.minimize with method={name!r}")
+    return row(t, given)
+
+
+def _by_simplex(t: Writes, given: dict[str, Any]) -> Inlined:
+    plainly(t, "minimize", given, jac=None, bounds=None)
+    f, start, further, tol, options = given.values()
     usual = _OPTIONS if is_none(tol) else _OPTIONS | {"xatol": tol, "fatol": tol}
     said = options_of(t, "minimize", options, usual)
     plainly(t, "minimize", said, disp=False, return_all=False, initial_simplex=None)
@@ -111,12 +125,294 @@ def _fmin(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     given = taken(t, "fmin", _FMIN, args, kwargs)
     plainly(t, "fmin", given, retall=0, callback=None, initial_simplex=None)
     f, start, further, xtol, ftol, rounds, most, full, disp = given.values()
-    if option(t, bool(disp) if isinstance(disp, int) else disp) == TRUE:
+    if _is_said(t, disp):
         raise t.refuse("scipy.optimize.fmin that prints: disp=False does not")
     said = {"xatol": xtol, "fatol": ftol, "maxiter": rounds, "maxfev": most, "adaptive": False}
-    is_full = option(t, bool(full) if isinstance(full, int) else full) == TRUE
-    ours = simplexes.full_fmin if is_full else simplexes.fmin
+    ours = simplexes.full_fmin if _is_said(t, full) else simplexes.fmin
     return Inlined(ours, [f, *_simplex(t, start, further, said)], {})
 
 
-ROWS: dict[str, Call] = {"minimize": _minimize, "fmin": _fmin}
+# --- by slopes ----------------------------------------------------------------------------------
+
+_STEP = math.sqrt(math.ulp(1.0))
+_BFGS = {
+    "gtol": 1e-5, "norm": math.inf, "eps": _STEP, "maxiter": None, "disp": False,
+    "return_all": False, "finite_diff_rel_step": None, "xrtol": 0.0, "c1": 1e-4, "c2": 0.9,
+    "hess_inv0": None, "workers": None,
+}  # fmt: skip
+_CG = {k: x for k, x in _BFGS.items() if k not in ("xrtol", "hess_inv0")} | {"c2": 0.4}
+_NORMS = {
+    math.inf: quasi_newton.largest, -math.inf: quasi_newton.smallest, 1: quasi_newton.summed,
+    2: quasi_newton.euclidean,
+}  # fmt: skip
+
+
+def _by_steps(name: str, ours: Any, usual: dict[str, Any]) -> Callable[..., Inlined]:
+    """Minima by steps that an inverse of the Hessian says, or along conjugate directions."""
+
+    def call(t: Writes, given: dict[str, Any]) -> Inlined:
+        plainly(t, f"minimize by {name}", given, bounds=None)
+        f, start, further, jac, tol, options = given.values()
+        said = options_of(t, "minimize", options, usual if is_none(tol) else usual | {"gtol": tol})
+        plainly(t, "minimize", said, disp=False, return_all=False, finite_diff_rel_step=None)
+        plainly(t, "minimize", said, workers=None)
+        if "hess_inv0" in said:
+            plainly(t, "minimize", said, hess_inv0=None)
+        return Inlined(ours, _of_bfgs(t, f, jac, start, further, **{"xrtol": 0.0, **said}), {})
+
+    return call
+
+
+def _of_bfgs(
+    t: Writes, f: Any, jac: Any, start: Any, further: Any, gtol: Any, norm: Any, eps: Any,
+    maxiter: Any, xrtol: Any, c1: Any, c2: Any,
+) -> list[Abstract]:  # fmt: skip
+    """What ours is called with."""
+    if not _bfgs_agrees():
+        raise t.refuse("the BFGS, or the CG, of this SciPy")
+    norm = _literal(norm)
+    if norm not in _NORMS:
+        raise t.refuse("scipy.optimize.minimize with such a norm")
+    t.rounds(LIMITS.typed_solving)
+    return [
+        *_sources(t, f, jac), begins(t, start), further_arguments(further),
+        Tup((_difference(t, jac, eps), _NOTHING, _NOTHING)), Known(_NORMS[norm]), real(t, gtol),
+        _NOTHING if is_none(maxiter) else whole_number(t, maxiter),
+        *(real(t, x) for x in (xrtol, c1, c2)),
+    ]  # fmt: skip
+
+
+_FMIN_BFGS = {
+    "f": None, "x0": None, "fprime": None, "args": (), "gtol": 1e-5, "norm": math.inf,
+    "epsilon": _STEP, "maxiter": None, "full_output": 0, "disp": 1, "retall": 0,
+    "callback": None, "xrtol": 0.0, "c1": 1e-4, "c2": 0.9, "hess_inv0": None,
+}  # fmt: skip
+
+
+def _fmin_bfgs(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    given = taken(t, "fmin_bfgs", _FMIN_BFGS, args, kwargs)
+    plainly(t, "fmin_bfgs", given, retall=0, callback=None, hess_inv0=None)
+    is_full = _is_said(t, given.pop("full_output"))
+    if _is_said(t, given.pop("disp")):
+        raise t.refuse("scipy.optimize.fmin_bfgs that prints: disp=False does not")
+    f, start, jac, further = (given.pop(k) for k in ("f", "x0", "fprime", "args"))
+    given["eps"] = given.pop("epsilon")
+    whole = _NOTHING if _starts(t, start).type.dtype == "float64" else TRUE
+    own = [whole, *_of_bfgs(t, f, jac, start, further, **given)]
+    ours = quasi_newton.full_fmin_bfgs if is_full else quasi_newton.fmin_bfgs
+    return Inlined(ours, own, {})
+
+
+_L_BFGS_B = {
+    "maxcor": 10, "ftol": 2.220446049250313e-09, "gtol": 1e-5, "eps": 1e-8, "maxfun": 15000,
+    "maxiter": 15000, "maxls": 20, "finite_diff_rel_step": None, "workers": None,
+}  # fmt: skip
+
+
+def _by_l_bfgs_b(t: Writes, given: dict[str, Any]) -> Inlined:
+    f, start, further, jac, bounds, tol, options = given.values()
+    usual = _L_BFGS_B if is_none(tol) else _L_BFGS_B | {"ftol": tol, "gtol": tol}
+    said = options_of(t, "minimize", options, usual)
+    plainly(t, "minimize", said, finite_diff_rel_step=None, workers=None)
+    own = _of_l_bfgs_b(t, f, jac, start, further, bounds, **said)
+    return Inlined(limited_memory.anywhere, own, {})
+
+
+def _of_l_bfgs_b(
+    t: Writes, f: Any, jac: Any, start: Any, further: Any, bounds: Any, maxcor: Any, ftol: Any,
+    gtol: Any, eps: Any, maxfun: Any, maxiter: Any, maxls: Any,
+) -> list[Abstract]:  # fmt: skip
+    """What ours is called with."""
+    if not _l_bfgs_b_agrees():
+        raise t.refuse("the L-BFGS-B of this SciPy")
+    t.rounds(LIMITS.typed_solving)
+    limits = (whole_number(t, x) for x in (maxfun, maxiter, maxls))
+    return [
+        *_sources(t, f, jac), begins(t, start), further_arguments(further),
+        _difference(t, jac, eps), _bounds(t, bounds), whole_number(t, maxcor),
+        Tup((real(t, ftol), real(t, gtol))), Tup(tuple(limits)),
+        Tup(tuple(map(Known, _texts()))),
+    ]  # fmt: skip
+
+
+def _bounds(t: Writes, x: Any) -> Abstract:
+    """Lower and upper bounds, each for all or one of each variable; None: there are none."""
+    if is_none(x):
+        return _NOTHING
+    if isinstance(x, Known) and type(x.value) is sys.modules["scipy.optimize"].Bounds:
+        return both_ends(t, x, None)
+    if isinstance(x, Known) and type(x.value) in (list, tuple):
+        x = iterators.unpacked(t, x, len(x.value))
+    if not isinstance(x, Tup) or not x.items:
+        raise t.refuse("scipy.optimize.minimize with bounds that are no pairs")
+    pairs = [iterators.unpacked(t, y, 2).items for y in x.items]
+    usual = -math.inf, math.inf
+    given = ([real(t, usual[k] if is_none(p[k]) else p[k]) for p in pairs] for k in (0, 1))
+    return Tup(tuple(doubles(t, Tup(tuple(y))) for y in given))
+
+
+@functools.cache
+def _texts() -> tuple[str, ...]:
+    """What SciPy says, by why it ends; nothing: it says it in another way."""
+    module: Any = sys.modules["scipy.optimize._lbfgsb_py"]
+    try:
+        first, second = module.status_messages, module.task_messages
+        return tuple(f"{first[a]}: {second[b]}" for a, b in _ENDS)
+    except (AttributeError, KeyError):
+        return ()
+
+
+_ENDS = (4, 401), (4, 402), (5, 504), (5, 502), (8, 0)
+
+
+@functools.cache
+def _l_bfgs_b_agrees() -> bool:
+    """Whether this SciPy goes as ours does."""
+    solver, texts = sys.modules["scipy.optimize"].minimize, _texts()
+    rest = _STEP, 10, (2.220446049250313e-09, 1e-5), (15000, 15000, 20), texts
+    for start, low in (([-1.0, 0.0], -math.inf), ([1.3, 0.7, 0.2], 0.4)):
+        for jac in (None, _slanted):
+            given = _smooth, jac, None, np.array(start), (), rest[0], (low, 0.9), *rest[1:]
+            ours = limited_memory.anywhere(*given)
+            pairs, options = [(low, 0.9)] * len(start), {"eps": _STEP}
+            how: Any = {"bounds": pairs, "options": options}
+            theirs = solver(_smooth, start, method="L-BFGS-B", jac=jac, **how)
+            if not _is_near(ours, theirs, ("nit", "nfev", "njev", "status", "message")):
+                return False
+    return True
+
+
+_FMIN_L_BFGS_B = {
+    "func": None, "x0": None, "fprime": None, "args": (), "approx_grad": 0, "bounds": None,
+    "m": 10, "factr": 1e7, "pgtol": 1e-5, "epsilon": 1e-8, "iprint": None, "maxfun": 15000,
+    "maxiter": 15000, "disp": None, "callback": None, "maxls": 20,
+}  # fmt: skip
+
+
+def _fmin_l_bfgs_b(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    given = taken(t, "fmin_l_bfgs_b", _FMIN_L_BFGS_B, args, kwargs)
+    plainly(t, "fmin_l_bfgs_b", given, iprint=None, disp=None, callback=None)
+    by_steps = _is_said(t, given.pop("approx_grad"))
+    f, start, jac, further, bounds, m, factr, pgtol, eps, *limits = given.values()
+    if by_steps:
+        jac = None
+    elif is_none(jac):
+        jac = True
+    factr = _literal(factr)
+    if not isinstance(factr, (int, float)):
+        raise t.refuse("scipy.optimize.fmin_l_bfgs_b with a factr that is computed")
+    rest = [m, factr * math.ulp(1.0), pgtol, eps, *limits]
+    own = _of_l_bfgs_b(t, f, jac, start, further, bounds, *rest)
+    return Inlined(limited_memory.fmin_l_bfgs_b, own, {})
+
+
+def _is_said(t: Writes, x: Any) -> bool:
+    """An option that is known."""
+    return option(t, bool(x) if isinstance(x, int) else x) == TRUE
+
+
+def _literal(x: Any) -> Any:
+    """A number that is written in the source."""
+    return x.value.value if isinstance(x, Num) and isinstance(x.value, Literal) else x
+
+
+def _sources(t: Writes, f: Any, jac: Any) -> list[Abstract]:
+    """What gives values, what gives slopes, and whether the first one gives both, or None."""
+    if is_none(jac) or _literal(jac) is False or _is_two_point(jac):
+        return [f, _NOTHING, _NOTHING]
+    if _literal(jac) is True:
+        return [f, _NOTHING, TRUE]
+    if isinstance(jac, Num) or (isinstance(jac, Known) and not callable(jac.value)):
+        raise t.refuse("scipy.optimize.minimize with such a jac")
+    return [f, jac, _NOTHING]
+
+
+def _is_two_point(jac: Any) -> bool:
+    return isinstance(jac, Known) and jac.value == "2-point"
+
+
+def _difference(t: Writes, jac: Any, eps: Any) -> Abstract:
+    """The step of differences; None: relative ones."""
+    return _NOTHING if _is_two_point(jac) else real(t, eps)
+
+
+def begins(t: Writes, x: Any) -> Arr:
+    """Where it starts: from float64, or from integers."""
+    return doubles(t, _starts(t, x))
+
+
+def _starts(t: Writes, start: Any) -> Arr:
+    found = as_array(t, Tup((start,)) if isinstance(start, Num) else start, "if")
+    if found.type.dtype not in ("float64", "int64"):
+        raise t.refuse(f"a minimum from {places.described(found)}")
+    return found
+
+
+@functools.cache
+def _bfgs_agrees() -> bool:
+    """Whether this SciPy goes as ours does."""
+    solver = sys.modules["scipy.optimize"].minimize
+    for start in (np.array([-1.0, 0.0]), np.array([1.3, 0.7, 0.2])):
+        for jac in (None, _slanted):
+            how, rest = (_STEP, None, None), (quasi_newton.largest, 1e-5, None, 0.0, 1e-4, 0.9)
+            for name, page in (("BFGS", quasi_newton.bfgs), ("CG", quasi_newton.conjugate)):
+                ours = page(_smooth, jac, None, start, (), how, *rest)
+                theirs = solver(_smooth, start, method=name, jac=jac, options={"c2": 0.9})
+                if not _is_near(ours, theirs, ("nit", "nfev", "njev", "status", "message")):
+                    return False
+    return True
+
+
+def _is_near(ours: Any, theirs: Any, counts: tuple[str, ...]) -> bool:
+    """Whether two results are alike, but for rounding."""
+    if not all(ours[k] == theirs[k] for k in counts):
+        return False
+    return all(np.allclose(ours[k], theirs[k], 1e-5, 1e-6) for k in ("x", "fun", "jac"))
+
+
+def _smooth(x: Any) -> float:
+    return float(np.sum((x - 0.5) ** 4 + x * x) + 3.0 * (x[1] - x[0] * x[0]) ** 2)
+
+
+def _slanted(x: Any) -> Any:
+    found = 4.0 * (x - 0.5) ** 3 + 2.0 * x
+    off = 6.0 * (x[1] - x[0] * x[0])
+    found[0] -= 2.0 * x[0] * off
+    found[1] += off
+    return found
+
+
+def _value(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """The value of a function that is minimised."""
+    x = arrays.loaded(t, args[0])
+    if isinstance(x, Arr):
+        return Inlined(line_searches.only, [as_array(t, x, "f")], {})
+    if not isinstance(x, Num) or x.dtype != "float64":
+        raise t.refuse(f"a minimum of {places.described(x)}")
+    return number(t, x)
+
+
+def _gradient(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Arr:
+    """Its slopes."""
+    x = arrays.loaded(t, args[0])
+    if isinstance(x, Num):
+        x = Tup((x,))
+    if isinstance(x, Tup):
+        x = array(t, [x], {})
+    found = as_array(t, x, "f")
+    if found.type.dtype != "float64":
+        raise t.refuse(f"slopes that are {places.described(found)}")
+    return found._replace(own=0)
+
+
+OURS: dict[Any, Call] = {line_searches.value: _value, line_searches.gradient: _gradient}
+"""Functions of ours that are written here."""
+_METHODS: dict[str, Callable[[Writes, dict[str, Any]], Inlined]] = {
+    "nelder-mead": _by_simplex, "l-bfgs-b": _by_l_bfgs_b,
+    "bfgs": _by_steps("BFGS", quasi_newton.bfgs, _BFGS),
+    "cg": _by_steps("CG", quasi_newton.conjugate, _CG),
+}  # fmt: skip
+ROWS: dict[str, Call] = {
+    "minimize": _minimize, "fmin": _fmin, "fmin_bfgs": _fmin_bfgs,
+    "fmin_l_bfgs_b": _fmin_l_bfgs_b,
+}  # fmt: skip

@@ -267,6 +267,8 @@ def array(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         for k, y in enumerate(x.items):
             t.do("set element", made.value, Literal(k, "int64"), numbers.stored(t, y, dtype))
         return made
+    if isinstance(x, Tup) and x.items and all(isinstance(y, (Lst, Tup)) for y in x.items):
+        return _table(t, [array(t, [y], {}) for y in x.items], given.get("dtype"))
     raise t.refuse(f"numpy.array of {places.described(x)}")
 
 
@@ -315,6 +317,20 @@ def _with_starred(t: Writes, x: Starred, dtype: Any) -> Arr:
         span = Span(Num("int64", PYTHON, at), Num("int64", PYTHON, far), Known(None))
         arrays.set_item(t, made, span, whole.as_type(t, y, named))
         at = far
+    return made
+
+
+def _table(t: Writes, rows: list[Any], named: Any) -> Arr:
+    """An array of rows, which are lists of several types."""
+    if any(not isinstance(y, Arr) or y.type.ndim != 1 for y in rows):
+        raise t.refuse("numpy.array of lists of several types")
+    dtype = dtype_of(t, named, np.result_type(*{np.dtype(y.type.dtype) for y in rows}).name)
+    counts = [places.length(t, y) for y in rows]
+    made = arrays.new(t, dtype, [Literal(len(rows), "int64"), counts[0]], "empty")
+    for k, (y, count) in enumerate(zip(rows, counts, strict=True)):
+        t.mark(t.op("ne", "bool", count, counts[0]), "rows of different lengths")
+        row = y if y.type.dtype == dtype else whole.as_type(t, y, dtype)
+        arrays.set_item(t, made, integer(k), row)
     return made
 
 

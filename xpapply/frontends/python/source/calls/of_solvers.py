@@ -13,7 +13,7 @@ import numpy as np
 
 from .....ir.typed import Literal
 from .....library import of_integrals, of_results, of_roots
-from .....library.solvers import of_minima, of_samples, of_xarray
+from .....library.solvers import hybrids, of_minima, of_samples, of_xarray
 from .. import arrays, places
 from ..values import (
     EITHER,
@@ -50,8 +50,9 @@ def find(f: Any) -> Call | None:
         return of_least_squares.OWN[f]
     if f is of_results.Result:
         return lambda t, args, kwargs: Record(tuple(kwargs), tuple(kwargs.values()))
-    if f in of_odes.OURS:
-        return of_odes.OURS[f]
+    for where in (of_odes, of_minimize):
+        if f in where.OURS:
+            return where.OURS[f]
     if getattr(f, "__qualname__", "") == "curvefit.<locals>._wrapper":
         return functools.partial(_curvefit, f)
     name = getattr(f, "__name__", "")
@@ -76,6 +77,8 @@ def _agrees(name: str) -> bool:
     for where in (of_least_squares, of_minimize):
         if name in where.ROWS:
             return where.agrees(name, solver)
+    if name in ("fsolve", "root"):
+        return _hybrid_agrees(name, solver)
     if name in ("minimize_scalar", "fminbound"):
         for end in map(float, _STARTS):
             ours = of_minima.bounded(_bent, -end, end, (), 1e-5, 500)
@@ -241,6 +244,85 @@ def _float64(t: Writes, x: Abstract) -> Num:
     if found.dtype not in ("float64", "int64"):
         raise t.refuse(f"a solver of SciPy's from a {found.dtype}")
     return found
+
+
+_HYBRID = {
+    "xtol": 1.49012e-8, "maxfev": 0, "eps": None, "factor": 100.0, "col_deriv": 0, "band": None,
+    "diag": None,
+}  # fmt: skip
+_FSOLVE = {
+    "func": None, "x0": None, "args": (), "fprime": None, "full_output": 0, "col_deriv": 0,
+    "xtol": 1.49012e-8, "maxfev": 0, "band": None, "epsfcn": None, "factor": 100.0, "diag": None,
+}  # fmt: skip
+
+
+def _fsolve(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    given = taken(t, "fsolve", _FSOLVE, args, kwargs)
+    plainly(t, "fsolve", given, full_output=0, col_deriv=0, band=None, diag=None)
+    f, start, further, jac, xtol, most, eps, factor = given.values()
+    own = _of_hybrid(t, f, jac, start, further, xtol, most, eps, factor)
+    return Inlined(hybrids.fsolve, own, {})
+
+
+_SYSTEM = {
+    "fun": None, "x0": None, "args": (), "method": "hybr", "jac": None, "tol": None,
+    "callback": None, "options": None,
+}  # fmt: skip
+
+
+def _root(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    given = taken(t, "root", _SYSTEM, args, kwargs)
+    plainly(t, "root", given, callback=None)
+    f, start, further, method, jac, tol, options = given.values()
+    name = method.value if isinstance(method, Known) else method
+    if not isinstance(name, str) or name.lower() != "hybr":
+        raise t.refuse(f"scipy.optimize.root with method={name!r}")
+    usual = _HYBRID if is_none(tol) else _HYBRID | {"xtol": tol}
+    said = options_of(t, "root", options, usual)
+    plainly(t, "root", said, col_deriv=0, band=None, diag=None)
+    own = _of_hybrid(t, f, jac, start, further, *said.values())
+    return Inlined(hybrids.hybrid, own, {})
+
+
+def _of_hybrid(
+    t: Writes, f: Any, jac: Any, start: Any, further: Any, xtol: Any, most: Any, eps: Any,
+    factor: Any,
+) -> list[Abstract]:  # fmt: skip
+    """What Powell's method is called with."""
+    if isinstance(jac, (Num, bool)):
+        if option(t, jac) == TRUE:
+            raise t.refuse("scipy.optimize.root of a function that gives its slopes too")
+        jac = None
+    eps = _EPS if is_none(eps) else eps
+    return [
+        f, _NOTHING if is_none(jac) else jac, of_minimize.begins(t, start),
+        further_arguments(further), real(t, xtol), whole_number(t, most), real(t, eps),
+        real(t, factor),
+    ]  # fmt: skip
+
+
+def _hybrid_agrees(name: str, solver: Any) -> bool:
+    """Whether this SciPy goes as ours does."""
+    for start in (np.array([1.0, 1.0]), np.array([-0.5, 2.0])):
+        for jac in (None, _falls):
+            ours = hybrids.hybrid(_system, jac, start, (), 1.49012e-8, 0, _EPS, 100.0)
+            if name == "fsolve":
+                theirs, told, _, _ = solver(_system, start, fprime=jac, full_output=True)
+                if not np.array_equal(ours.x, theirs) or ours.nfev != told["nfev"]:
+                    return False
+                continue
+            theirs = solver(_system, start, jac=jac)
+            if not all(np.array_equal(ours[k], theirs[k]) for k in ("x", "fun", "nfev", "status")):
+                return False
+    return True
+
+
+def _system(x: Any) -> Any:
+    return np.array([x[0] * x[0] + x[1] - 1.5, x[0] - x[1] * x[1] * x[1] + 0.3])
+
+
+def _falls(x: Any) -> Any:
+    return np.array([[2.0 * x[0], 1.0], [1.0, -3.0 * x[1] * x[1]]])
 
 
 # --- minima -------------------------------------------------------------------------------------
@@ -474,7 +556,7 @@ def _literal(t: Writes, x: Any) -> Any:
 _ROWS: dict[str, Call] = {
     **{name: _of_samples(name) for name in _SAMPLES}, "fixed_quad": _fixed_quad,
     **{name: _bracketed(name) for name in ("brentq", "brenth", "bisect", "ridder")},
-    "newton": _newton, "root_scalar": _root_scalar,
+    "newton": _newton, "root_scalar": _root_scalar, "fsolve": _fsolve, "root": _root,
     "minimize_scalar": _minimize_scalar, "fminbound": _fminbound, "quad": _quad,
     **of_least_squares.ROWS, **of_minimize.ROWS, **of_odes.ROWS,
 }  # fmt: skip
