@@ -57,7 +57,7 @@ def render(data: dict[str, Any]) -> str:
         parts += [
             "## Functions of numbers",
             f"`xpapply.vectorize` of {settings['slices']:,} elements, which `cupy.vectorize` takes "
-            "too where it compiles them. Of integers of Python's, which grow, sums and products are "
+            "too where it compiles them. Sums and products of Python's integers, which grow, are "
             "looked at; those of CuPy's wrap.",
             pages.table(_HEAD, [_of_numbers(n, e) for n, e in numbers.items()], full=False),
         ]

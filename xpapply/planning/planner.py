@@ -228,6 +228,11 @@ def _plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
         app.check_any()
         from .python import python_functions  # and with it the tracer, which networks do not need
 
+        if (app.args or app.kwargs) and arrays.library(app.arr) == "cupy":
+            from .python import beside_arrays
+
+            if (made := beside_arrays.plan(app)) is not None:
+                return made, None
         return python_functions.plan(app)
     return _plan_network(frontend, app)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -302,3 +302,12 @@ def ufunc_named(name: str) -> Any:
         return found
     found = getattr(np, name)
     return found if isinstance(found, np.ufunc) else getattr(umath, name)
+
+
+EXACT = frozenset(("fmod", "fmodf"))
+"""Functions of the C library that have the same bits everywhere."""
+
+
+def is_rounded(external: Sequence[str]) -> bool:
+    """Whether an external function has other last bits on a device."""
+    return external[0] == "libm" and external[1] not in EXACT

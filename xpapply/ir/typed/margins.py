@@ -8,24 +8,24 @@ that is close are marked.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import Any
 
-from .function import Instruction, Literal, Mark, Register, TypedFunction, Value
+from .function import (
+    EXACT,
+    Instruction,
+    Literal,
+    Mark,
+    Register,
+    TypedFunction,
+    Value,
+    is_rounded,
+)
 
 COMPARED = frozenset("lt le gt ge eq ne".split())
 _WHOLE = frozenset("floor ceil trunc rint".split())
 _WRITES = frozenset(("set element", "fill"))
 WHY = "the last bit decides"
-
-
-_EXACT = frozenset(("fmod", "fmodf"))
-"""Functions of the C library that have the same bits everywhere."""
-
-
-def is_rounded(external: Sequence[str]) -> bool:
-    """Whether an external function has other last bits on a device."""
-    return external[0] == "libm" and external[1] not in _EXACT
 
 
 def with_margins(made: TypedFunction, share: float, calm: Collection[Register]) -> None:
@@ -102,7 +102,7 @@ def _asked(
             close(new("sub", dtype, a, b), new("add", dtype, size(a), size(b)))
         return code
     is_whole = x.op == "cast" and _is_float(x.args[0]) and not _is_float(x.result)
-    is_rest = x.op == "call" and made.externals[x.what][1] in _EXACT
+    is_rest = x.op == "call" and made.externals[x.what][1] in EXACT
     if not (is_whole or is_rest or (x.op in _WHOLE and _is_float(x.args[0]))):
         return []
     value = x.args[0]

@@ -358,11 +358,6 @@ def call(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, begun: Begun | 
 def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
     """The plan of `f`, and how to tell that it still holds (None: not worth remembering)."""
     f, axis, arr, args, kwargs = app.f, app.axis, app.arr, app.args, app.kwargs
-    if (args or kwargs) and arrays.library(arr) == "cupy":
-        from . import beside_arrays
-
-        if (made := beside_arrays.plan(app)) is not None:
-            return made, None
     what = Along(f, axis, arr, args, kwargs)
     found = decide(what)
     traced, one = found.traced, found.what.f

@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ....ir.typed import Array, Block, Instruction, Literal, TypedFunction
-from ....ir.typed.function import COUNTED, COUNTED_OF_OURS, KEPT, OTHER, PARTS
-from ....ir.typed.margins import is_rounded
+from ....ir.typed.function import COUNTED, COUNTED_OF_OURS, KEPT, OTHER, PARTS, is_rounded
 from ..target import Target
 from .forms import ARENA, ARENA_END, machine, size
 from .function import FunctionWriter

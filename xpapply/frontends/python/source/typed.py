@@ -17,7 +17,6 @@ from ....functions.guards import Guards
 from ....ir.typed import Array, Literal, TypedFunction
 from ....ir.typed.counters import unchecked
 from ....ir.typed.function import COUNTED, COUNTED_OF_OURS, Type
-from ....ir.typed.margins import with_margins
 from ....ir.typed.ranges import decided
 from ....ir.typed.shrinking import asked_once
 from ....ir.typed.sooner import asked_sooner
@@ -181,6 +180,8 @@ class Typer(SharedCalls):
         if self.expected is not None:
             decided(self.made)
         if self.element == DEVICE:
+            from ....ir.typed.margins import with_margins
+
             with_margins(self.made, LIMITS.typed_margin, self.solved)
         return self.made
 
