@@ -13,6 +13,7 @@ from xpapply.backends.cpu import host
 from xpapply.errors import TraceError
 from xpapply.limits import LIMITS
 from xpapply.loop.arguments import Arguments, Looped
+from xpapply.planning.python import typed_loop
 from xpapply.planning.python.typed_loop import read
 from xpapply.planning.python.typed_on_device import TypedOnDevice
 
@@ -158,3 +159,30 @@ def test_where_most_are_left_it_is_tried_again(cupy):
             got = xpapply.apply_along_axis(own, 1, few)
             np.testing.assert_array_equal(got.get(), cupy.apply_along_axis(own, 1, few).get())
         assert "one compiled function on the GPU" in str(xpapply.explain(own, 1, few))
+
+
+def test_a_function_is_read_once(cupy, monkeypatch):
+    readings = []
+    real = typed_loop._typed
+    monkeypatch.setattr(typed_loop, "_typed", lambda *given: readings.append(1) or real(*given))
+
+    def pair(v):
+        above = below = 0
+        for x in v:
+            if x > 0:
+                above += 1
+            else:
+                below += 1
+        return above, below
+
+    def either(v):  # the source tells another result than that of the first slice
+        if v[0] > 1e9:
+            return 1
+        return v[0] * 2
+
+    x = cupy.asarray(numbers(20, 5))
+    for f, count in ((device_functions.states, 1), (pair, 1), (either, 2)):
+        readings.clear()
+        got = xpapply.apply_along_axis(f, 1, x)
+        assert len(readings) <= count
+        np.testing.assert_array_equal(got.get(), cupy.apply_along_axis(f, 1, x).get())

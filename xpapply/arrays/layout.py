@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .. import arrays
 
 
@@ -293,3 +295,28 @@ class Layout:
     def slices(self) -> int:
         """The number of slices."""
         return math.prod(n for a, n in enumerate(self.shape) if a not in self.axes)
+
+
+def span(x: np.ndarray) -> tuple[int, int]:
+    """How many bytes an array takes before its first element, and from there on."""
+    far = [stride * (size - 1) for stride, size in zip(x.strides, x.shape, strict=True)]
+    return -sum(n for n in far if n < 0), sum(n for n in far if n > 0) + x.itemsize
+
+
+def lying_alike(x: np.ndarray) -> np.ndarray:
+    """A copy whose elements are as far from each other in memory."""
+    before, after = span(x)
+    memory = np.empty(before + after, np.uint8)
+    found: np.ndarray = np.ndarray(x.shape, x.dtype, memory, before, x.strides)
+    found[...] = x
+    return found
+
+
+def is_apart(x: np.ndarray, others: Sequence[np.ndarray]) -> bool:
+    """Whether no element of an array is another one of it too, or one of others, or read-only."""
+    far = x.itemsize
+    for stride, size in sorted(zip(map(abs, x.strides), x.shape, strict=True)):
+        if size > 1 and stride < far:
+            return False
+        far += stride * (size - 1)
+    return x.flags.writeable and not any(np.may_share_memory(x, c) for c in others)

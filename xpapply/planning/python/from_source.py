@@ -88,9 +88,10 @@ def compiled(
     if what.why_not() is not None:
         return None
     slice0 = what.slice_at((0,) * len(rows.batch))
+    ahead: Any = None
     try:
         if begun is None:
-            typed_loop.read(loop, what.f, what.arguments, slice0)
+            ahead = typed_loop.read(loop, what.f, what.arguments, slice0)
             try:
                 begun = typed_loop.tried(loop, what.f, what.arguments, slice0)
             except Exception:  # whatever runs now raises it too, and says where
@@ -104,7 +105,7 @@ def compiled(
                     known.traced[SOURCE, key] = tried
                     return None
         started = time.thread_time()
-        found = typed_loop.made(loop, what.f, what.arguments, slice0, begun)
+        found = typed_loop.made(loop, what.f, what.arguments, slice0, begun, ahead)
         reading = time.thread_time() - started
         if why := what.why_other(found, begun.results[0]):
             raise TraceError(why)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ... import arrays
+from ...arrays.layout import is_apart, lying_alike, span
 from ...errors import CompilerError, Differs, TraceError, UnsupportedError
 from ...frontends.python.run.account import Account, per_call
 from ...frontends.python.run.comparison import cast, check_holds
@@ -31,7 +32,7 @@ from ...runtime.error_state import scipy_tells
 from ...runtime.warning_filters import silent
 from ..application import announce
 from ..ways import Run, Said, Way
-from .typed_results import as_long_as_wanted, empty, results_of, with_texts
+from .typed_results import Read, as_long_as_wanted, empty, results_of, with_texts
 from .unplanned import endless, why_not_compiled
 
 
@@ -77,13 +78,21 @@ class TypedLoop(AtOnce):
     """Whose number an element of a slice is: see `frontends.python.source`."""
     engines: tuple[str, ...] = ("", "cpu")
     """Those under which it runs, of `xpapply.options`."""
+    guesses = False
+    """Whether results are those that the source tells, if the first slice does not differ."""
     is_wanted = False
     """Whether nobody wants the loop, however short it is."""
     doubt = ""
     """Why the first slice is left to the function, where that may be so of most."""
 
     def __init__(
-        self, f: Any, arguments: Arguments, slices: tuple[Any, ...], first: Any, seconds: float
+        self,
+        f: Any,
+        arguments: Arguments,
+        slices: tuple[Any, ...],
+        first: Any,
+        seconds: float,
+        ahead: Read | None = None,
     ) -> None:
         super().__init__()
         # arguments are told apart by their content, which may change later
@@ -91,8 +100,12 @@ class TypedLoop(AtOnce):
         arguments = replace(arguments, args=args, kwargs=kwargs)
         self._arguments, self.seconds = arguments, seconds
         self.results = self._results(arguments, first)
-        self._guards = Guards()
-        made = _typed(f, arguments, slices, self.results, self._guards, self.element)
+        if ahead is not None and ahead.made is not None and ahead.fits(f, self.results):
+            self._guards: Guards = ahead
+            made = ahead.made
+        else:
+            self._guards = Guards()
+            made = _typed(f, arguments, slices, self.results, self._guards, self.element)
         if not any(b.instructions[-1].op == "return" for b in made.blocks):
             raise TraceError(f"compiled, {made.marks[0].why if made.marks else 'it never returns'}")
         self._asks_scipy = any("scipy." in name[1] for name in made.externals)
@@ -285,9 +298,9 @@ class TypedLoop(AtOnce):
         """
         (view,) = rows.views
         n, done = int(np.prod(rows.batch)), len(known)
-        is_apart = _is_apart(view, self.compiled.made.constants)
-        copy = self._copy(view) if is_apart else np.array(view, order="K")
-        if is_apart:
+        apart = is_apart(view, self.compiled.made.constants)
+        copy = self._copy(view) if apart else np.array(view, order="K")
+        if apart:
             outs, marks = self._compiled(rows, copy)
         else:  # one slice may see what another one has written
             outs = self._with_texts(self._outs(rows))
@@ -307,14 +320,14 @@ class TypedLoop(AtOnce):
             if k < n:
                 self._by_itself(rows, f, outs, np.array([k]))
             done = k + 1
-        if is_apart:
+        if apart:
             self._told(f, marks, rows)
         return Block(outs) if self._arguments.results else outs[0]
 
     def _copy(self, view: np.ndarray) -> np.ndarray:
         """A copy of slices, which lies in memory as they do: products of BLAS depend on that."""
-        if sum(_span(view)) <= LIMITS.typed_apart * view.nbytes:
-            return _lying_alike(view)
+        if sum(span(view)) <= LIMITS.typed_apart * view.nbytes:
+            return lying_alike(view)
         if any(x.op in ("stride", "dot") for x in self.compiled.made.instructions):
             raise UnsupportedError("slices that it writes to are far apart in memory")
         return np.array(view, order="K")
@@ -362,7 +375,7 @@ class TypedLoop(AtOnce):
         n = whole.size
         for place in sorted({int(whole[p]) for p in (0, n // 3, 2 * n // 3, n - 1) if n}):
             at = tuple(map(int, np.unravel_index(place, rows.batch)))
-            v = rows[at] if written is None else _lying_alike(rows[at])
+            v = rows[at] if written is None else lying_alike(rows[at])
             result = _silently(call, self._arguments.given(v) if isinstance(v, tuple) else (v,))
             parts = result if self._arguments.results else (result,)
             pairs = [(out[at], part) for out, part in zip(outs, parts, strict=True)]
@@ -461,31 +474,6 @@ def _copied(x: Any) -> Any:
     return type(x)(map(_copied, x)) if type(x) in (tuple, list) else x
 
 
-def _span(x: np.ndarray) -> tuple[int, int]:
-    """How many bytes an array takes before its first element, and from there on."""
-    far = [stride * (size - 1) for stride, size in zip(x.strides, x.shape, strict=True)]
-    return -sum(n for n in far if n < 0), sum(n for n in far if n > 0) + x.itemsize
-
-
-def _lying_alike(x: np.ndarray) -> np.ndarray:
-    """A copy whose elements are as far from each other in memory."""
-    before, after = _span(x)
-    memory = np.empty(before + after, np.uint8)
-    found: np.ndarray = np.ndarray(x.shape, x.dtype, memory, before, x.strides)
-    found[...] = x
-    return found
-
-
-def _is_apart(x: np.ndarray, others: Sequence[np.ndarray]) -> bool:
-    """Whether no element of an array is another one of it too, or one of others, or read-only."""
-    far = x.itemsize
-    for stride, size in sorted(zip(map(abs, x.strides), x.shape, strict=True)):
-        if size > 1 and stride < far:
-            return False
-        far += stride * (size - 1)
-    return x.flags.writeable and not any(np.may_share_memory(x, c) for c in others)
-
-
 class _OnePath:
     """In the place of a tree of paths."""
 
@@ -541,16 +529,21 @@ def _next(x: Any, end: float) -> Any:
     return np.nextafter(x, x.dtype.type(end)) if x.dtype.kind == "f" else x
 
 
-def read(loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any) -> Guards:
-    """Raise `TraceError` if a function cannot be compiled for slices like these; call nothing.
+def read(loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any) -> Read:
+    """Read a function for slices like these, and call nothing.
 
-    Returns
-    -------
-    Guards
-        What tells whether that holds still.
+    Raises
+    ------
+    TraceError
+        If it cannot be compiled.
     """
-    several, watch = slices if isinstance(slices, tuple) else (slices,), Guards()
-    loop.look_at(_typed(f, arguments, several, None, watch, loop.element))
+    from ...frontends.python.source.values import Guess
+
+    several, watch = slices if isinstance(slices, tuple) else (slices,), Read(Guess())
+    guess = watch.results if loop.guesses else None
+    made = _typed(f, arguments, several, guess, watch, loop.element)
+    loop.look_at(made)
+    watch.made = made if guess else None
     return watch
 
 
@@ -558,7 +551,7 @@ def _typed(
     f: Any,
     arguments: Arguments,
     slices: tuple[Any, ...],
-    results: tuple[ShapeDtype, ...] | None,
+    results: Any,
     watch: Guards,
     element: str,
 ) -> TypedFunction:
@@ -569,8 +562,8 @@ def _typed(
     inputs = [_type(x, arguments.numbers) for x in slices]
     given = [_given(x, arguments.numbers, slices) for x in arguments.args]
     named = {n: _given(x, arguments.numbers, slices) for n, x in arguments.kwargs.items()}
-    expected = None
-    if results is not None:
+    expected = results
+    if type(results) is tuple:
         expected = [
             source.Expected("text", r.shape, r.itemsize // 4)
             if r.dtype.startswith("str")
@@ -588,11 +581,19 @@ def _typed(
 
 
 def made(
-    loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any, begun: Begun
+    loop: type[TypedLoop],
+    f: Any,
+    arguments: Arguments,
+    slices: Any,
+    begun: Begun,
+    ahead: Read | None = None,
 ) -> TypedLoop:
-    """A function compiled from its source, for slices like the first; `begun`: its first calls."""
+    """A function compiled from its source, for slices like the first.
+
+    `begun`: its first calls; `ahead`: what was read before.
+    """
     several = slices if isinstance(slices, tuple) else (slices,)
-    return loop(f, arguments, several, begun.results[0], begun.seconds)
+    return loop(f, arguments, several, begun.results[0], begun.seconds, ahead)
 
 
 __all__ = ["TypedLoop", "made", "read", "tried"]

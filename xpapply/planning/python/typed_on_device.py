@@ -36,16 +36,15 @@ class TypedOnDevice(TypedLoop):
     asks_first = False  # the launch tells
     engines = ("",)
     is_wanted = True  # the loop takes very much longer
+    guesses = True
 
-    def __init__(
-        self, f: Any, arguments: Arguments, slices: tuple[Any, ...], first: Any, seconds: float
-    ) -> None:
-        super().__init__(f, arguments, slices, first, seconds)
+    def __init__(self, f: Any, arguments: Arguments, slices: tuple[Any, ...], *more: Any) -> None:
+        super().__init__(f, arguments, slices, *more)
         self.has_loop = has_loop(f)
         if device.rounds(self.compiled.made):
             self._rounds = max(self._rounds, LIMITS.typed_rounding)
         with slices[0].device:
-            self._try(slices, first)
+            self._try(slices, more[0])
 
     def _try(self, slices: tuple[Any, ...], first: Any) -> None:
         """Run the first slice, whose result is known.

@@ -1,4 +1,4 @@
-"""Of which dtypes and shapes the results of compiled functions are; their texts."""
+"""Of which dtypes and shapes the results of compiled functions are; their texts; what was read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from ...errors import TraceError
+from ...functions.guards import Guards
 from ...ir.avals import ShapeDtype
+from ...ir.typed import TypedFunction
 from ...loop.arguments import Arguments
 
 _ANY_TEXT = "str0"
@@ -101,3 +103,24 @@ def results_of(
 def _of_texts(x: Any) -> bool:
     """Whether it is a list or tuple of texts and nothing else."""
     return type(x) in (list, tuple) and all(type(y) is str for y in x)
+
+
+class Read(Guards):
+    """What tells whether what was read holds still.
+
+    Attributes
+    ----------
+    made : TypedFunction or None
+        What was read, where that is whole but for what the first slice says.
+    results : Guess
+        What it gives, if the source tells.
+    """
+
+    def __init__(self, results: Any) -> None:
+        super().__init__()
+        self.results = results
+        self.made: TypedFunction | None = None
+
+    def fits(self, f: Any, results: Sequence[ShapeDtype]) -> bool:
+        """Whether it is what the first slice says, and nothing has changed."""
+        return self.made is not None and self.results.fits(results) and self(f)

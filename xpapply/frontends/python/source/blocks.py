@@ -32,6 +32,7 @@ from .values import (
     Arr,
     Errors,
     Expected,
+    Guess,
     Known,
     Leaves,
     Lst,
@@ -64,11 +65,10 @@ class Blocks:
         dtypes = [str(getattr(x, "dtype", x)) for x in inputs]
         self.settles = element == DEVICE and {*dtypes} == {"float64"}
         self.settled = False
-        dtypes = [results_dtype(e.dtype) for e in expected or ()]
-        ndims = [1 if e.dtype == LETTERS else len(e.shape) for e in expected or ()]
-        results = tuple(map(Array, dtypes, ndims))
-        self.made = TypedFunction(name, tuple(inputs), results, flushes=element != NUMPY)
-        self.expected, self.watch = expected, watch
+        self.made = TypedFunction(name, tuple(inputs), (), flushes=element != NUMPY)
+        self.watch = watch
+        self.guess = expected if isinstance(expected, Guess) else None
+        self.expect(None if self.guess is not None else expected)
         self.line = 0
         self.state = State({}, self._loaded)
         self.place: Place = None  # type: ignore[assignment]
@@ -82,6 +82,13 @@ class Blocks:
         self._sites: dict[Any, int] = {}
         self._held: dict[Slot, Value] = {}
         self._tables: dict[tuple[str, bytes], np.ndarray] = {}
+
+    def expect(self, results: Sequence[Expected] | None) -> None:
+        """Say what results are like; None: that is not known."""
+        self.expected = results
+        dtypes = [results_dtype(e.dtype) for e in results or ()]
+        ndims = [1 if e.dtype == LETTERS else len(e.shape) for e in results or ()]
+        self.made.results = tuple(map(Array, dtypes, ndims))
 
     # --- writing --------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from .values import (
     ON_DEVICE,
     Abstract,
     Arr,
+    Expected,
     Held,
     Inner,
     Leaves,
@@ -32,6 +33,8 @@ from .values import (
 
 def returned(t: Writes, value: Abstract) -> None:
     """Put what the function returns where its results are, if it is known what they are like."""
+    if t.expected is None and t.guess is not None:
+        _guess(t, value)
     if t.expected is None:
         return
     if len(t.expected) == 1:
@@ -42,6 +45,26 @@ def returned(t: Writes, value: Abstract) -> None:
         raise _other()
     for k, x in enumerate(value.items):
         _put(t, k, x)
+
+
+def _guess(t: Writes, value: Abstract) -> None:
+    """Expect results like this one."""
+    assert t.guess is not None
+    value = arrays.loaded(t, value)
+    if isinstance(value, Tup):
+        value = value._replace(items=tuple(arrays.loaded(t, x) for x in value.items))
+    if isinstance(value, Num):
+        found = Expected(value.dtype, ())
+    elif isinstance(value, Arr):
+        found = Expected(value.type.dtype, (0,) * value.type.ndim)
+    elif isinstance(value, Tup) and value.items and all(isinstance(x, Num) for x in value.items):
+        named = np.result_type(*{x.dtype for x in value.items}).name
+        found = Expected(named, (len(value.items),))
+    else:
+        t.guess = None
+        return
+    t.guess[:] = [found]
+    t.expect([found])
 
 
 class PutTogether(TraceError):

@@ -91,9 +91,9 @@ def typed(
         What it is called with; an `Input` stands for a slice.
     inputs : sequence of Array or dtype
         The slices.
-    expected : sequence of Expected or None
-        The results of the first slice. None: it is only looked at whether the function is compiled,
-        and does nothing else.
+    expected : sequence of Expected, Guess or None
+        The results of the first slice; a `Guess` is filled with those that the source tells. None:
+        it is only looked at whether the function is compiled, and does nothing else.
     watch : Guards
         What it reaches is looked at from now on.
     element : str
@@ -109,8 +109,7 @@ def typed(
             f, inputs, expected, watch, element, settles=False
         ).run(arguments, named)
     except results.PutTogether:
-        assert expected is not None
-        if not all(e.width for e in expected):
+        if not expected or not all(e.width for e in expected):
             raise
     expected = [Expected(LETTERS, (*e.shape, e.width)) for e in expected]
     made = Typer(f, inputs, expected, watch, element).run(arguments, named)
