@@ -32,7 +32,7 @@ from ...runtime.warning_filters import silent
 from ..application import announce
 from ..ways import Run, Said, Way
 from .typed_results import as_long_as_wanted, empty, results_of, with_texts
-from .unplanned import why_not_compiled
+from .unplanned import ENGINES, why_not_compiled
 
 
 class ForNow(TraceError):
@@ -77,10 +77,8 @@ class TypedLoop(AtOnce):
     """Whether each run begins with asking of which dtype the first result is, if that differs."""
     element = "numpy"
     """Whose number an element of a slice is: see `frontends.python.source`."""
-    engines: tuple[str, ...] = ("", "cpu")
+    engines: tuple[str, ...] = ENGINES["numpy"]
     """Those under which it runs, of `xpapply.options`."""
-    is_wanted = False
-    """Whether nobody wants the loop, however short it is."""
     doubt = ""
     """Why the first slice is left to the function, where that may be so of most."""
 

@@ -107,6 +107,10 @@ def holds_network(f: Any, depth: int = 3) -> bool:
 _PACKAGES = ("torch", "sklearn")
 
 
+ENGINES = {"numpy": ("", "cpu"), "cupy": ("",)}
+"""Under which engines of `xpapply.options` functions are compiled by the rules of a library."""
+
+
 def is_read(f: Any) -> bool:
     """Whether a function may be read from its source and compiled, which has a price."""
     return (has_loop(f) or _of_solvers(f) > 0) and not why_not_compiled()
