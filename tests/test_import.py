@@ -385,7 +385,7 @@ def test_a_module_without_a_frontend_is_named(tmp_path):
     assert "FRONTEND" in said
 
 
-ERRORS = "def f(x):\n    return math.erf(x) if x > 0 else 0.0\n"
+ERRORS = "def f(x):\n    return math.erf(x) + 1.0\n"
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1e6])
