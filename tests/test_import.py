@@ -383,3 +383,19 @@ def test_a_module_without_a_frontend_is_named(tmp_path):
     )
     assert "strange_frontend" in said
     assert "FRONTEND" in said
+
+
+ERRORS = "def f(x):\n    return math.erf(x) + 1.0\n"
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1e6])
+def test_what_takes_long_to_load_is_loaded_where_it_pays(seconds):
+    """NumPy has no error function: SciPy's takes longer to load than a short loop does."""
+    pytest.importorskip("scipy")
+    limits = f"LIMITS.first_loops, LIMITS.plan_worth, LIMITS.first_call = 1e-9, 0.0, {seconds}"
+    code = f"import math, numpy as np, xpapply\nfrom xpapply.limits import LIMITS\n{limits}"
+    call = "xpapply.vectorize(f)(np.linspace(-1.0, 1.0, 500))"
+    loaded = loaded_by(
+        f"{code}\nexec({ERRORS!r})\nwith xpapply.options(fallback='silent'):\n    {call}"
+    )
+    assert ("scipy.special" in loaded) == bool(seconds)

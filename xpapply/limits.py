@@ -62,6 +62,7 @@ class Limits:
     typed_pieces = 16  # ... and how often each thread draws, about
     typed_turn = 0.02  # seconds after which an interruption is looked for
     typed_instruction = 1e-9  # an instruction of a typed function, about
+    scipy_loading = 0.3  # CPU seconds to import scipy.special, where nobody has done so
     module_loading = 0.15  # CPU seconds of the largest of our modules, with all that it imports
 
     # --- Typed functions: what is compiled from source ------------------------

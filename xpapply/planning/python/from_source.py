@@ -22,7 +22,7 @@ from ...loop.begun import Begun
 from . import running
 from .applied import Along, Applied
 from .running import SOURCE, Awaited, Refused, is_traced
-from .unplanned import price, why_not_compiled
+from .unplanned import ENGINES, price, why_not_compiled
 
 if TYPE_CHECKING:
     from .traced import TracedFunction
@@ -45,18 +45,17 @@ def compiled(
     functions of numbers that go several ways it is measured which is quicker.
     `spent`: what loops have taken before anything was planned.
     """
-    now, loop = config.current(), _loop(what.rules)
+    now = config.current()
     engine = now.engine
-    if key is None or loop is None or engine not in loop.engines or why_not_compiled():
+    if key is None or engine not in ENGINES.get(what.rules, ()) or why_not_compiled():
         return None
-    from . import typed_loop
-
     tried = known.traced.get((SOURCE, key))
     cost = LIMITS.typed_worth * price(what.f)
     if (isinstance(tried, Refused) and tried.unchanged(what.f)) or cost == math.inf:
         return None
     well = is_traced(traced) and traced.record.does_well
-    if isinstance(tried, typed_loop.TypedLoop) and tried.unchanged(what.f):
+    is_made = tried is not None and not isinstance(tried, Awaited | Refused)
+    if tried is not None and is_made and tried.unchanged(what.f):
         if (well or (traced is None and not tried.is_best)) and not engine:
             return None
         known.traced[key] = tried
@@ -73,8 +72,9 @@ def compiled(
             if tried.spend(took):  # it takes less than compiling, by now
                 return None
             rival = took
-    # nobody wants the loop, however short it is
-    wanted = bool(engine) or now.fallback == "raise" or rival is not None or loop.is_wanted
+    # nobody wants the loop, however short it is; on a device it takes very much longer
+    on_device = what.rules != "numpy"
+    wanted = bool(engine) or now.fallback == "raise" or rival is not None or on_device
     if wanted:
         cost = 0.0
     if isinstance(tried, Awaited):
@@ -87,6 +87,10 @@ def compiled(
     rows = what.rows()
     if what.why_not() is not None:
         return None
+    from . import typed_loop  # which what waits does not need
+
+    loop = _loop(what.rules)
+    assert loop is not None
     slice0 = what.slice_at((0,) * len(rows.batch))
     ahead: Any = None
     try:

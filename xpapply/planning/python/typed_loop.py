@@ -33,7 +33,7 @@ from ...runtime.warning_filters import silent
 from ..application import announce
 from ..ways import Run, Said, Way
 from .typed_results import Read, as_long_as_wanted, empty, results_of, with_texts
-from .unplanned import endless, why_not_compiled
+from .unplanned import ENGINES, endless, why_not_compiled
 
 
 class ForNow(TraceError):
@@ -76,12 +76,10 @@ class TypedLoop(AtOnce):
     overhead = 5e-5
     element = "numpy"
     """Whose number an element of a slice is: see `frontends.python.source`."""
-    engines: tuple[str, ...] = ("", "cpu")
+    engines: tuple[str, ...] = ENGINES["numpy"]
     """Those under which it runs, of `xpapply.options`."""
     guesses = False
     """Whether results are those that the source tells, if the first slice does not differ."""
-    is_wanted = False
-    """Whether nobody wants the loop, however short it is."""
     doubt = ""
     """Why the first slice is left to the function, where that may be so of most."""
 

@@ -26,6 +26,7 @@ from ...loop.arguments import Arguments
 from ...loop.begun import Begun, Users
 from ..ways import Run, Said, Way
 from .typed_loop import ForNow, TypedLoop
+from .unplanned import ENGINES
 
 
 class TypedOnDevice(TypedLoop):
@@ -34,8 +35,7 @@ class TypedOnDevice(TypedLoop):
     library = "cupy"
     element = "device"
     asks_first = False  # the launch tells
-    engines = ("",)
-    is_wanted = True  # the loop takes very much longer
+    engines = ENGINES["cupy"]
     guesses = True
 
     def __init__(self, f: Any, arguments: Arguments, slices: tuple[Any, ...], *more: Any) -> None:

@@ -118,6 +118,10 @@ def holds_network(f: Any, depth: int = 3) -> bool:
 _PACKAGES = ("torch", "sklearn")
 
 
+ENGINES = {"numpy": ("", "cpu"), "cupy": ("",), "numbers of cupy": ("",)}
+"""Under which engines of `xpapply.options` functions are compiled by the rules of a library."""
+
+
 def is_read(f: Any) -> bool:
     """Whether a function may be read from its source and compiled, which has a price."""
     return (has_loop(f) or solves(f)) and not why_not_compiled()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import functools
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from ....batching import syntax
 from ....batching.scalars import COMPENSATED, LARGEST, OF_INTEGERS, ROUND, SUM
 from ....errors import TraceError
+from ....limits import LIMITS
 from ..sandbox import ambient
 from . import choices, scalars
 from .arrays import as_array, cast
@@ -389,14 +391,16 @@ def math_function(recorder: Recorder, python: Any, name: str) -> Any:
     if name not in _DOMAINS:
         return each
     numpy_name, domain = _DOMAINS[name]
-    module = np if hasattr(np, numpy_name) else _special()
-    if module is None:
-        return each
+    module = np if hasattr(np, numpy_name) else None
 
     def function(*args: Any) -> Any:
+        nonlocal module
         args = tuple(map(choices.number, args))
         if not any(map(_moving, args)):
             return python(*map(_plain, args))
+        module = module or _special(recorder)
+        if module is None:
+            return each(*args)
         if len(args) != (2 if name in ("atan2", "hypot", "copysign", "fmod") else 1):
             return each(*args)
         recorder.real(python, *map(_plain, args))
@@ -427,8 +431,10 @@ def math_function(recorder: Recorder, python: Any, name: str) -> Any:
     return log
 
 
-def _special() -> Any:
-    """`scipy.special`, if there is SciPy."""
+def _special(recorder: Recorder) -> Any:
+    """`scipy.special`, if there is SciPy, and if what takes so long to load may pay."""
+    if "scipy.special" not in sys.modules:
+        recorder.pay(LIMITS.scipy_loading, "to load scipy.special")
     try:
         import scipy.special
     except ImportError:

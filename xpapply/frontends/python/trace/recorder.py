@@ -268,16 +268,27 @@ class Recorder:
 
     def _ask(self) -> None:
         """Refuse where writing down has taken as long as it may."""
-        may = self._limit + self._per_step * len(self.steps)
-        left = may + self._started - (time.thread_time() - registry.seconds())
+        left = self._left()
         self._look = time.perf_counter() + left
         if left < 0:
             number = f"{len(self.steps):,} operations so far"
             why = f"to find out what it does would take longer than it could save: {number}"
-            if self.refused is None:
-                self.refused = error = TooLong(located(why, self.home))
-                error.steps = len(self.steps)
-            raise self.refused
+            raise self._too_long(why)
+
+    def pay(self, seconds: float, what: str) -> None:
+        """Refuse what takes longer than is left."""
+        if self._left() < seconds:
+            raise self._too_long(f"{what} would take longer than it could save")
+
+    def _left(self) -> float:
+        may = self._limit + self._per_step * len(self.steps)
+        return may + self._started - (time.thread_time() - registry.seconds())
+
+    def _too_long(self, why: str) -> TraceError:
+        if self.refused is None:
+            self.refused = error = TooLong(located(why, self.home))
+            error.steps = len(self.steps)
+        return self.refused
 
     def _note_precision(self, real: Any) -> None:
         name = str(getattr(real, "dtype", "")).rpartition(".")[2]
