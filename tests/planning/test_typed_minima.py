@@ -188,8 +188,9 @@ def if_it_converges(v):
 
 ROOTS = [places, place, of_a_system, if_it_converges]
 MINIMA = [
-    by_bfgs, by_slopes, by_both, by_steps, along_conjugate_directions, along_them_by_differences, of_an_array_of_one, of_a_loop, older, older_alone,
-    in_a_box, in_a_box_by_slopes, in_bounds, without_bounds, tried, older_in_a_box,
+    by_bfgs, by_slopes, by_both, by_steps, along_conjugate_directions, along_them_by_differences,
+    of_an_array_of_one, of_a_loop, older, older_alone, in_a_box, in_a_box_by_slopes, in_bounds,
+    without_bounds, tried, older_in_a_box,
 ]  # fmt: skip
 
 
