@@ -355,7 +355,7 @@ def test_other_ways_of_scipy_are_noticed(monkeypatch):
 
 
 @pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize("shape", [(1, 5), (2, 2), (5, 9), (16, 16), (17, 3)])
+@pytest.mark.parametrize("shape", [(1, 5), (2, 2), (5, 9), (16, 16), (17, 3), (2, 40), (90, 100)])
 def test_products_of_matrices_with_vectors(shape, turned):
     rows = RNG.normal(size=shape[::-1] if turned else shape)
     rows = rows.T if turned else rows
