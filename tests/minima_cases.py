@@ -102,7 +102,7 @@ def by_l_bfgs_b(r: random.Random, outcome: Callable[[Callable[[], Any]], Any]) -
     said: dict[str, Any] = {
         "ftol": r.choice([2.2e-9] * 3 + [1e-14, 1e-3]), "gtol": r.choice([1e-5, 1e-5, 1e-8, 1e-2]),
         "maxiter": r.choice([15000] * 3 + [3, 0, 1]), "maxfun": r.choice([15000] * 4 + [20, 3]),
-        "maxls": r.choice([20] * 4 + [3, 1, 0]), "maxcor": r.choice([10] * 3 + [3, 1]),
+        "maxls": r.choice([20] * 8 + [3, 3, 1, 1, 0]), "maxcor": r.choice([10] * 3 + [3, 1]),
         "eps": r.choice([1e-8] * 4 + [1e-6]),
     }  # fmt: skip
     low, high = np.full(len(start), -np.inf), np.full(len(start), np.inf)

@@ -189,8 +189,8 @@ def if_it_converges(v):
 ROOTS = [places, place, of_a_system, if_it_converges]
 MINIMA = [
     by_bfgs, by_slopes, by_both, by_steps, along_conjugate_directions, along_them_by_differences,
-    of_an_array_of_one, of_a_loop, older, older_alone,
-    in_a_box, in_a_box_by_slopes, in_bounds, without_bounds, tried, older_in_a_box,
+    of_an_array_of_one, of_a_loop, older, older_alone, in_a_box, in_a_box_by_slopes, in_bounds,
+    without_bounds, tried, older_in_a_box,
 ]  # fmt: skip
 
 
@@ -355,7 +355,7 @@ def test_other_ways_of_scipy_are_noticed(monkeypatch):
 
 
 @pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize("shape", [(1, 5), (2, 2), (5, 9), (16, 16), (17, 3)])
+@pytest.mark.parametrize("shape", [(1, 5), (2, 2), (5, 9), (16, 16), (17, 3), (2, 40), (90, 100)])
 def test_products_of_matrices_with_vectors(shape, turned):
     rows = RNG.normal(size=shape[::-1] if turned else shape)
     rows = rows.T if turned else rows

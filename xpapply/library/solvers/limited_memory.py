@@ -501,10 +501,8 @@ def l_bfgs_b(
     most_calls, most_rounds, most_tries = limits
     lower, upper = how[1], how[2]
     n = len(start)
-    if n == 0 or m < 1 or ftol < 0.0 or len(lower) != n or len(upper) != n:
+    if n == 0 or m < 1 or most_tries < 1 or ftol < 0.0 or len(lower) != n or len(upper) != n:
         raise NotImplementedError
-    if most_tries < 1:
-        raise ValueError
     x = start.copy()
     where = np.zeros(n, int)
     order = np.zeros(n, int)

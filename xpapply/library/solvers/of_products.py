@@ -126,7 +126,7 @@ def of_row(
 
 
 def times(a: Any, b: Any) -> Any:
-    """``a @ b`` of a matrix of up to 16 rows and columns, that lies in rows or columns."""
+    """``a @ b`` of a matrix that lies in rows or columns, and has no more than 8192 elements."""
     rows, n = a.shape
     out = np.empty(rows)
     if b.strides[0] != 8 or (a.strides[0] != 8 and a.strides[1] != 8):

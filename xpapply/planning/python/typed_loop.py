@@ -535,7 +535,7 @@ def read(loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any) -> Re
     TraceError
         If it cannot be compiled.
     """
-    from ...frontends.python.source.values import Guess
+    from ...frontends.python.source.frames import Guess
 
     several, watch = slices if isinstance(slices, tuple) else (slices,), Read(Guess())
     guess = watch.results if loop.guesses else None

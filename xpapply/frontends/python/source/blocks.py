@@ -17,7 +17,7 @@ from ....ir.typed import Array, Block, Instruction, Literal, Mark, Register, Slo
 from ....ir.typed.function import Type, Value
 from ....limits import LIMITS
 from . import calls, numbers
-from .frames import ERRORS, HUB, RESULT, At, Place, State, Version, calls_itself
+from .frames import ERRORS, HUB, RESULT, At, Guess, Place, State, Version, calls_itself
 from .kinds.texts import TEXT
 from .steps import RAISED
 from .values import (
@@ -32,7 +32,6 @@ from .values import (
     Arr,
     Errors,
     Expected,
-    Guess,
     Known,
     Leaves,
     Lst,

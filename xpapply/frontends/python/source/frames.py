@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .steps import Flow
-from .values import Abstract
+from .values import Abstract, Expected
 
 
 class Code(NamedTuple):
@@ -151,3 +151,22 @@ def calls_itself(flow: Flow) -> bool:
         for p in flow.parts
         for s in p.steps
     )
+
+
+class Guess(list[Expected]):
+    """In the place of the results of the first slice: those that the source itself tells.
+
+    It is filled where the first result is met. Of arrays it has the number of axes, their lengths
+    are 0.
+    """
+
+    def fits(self, results: Sequence[Any]) -> bool:
+        """Whether the first slice has given such, as shapes and dtypes."""
+        if len(self) != len(results):
+            return False
+        for mine, found in zip(self, results, strict=True):
+            shape = tuple(found.shape)
+            alike = mine.shape == shape or (any(shape) and mine.shape == (0,) * len(shape))
+            if mine.dtype != found.dtype or not alike:
+                return False
+        return True

@@ -499,25 +499,6 @@ class Expected(NamedTuple):
     width: int = 0
 
 
-class Guess(list[Expected]):
-    """In the place of the results of the first slice: those that the source itself tells.
-
-    It is filled where the first result is met. Of arrays it has the number of axes, their lengths
-    are 0.
-    """
-
-    def fits(self, results: Sequence[Any]) -> bool:
-        """Whether the first slice has given such, as shapes and dtypes."""
-        if len(self) != len(results):
-            return False
-        for mine, found in zip(self, results, strict=True):
-            shape = tuple(found.shape)
-            alike = mine.shape == shape or (any(shape) and mine.shape == (0,) * len(shape))
-            if mine.dtype != found.dtype or not alike:
-                return False
-        return True
-
-
 class Writes(Protocol):
     """What instructions are written to, and what is known where they are.
 
@@ -525,7 +506,7 @@ class Writes(Protocol):
     ----------
     expected : sequence of Expected or None
         The results of the first slice; None: it has not run yet.
-    guess : Guess or None
+    guess : list of Expected or None
         Where the results that the source tells are put, if these are expected.
     watch : Guards
         What looks at all that the function reaches.
@@ -535,7 +516,7 @@ class Writes(Protocol):
 
     element: str
     expected: Sequence[Expected] | None
-    guess: Guess | None
+    guess: list[Expected] | None
     watch: Guards
 
     @property

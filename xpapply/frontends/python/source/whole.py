@@ -27,6 +27,8 @@ from .values import (
 )
 
 _MEMORY = "its arrays need much memory"
+_ALONE = 8192
+"""Elements of a matrix, up to which BLAS uses one thread."""
 _BUFFERED = 8192
 """Elements from which NumPy converts an array part by part."""
 
@@ -182,8 +184,8 @@ def by_matrix(t: Writes, a: Arr, b: Arr) -> Inlined:
         t.op("length", "int64", x.value, what=axis) for x, axis in ((a, 0), (a, 1), (b, 0))
     )
     t.mark(t.op("ne", "bool", n, other), "arrays of different lengths")
-    for size in (rows, n):
-        t.mark(t.op("gt", "bool", size, Literal(16, "int64")), "a product of a large matrix")
+    size = t.op("mul", "int64", rows, n)
+    t.mark(t.op("gt", "bool", size, Literal(_ALONE, "int64")), "a product of a large matrix")
     if not of_products.are_known():
         t.rounds(LIMITS.typed_rounding)
     return Inlined(of_products.times, [a, b], {})

@@ -241,8 +241,6 @@ def _bounds(t: Writes, x: Any) -> Abstract:
         return _NOTHING
     if isinstance(x, Known) and type(x.value) is sys.modules["scipy.optimize"].Bounds:
         return both_ends(t, x, None)
-    if isinstance(x, Known) and type(x.value) in (list, tuple):
-        x = iterators.unpacked(t, x, len(x.value))
     if not isinstance(x, Tup) or not x.items:
         raise t.refuse("scipy.optimize.minimize with bounds that are no pairs")
     pairs = [iterators.unpacked(t, y, 2).items for y in x.items]
