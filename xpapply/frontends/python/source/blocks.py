@@ -66,7 +66,7 @@ class Blocks:
         self.settled = False
         self.made = TypedFunction(name, tuple(inputs), (), flushes=element != NUMPY)
         self.watch = watch
-        self.guess = expected if isinstance(expected, Guess) else None
+        self.guess: list[Expected] | None = expected if isinstance(expected, Guess) else None
         self.expect(None if self.guess is not None else expected)
         self.line = 0
         self.state = State({}, self._loaded)
