@@ -16,8 +16,9 @@ LIBRARY = _written.__name__.rpartition(".")[0]
 
 _SOLVERS = (
     "of_fits", "of_integrals", "of_results", "of_roots", "solvers.fits", "solvers.hybrids",
-    "solvers.limited_memory", "solvers.line_searches", "solvers.of_minima", "solvers.of_odes",
-    "solvers.of_products", "solvers.quasi_newton", "solvers.simplexes", "solvers.trust_regions",
+    "solvers.limited_memory", "solvers.limited_models", "solvers.line_searches",
+    "solvers.of_minima", "solvers.of_odes", "solvers.of_products", "solvers.quasi_newton",
+    "solvers.simplexes", "solvers.trust_regions",
 )  # fmt: skip
 SOLVERS = tuple(f"{LIBRARY}.{name}" for name in _SOLVERS)
 """Where ``raise`` raises what SciPy does, which its caller may handle; but NotImplementedError."""
