@@ -1,5 +1,7 @@
 """Arrays on a GPU that is not the current one: results lie there, and the current one stays."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -211,4 +213,34 @@ def test_labels_and_chunks(other):
     same(apply_along_axis(f, "time", labelled).data, want)
     chunks = da.from_array(other(X), chunks=(1000, 12), asarray=False)
     found = apply_along_axis(f, -1, chunks).compute()  # dask brings them to the current device
+    np.testing.assert_allclose(found.get(), want, rtol=1e-6, atol=1e-9)
+
+
+def test_new_threads(cupy, other):
+    f = FUNCTIONS["by element"]
+    want = np.apply_along_axis(f, -1, X)
+    made, numbers = xpapply.vectorize(lambda a: a * 2 if a > 0 else 1.0), X[0].copy()
+    for put in (cupy.asarray, other):  # arrays of the current device, and of the other one
+        x = put(X)
+        for _ in range(3):
+            same_there(apply_along_axis(f, -1, x), want, x)
+            made(put(numbers))
+        found = []
+
+        def run(x=x, put=put, found=found):
+            found.append(apply_along_axis(f, -1, x))
+            found.append(made(put(numbers)))
+
+        for _ in range(2):
+            thread = threading.Thread(target=run)
+            thread.start()
+            thread.join()
+        assert len(found) == 4
+        for y, z in zip(found[::2], found[1::2], strict=True):
+            same_there(y, want, x)
+            np.testing.assert_array_equal(z.get(), np.where(numbers > 0, numbers * 2, 1.0))
+
+
+def same_there(found, want, x):
+    assert found.device == x.device
     np.testing.assert_allclose(found.get(), want, rtol=1e-6, atol=1e-9)

@@ -167,8 +167,12 @@ class TypedOnDevice(TypedLoop):
         import cupy
 
         wanted = [((*rows.batch, *r.shape), np.dtype(r.dtype)) for r in self.results]
+        own, current = rows.views[0].device, cupy.cuda.runtime.getDevice
 
         def again(rows: Rows) -> list[Any] | None:
+            if current() != own.id:  # which is that of these arrays, too
+                with own:
+                    return again(rows)
             outs = [cupy.empty(*x) for x in wanted]
             try:
                 marks = self.compiled.launched(kept, rows.views, outs)
