@@ -102,3 +102,13 @@ def test_doubles_are_rounded_once(form):
     if form == backend.ONE:
         np.testing.assert_array_equal(marks != 0, too_large)
     np.testing.assert_array_equal(out[marks == 0], want[marks == 0])
+
+
+def test_the_quotient_of_a_remainder_may_be_too_large():
+    def rest(v):
+        x = 4
+        x %= v[0]
+        return x
+
+    small = np.array([[6e-5], [6.2e-5], [0.7], [-6e-5], [3.0]], np.float16)
+    assert marked(rest, small) == 0

@@ -44,6 +44,19 @@ def test_what_is_not_handled_is_left(f):
         marked(f, arr)
 
 
+def test_what_one_of_two_numbers_has_is_not_handled_for_both():
+    def asked(v):
+        total = 0
+        for k in range(1, 5):
+            try:  # of an integer it raises, of a float it does so if that is Python's
+                total += min(3.25, total).item()
+            except AttributeError:
+                total += v[0] * 0 + k
+        return total
+
+    marked(asked, PLAIN)
+
+
 @pytest.mark.parametrize("f", control_functions.DEFINED, ids=lambda f: f.__name__)
 def test_functions_that_it_defines(f):
     assert marked(f, PLAIN) == 0

@@ -263,8 +263,10 @@ def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
             return Known(np.dtype(x.dtype))
         if found_ is not None:
             return found_
-    if not all(hasattr(c, name) for c in classes(x)):
-        raise Leaves(f"{described(x)} has no attribute {name}", AttributeError)
+    have = [hasattr(c, name) for c in classes(x)]
+    if not all(have):  # of Python's number or NumPy's, as it comes, nothing is known
+        why = f"{described(x)} has no attribute {name}"
+        raise Leaves(why, None if any(have) else AttributeError)
     if isinstance(x, Num) and name in ("real", "imag"):
         return part(t, x, name)
     return Method(x, name)

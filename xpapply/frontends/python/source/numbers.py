@@ -321,6 +321,8 @@ def binary(w: Writes, op: str, a: Num, b: Num) -> Num:
     if letter == "f":
         x, y = halves.widened(w, x), halves.widened(w, y)
         found = _of_floats(w, op, x, y, str(x.type), kind)
+        if op == "%" and loop == halves.HALF:  # NumPy rounds the quotient too, and may warn
+            halves.narrowed(w, _of_floats(w, "//", x, y, str(x.type), kind))
         return Num(out, kind, halves.narrowed(w, found) if loop == halves.HALF else found)
     if loop == "bool":
         if op in ("+", "*"):
