@@ -34,3 +34,10 @@ def nth(mask: Any, index: tuple[int, ...]) -> tuple[int, ...]:
 def nth_of(places: tuple[np.ndarray, ...], index: tuple[int, ...]) -> tuple[int, ...]:
     """The same, where all of their places are known."""
     return tuple(int(p[index[0]]) for p in places)
+
+
+def first(x: Any) -> Any:
+    """The first element, as a number of NumPy's: an array on a device is not copied for it."""
+    if arrays.library(x) == "numpy":
+        return x.flat[0]
+    return arrays.on_host(x[(0,) * x.ndim])[()]

@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import arrays, config, frontends
 from ..arrays import as_tuple
-from ..arrays.selection import nth, nth_of, spread
+from ..arrays.selection import first, nth, nth_of, spread
 from ..errors import InputError, TraceError
 from ..ir.graph import ShapeDtype
 from ..limits import LIMITS
@@ -462,7 +462,7 @@ class VectorizedCall:
         if 0 in dims.loop:
             raise ValueError("cannot call `vectorize` on size 0 inputs unless `otypes` is set")
         try:
-            found = self._call(*(arrays.on_host(x[(0,) * x.ndim])[()] for x in operands))
+            found = self._call(*map(first, operands))
         except Exception as error:
             note(error, place((0,) * len(dims.loop)))
             raise
