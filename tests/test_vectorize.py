@@ -793,3 +793,14 @@ ONE = np.ones(2)
 )
 def test_lists_of_several_types(given, mixed):
     assert is_mixed(given) is mixed
+
+
+def test_objects_are_what_they_are():
+    large = np.array([10**10 + k for k in range(3000)], dtype=object)
+    square = lambda n: n * n  # noqa: E731
+    lists = np.empty(50, object)
+    lists[:] = [[1] * (k % 3) for k in range(50)]
+    for f, x in ((square, large), (lambda v: v.count(1), lists)):
+        want, got = np.vectorize(f)(x), xpapply.vectorize(f)(x)
+        assert got.dtype == want.dtype
+        assert got.tolist() == want.tolist()

@@ -161,12 +161,18 @@ DECIDED = {
     "compared": lambda x: math.exp(math.log(x)) < x,
     "equal": lambda x: math.sin(x) ** 2 + math.cos(x) ** 2 == 1.0,
     "a branch": lambda x: 1.0 if math.exp(math.log(x) * 2) >= x * x else -1.0,
+    "a sign": lambda x: 1.0 if math.exp(math.log(x)) - x > 0 else 0.0,
+    "a truth": lambda x: 1.0 if math.exp(math.log(x)) - x else 0.0,
+    "copysign": lambda x: math.copysign(1.0, math.exp(math.log(x)) - x),
+    "a small difference": lambda x: abs(math.exp(math.log(x)) - x) < 1e-15,
+    "whole differences": lambda x: math.floor(math.exp(math.log(x)) - x),
 }
+OFTEN = [*DECIDED][[*DECIDED].index("compared") :]
 
 
 @pytest.mark.parametrize("name", DECIDED)
 def test_what_last_bits_decide_is_decided_by_the_hosts(cp, name):
-    often = name in ("compared", "equal", "a branch")  # then it is left to the host
+    often = name in OFTEN  # then it is left to the host
     x = np.random.default_rng(3).uniform(1, 50, 600)
     made = same(cp, DECIDED[name], x, otypes=[float], compiled=not often)
     if not often:  # nothing is left to the function
@@ -339,3 +345,51 @@ def test_results_of_slices_beside_arrays_stand_where_the_slices_did(cp):
     got = xpapply.apply_along_axis(shifted, 1, cp.asarray(x), cp.asarray(by))
     want = np.where(x > 0, x + by[:, :1], by[:, 1:])
     np.testing.assert_array_equal(got.get(), want)
+
+
+def test_a_step_that_is_small_enough_is_no_doubt(cp):
+    def newton(a):
+        x = a
+        for _ in range(50):
+            new = x - (math.exp(x) - a) / math.exp(x)
+            if abs(new - x) < 1e-12:
+                break
+            x = new
+        return x
+
+    x = RNG.uniform(1.5, 9, 300)
+    made = same(cp, newton, x, rtol=1e-11)
+    assert not any("by the function itself" in k for k in made.explain(cp.asarray(x)).kernels)
+
+
+def test_the_first_element_tells_the_dtype_each_time(cp):
+    f = lambda x: x * 2 if x > 0 else math.sin(x)  # noqa: E731
+    x = RNG.normal(size=80).astype("f4")
+    made = xpapply.vectorize(f)
+    for sign in (-1, -1, -1, 1, -1, 1):
+        x[0] = sign
+        want, got = np.vectorize(f)(x), made(cp.asarray(x))
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(got.get(), want, rtol=1e-6)
+
+
+def test_a_first_element_that_is_left_gets_pythons_numbers(cp):
+    x = np.array([2**62 + 1, *range(1, 60)])
+    same(cp, collatz, x, otypes="q")
+
+
+def test_texts_beside_numbers(cp):
+    f = lambda a, how: abs(a) if how == "abs" else -a  # noqa: E731
+    x = RNG.normal(size=40)
+    made = xpapply.vectorize(f)
+    np.testing.assert_array_equal(made(cp.asarray(x), "abs").get(), np.abs(x))
+    made.explain(cp.asarray(x), "abs")
+
+
+def test_other_engines(cp):
+    x = cp.asarray(RNG.normal(size=(40, 5)))
+    f = lambda a: a * 2 if a > 0 else 1.0  # noqa: E731
+    made = xpapply.vectorize(f)
+    made(x)
+    with xpapply.options(engine="loop"):
+        assert "on the GPU, one launch" not in str(made.explain(x))

@@ -257,14 +257,11 @@ class VectorizedCall:
         return found
 
     def _there(self, operands: list[Any], dims: Dims, place: Place) -> tuple[Any, str]:
-        """What runs a function of Python's numbers on the device of its arrays, compiled.
-
-        None, and why: it runs on a copy on the host.
-        """
+        """What runs a function of numbers on its arrays' device; None, and why a copy does."""
         if arrays.library(self._like) != "cupy":
             return None, ""
-        if any(self._scalars):
-            return None, "f gets a number of NumPy's beside Python's"
+        if any(self._scalars) or any(x.dtype.kind not in "biufc" for x in operands):
+            return None, "f gets more than Python's numbers"
         operands = [arrays.asarray(x, self._like) for x in operands]
         if why := self._why_loop(operands, dims):
             return None, why
@@ -382,9 +379,10 @@ class VectorizedCall:
             return self._sent.missing
         if self._numbers and self._cache:
             return "cache=True counts the calls of f"
-        other = [t for t in map(type, operands) if self._numbers and t is not np.ndarray]
-        if any(t.__name__ != "ndarray" or t.__module__.partition(".")[0] != "cupy" for t in other):
-            return f"Python's numbers are made of NumPy's arrays, not of {other[0].__name__}"
+        kinds = [(t.__module__.partition(".")[0], t.__name__) for t in map(type, operands)]
+        other = [k for k in kinds if k not in (("numpy", "ndarray"), ("cupy", "ndarray"))]
+        if self._numbers and other:
+            return f"Python's numbers are made of NumPy's arrays, not of {other[0][1]}"
         return ""
 
     def _compiler(

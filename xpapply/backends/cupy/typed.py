@@ -114,7 +114,7 @@ class Compiled:
         if found is None:
             if any(s % x.itemsize for x in everything for s in x.strides):
                 raise UnsupportedError(_ODD)
-            if any(x.device != device for x in self._own):
+            if any(x.device != device for x in everything):
                 raise UnsupportedError("it reads an array of another device")
             found = self._layouts[key] = self._prepared(arrays, outs, batch, device)
         marks = self.launched(found, arrays, outs)

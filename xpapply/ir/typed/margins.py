@@ -8,7 +8,8 @@ that is close are marked.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator
+import math
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from .function import (
@@ -40,10 +41,12 @@ def with_margins(made: TypedFunction, share: float, calm: Collection[Register]) 
     numbers = itertools.count(1 + max(used, default=0))
     for block in made.blocks:
         found: list[Instruction] = []
+        before: dict[Any, Instruction] = {}
         for x in block.instructions:
             if x.result not in calm:
-                found += _asked(made, x, rounded, share, numbers)
+                found += _asked(made, x, rounded, before, share, numbers)
             found.append(x)
+            before[x.result] = x
         block.instructions = found
 
 
@@ -75,10 +78,15 @@ def _is_float(x: Any) -> bool:
 
 
 def _asked(
-    made: TypedFunction, x: Instruction, rounded: set[Any], share: float, numbers: Iterator[int]
+    made: TypedFunction,
+    x: Instruction,
+    rounded: set[Any],
+    before: Mapping[Any, Instruction],
+    share: float,
+    numbers: Iterator[int],
 ) -> list[Instruction]:
-    """What comes before an instruction that may decide by a last bit."""
-    if rounded.isdisjoint(x.args):
+    """What comes before an instruction that may decide by a last bit; `before`: of its block."""
+    if rounded.isdisjoint(x.args) or not _is_float(x.args[0]):
         return []
     code: list[Instruction] = []
     dtype = str(x.args[0].type)
@@ -91,27 +99,48 @@ def _asked(
     def size(value: Value) -> Value:
         return new("abs", dtype, value)
 
+    def parts(value: Value) -> Value | None:
+        """How large what a difference is of was: its roundings are those of that."""
+        from_ = before.get(value)
+        while from_ is not None and from_.op in ("abs", "neg"):
+            from_ = before.get(from_.args[0])
+        if from_ is None or from_.op not in ("add", "sub") or rounded.isdisjoint(from_.args):
+            return None
+        return new("add", dtype, *map(size, from_.args))
+
     def close(distance: Value, of: Value) -> None:
         near = new("lt", "bool", size(distance), new("mul", dtype, of, Literal(share, dtype)))
         code.append(Instruction("mark", None, (near,), _number(made, x.line), x.line))
 
-    if x.op in COMPARED and _is_float(x.args[0]):
-        a, b = x.args
-        ends = [y for y in x.args if isinstance(y, Literal) and abs(y.value) in (0, float("inf"))]
-        if a != b and not ends:
-            close(new("sub", dtype, a, b), new("add", dtype, size(a), size(b)))
-        return code
-    is_whole = x.op == "cast" and _is_float(x.args[0]) and not _is_float(x.result)
-    is_rest = x.op == "call" and made.externals[x.what][1] in EXACT
-    if not (is_whole or is_rest or (x.op in _WHOLE and _is_float(x.args[0]))):
-        return []
     value = x.args[0]
+    if x.op in COMPARED:
+        ends = [abs(y.value) for y in x.args if isinstance(y, Literal)]
+        of = [parts(y) for y in x.args]
+        # the sign of what is no difference is right
+        if x.args[0] == x.args[1] or math.inf in ends or (0 in ends and not any(of)):
+            return []
+        sizes = [size(y) if z is None else z for y, z in zip(x.args, of, strict=True)]
+        close(new("sub", dtype, *x.args), new("add", dtype, *sizes))
+        return code
+    is_truth = x.op == "cast" and str(getattr(x.result, "type", "")) == "bool"
+    if x.op == "copysign" or is_truth:
+        value = x.args[-1]
+        scale = parts(value) if value in rounded else None
+        if scale is None:
+            return []
+        close(value, scale)
+        return code
+    is_whole = x.op in _WHOLE or (x.op == "cast" and not _is_float(x.result))
+    is_rest = x.op == "call" and made.externals[x.what][1] in EXACT
+    if not (is_whole or is_rest):
+        return []
+    scale = parts(value)
     if is_rest:
         value = new("div", dtype, *x.args)
+        scale = None
     elif x.op == "rint":
         value = new("add", dtype, value, Literal(0.5, dtype))
-    if not (is_whole and str(x.result and x.result.type) == "bool"):
-        close(new("sub", dtype, value, new("rint", dtype, value)), size(value))
+    close(new("sub", dtype, value, new("rint", dtype, value)), scale or size(value))
     return code
 
 

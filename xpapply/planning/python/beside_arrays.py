@@ -31,6 +31,8 @@ def plan(app: Application) -> Plan | None:
     given = (*app.args, *app.kwargs.values())
     if not any(map(_is_read, given)) or not _is_read(app.arr):
         return None
+    if any(x.device != app.arr.device for x in given if _is_read(x)):
+        return None
     if not has_loop(app.f) and not Along(app.f, app.axis, app.arr, app.args, app.kwargs).is_short:
         return None  # a thread for each slice would be too few
     what = _Applied(app)

@@ -196,7 +196,9 @@ def is_read(what: Applied, known: FunctionCache, key: Hashable) -> str:
 
     try:
         slice0 = what.slice_at((0,) * len(what.rows().batch))
-        known.traced[SOURCE, key] = typed_loop.read(loop, what.f, what.arguments, slice0)
+        read = typed_loop.read(loop, what.f, what.arguments, slice0)
+        read.made = None  # which may hold arrays
+        known.traced[SOURCE, key] = read
     except TraceError as error:
         known.traced[SOURCE, key] = Refused(str(error), error.unchanged or running.always)
     except Exception as error:
@@ -248,7 +250,9 @@ def why_not(what: Applied, known: FunctionCache, key: Hashable) -> str:
 
         try:
             slice0 = what.slice_at((0,) * len(what.rows().batch))
-            tried.was_read = typed_loop.read(loop, what.f, what.arguments, slice0)
+            read = typed_loop.read(loop, what.f, what.arguments, slice0)
+            read.made = None  # which may hold arrays
+            tried.was_read = read
         except TraceError as error:
             tried = Refused(str(error), error.unchanged or running.always)
             known.traced[SOURCE, key] = tried

@@ -16,7 +16,7 @@ from . import from_source, running
 from .ready import Ready
 from .running import Refused
 from .several_arrays import Several
-from .unplanned import why_not_compiled
+from .unplanned import ENGINES, why_not_compiled
 
 if TYPE_CHECKING:
     from .typed_loop import TypedLoop
@@ -69,6 +69,8 @@ def compiled(what: Several) -> tuple[TypedLoop | None, str]:
     """What runs a function of several arrays on a device, compiled; None, and why: nothing does."""
     if other := what.why_not() or why_not_compiled():
         return None, other
+    if (engine := config.current().engine) not in ENGINES.get(what.rules, ()):
+        return None, f"engine={engine!r} is asked for"
     known, key = cache_of(what.f)[0], what.key
     if key is None:
         return None, _UNTOLD

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import arrays, config
+from ...arrays import selection
 from ...frontends.python.run.rows import Rows, RowsOfSeveral
 from ...functions.cache import cache_of
 from ...loop.arguments import Arguments
@@ -100,7 +101,7 @@ class Ready:
     def _as_before(self, f: Any, given: Sequence[np.ndarray]) -> bool:
         """Whether the first elements tell of the same dtypes."""
         try:
-            first = f(*[x.flat[0] for x in given])
+            first = f(*map(selection.first, given))
         except Exception as error:
             note(error, (0,) * len(self._batch))
             raise

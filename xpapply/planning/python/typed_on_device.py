@@ -222,6 +222,11 @@ class NumbersOnDevice(TypedOnDevice):
     For those that are left to the function, and in the loop, it gets them on the host.
     """
 
+    def __init__(self, f: Any, arguments: Arguments, slices: tuple[Any, ...], *more: Any) -> None:
+        super().__init__(f, arguments, slices, *more)
+        # the first call, which gets numbers of NumPy's, may tell another dtype than Python's do
+        self.asks_first = not {x.dtype.name for x in slices} <= {"float64", "int64"}
+
     @staticmethod
     def array(part: Any) -> Any:
         """What the loop makes of a result."""
@@ -235,6 +240,9 @@ class NumbersOnDevice(TypedOnDevice):
         first = called(*given)
         took = time.perf_counter() - started
         return Begun([first], took, took)
+
+    def _of_first(self, rows: Rows, f: Any, known: Sequence[Any]) -> TypedLoop:
+        return self  # the first call has told of which dtype all are
 
     def ran(self, rows: Rows) -> tuple[Callable[[Rows], Any], bool] | None:
         """What ran; None too if the first result has to tell what all are like."""

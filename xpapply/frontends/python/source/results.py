@@ -101,6 +101,8 @@ def _put(t: Writes, k: int, value: Abstract) -> None:
     if isinstance(value, Tup):
         value = value._replace(items=tuple(arrays.loaded(t, x) for x in value.items))
     if isinstance(value, Tup):
+        if t.guess is not None and 0 in shape:  # an array was seen before
+            t.guess.clear()
         numbers_ = _flat(value, shape)
         if len({x.kind in ON_DEVICE for x in numbers_}) > 1:
             raise _other()
