@@ -6,6 +6,7 @@ function takes milliseconds, so that as few as possible are made beside the laun
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,6 +28,9 @@ from ...loop.begun import Begun, Users
 from ..ways import Run, Said, Way
 from .typed_loop import ForNow, TypedLoop
 from .unplanned import ENGINES
+
+
+_HERE: Any = contextlib.nullcontext()
 
 
 class TypedOnDevice(TypedLoop):
@@ -170,14 +174,12 @@ class TypedOnDevice(TypedLoop):
         own, current = rows.views[0].device, cupy.cuda.runtime.getDevice
 
         def again(rows: Rows) -> list[Any] | None:
-            if current() != own.id:  # which is that of these arrays, too
-                with own:
-                    return again(rows)
-            outs = [cupy.empty(*x) for x in wanted]
-            try:
-                marks = self.compiled.launched(kept, rows.views, outs)
-            except UnsupportedError:
-                return None
+            with own if current() != own.id else _HERE:  # it is that of these arrays, too
+                outs = [cupy.empty(*x) for x in wanted]
+                try:
+                    marks = self.compiled.launched(kept, rows.views, outs)
+                except UnsupportedError:
+                    return None
             return outs if marks is None else None
 
         return again, False
