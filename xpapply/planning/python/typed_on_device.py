@@ -29,7 +29,6 @@ from ..ways import Run, Said, Way
 from .typed_loop import ForNow, TypedLoop
 from .unplanned import ENGINES
 
-
 _HERE: Any = contextlib.nullcontext()
 
 
