@@ -198,11 +198,7 @@ def rates(row: Row, part: int, turns: int, numba: Any) -> dict[str, Any]:
         want = case.loop()
         took.append(time.perf_counter() - begin)
     found[LOOP] = min(took)
-    for _ in range(TRIES):  # it waits until that pays
-        got = case.ours()
-        if case.compiled() is not None:
-            got = settled(case, SETTLES / part)
-            break
+    got = waited_for(case, part)
     made = case.compiled()
     if made is None:
         found["why"] = case.why_not() or "its loop takes less time than compiling"
@@ -236,6 +232,15 @@ def rates(row: Row, part: int, turns: int, numba: Any) -> dict[str, Any]:
 
 
 @xpapply.options(threads=1)
+def waited_for(case: Case, part: int) -> Any:
+    """What a call gives once compiling has paid, and calls have gone on for a while."""
+    for _ in range(TRIES):
+        got = case.ours()
+        if case.compiled() is not None:
+            return settled(case, SETTLES / part)
+    return got
+
+
 def settled(case: Case, seconds: float) -> Any:
     """What a call gives once such calls have gone on for a while: slices go side by side then."""
     end = time.perf_counter() + seconds

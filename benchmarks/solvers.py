@@ -28,8 +28,6 @@ from .solvers_report import CPU, LOOP, NEAR, OURS, WALL
 TURNS = 5
 BATCH = 0.3
 """Seconds of calls of ours in a turn."""
-SETTLES = 1.0
-"""Seconds of calls before rates are taken."""
 QUICK = 20
 """One of so many slices."""
 
@@ -67,11 +65,7 @@ def rates(row: SolverRow, part: int, turns: int) -> dict[str, Any]:
     case = loops.Case(row, part)
     found: dict[str, Any] = {"group": row.group, "says": row.says, "slices": case.count}
     want = case.loop()
-    for _ in range(loops.TRIES):  # it waits until that pays
-        got = case.ours()
-        if case.compiled() is not None:
-            got = settled(case, SETTLES / part)
-            break
+    got = loops.waited_for(case, part)
     made = case.compiled()
     if made is None:
         found["why"] = (case.why_not() or "its loop takes less than compiling").replace("|", "\\|")
@@ -93,14 +87,6 @@ def rates(row: SolverRow, part: int, turns: int) -> dict[str, Any]:
         found[name] = {clock: statistics.median(t) for clock, t in both.items()}
     found["load"] = round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
     return found
-
-
-def settled(case: loops.Case, seconds: float) -> Any:
-    """What a call gives once calls have gone on for a while."""
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        case.ours()
-    return case.ours()
 
 
 def beside(row: SolverRow, want: Any, got: Any) -> dict[str, Any]:
