@@ -90,8 +90,8 @@ class Limits:
     typed_marked = 0.8  # ... and from which the function runs for all
     # times that is asked until what was refused for the slices of one call is tried again
     typed_again = 16
-    # numbers of a slice on a GPU up to which a thread takes it, of a function without loops, ...
     device_packed = 128  # instructions of a function that reads and writes, and does little else
+    # numbers of a slice on a GPU up to which a thread takes it, of a function without loops, ...
     device_numbers = 32
     device_slices = 2048  # ... and slices, from which there is a thread for each core
     typed_straight = (

@@ -181,6 +181,16 @@ def _loop(rules: str) -> type[TypedLoop] | None:
     return TypedLoop
 
 
+def _read(what: Applied, loop: type[TypedLoop]) -> Guards:
+    """Read a function for its first slice: what tells whether it still can be compiled."""
+    from . import typed_loop
+
+    slice0 = what.slice_at((0,) * len(what.rows().batch))
+    found = typed_loop.read(loop, what.f, what.arguments, slice0)
+    found.made = None  # which may hold arrays
+    return found
+
+
 def is_read(what: Applied, known: FunctionCache, key: Hashable) -> str:
     """Why a function cannot be compiled, as far as its source tells; "": nothing says so.
 
@@ -192,13 +202,8 @@ def is_read(what: Applied, known: FunctionCache, key: Hashable) -> str:
         return tried.why
     if isinstance(tried, Guards) and tried(what.f):
         return ""
-    from . import typed_loop
-
     try:
-        slice0 = what.slice_at((0,) * len(what.rows().batch))
-        read = typed_loop.read(loop, what.f, what.arguments, slice0)
-        read.made = None  # which may hold arrays
-        known.traced[SOURCE, key] = read
+        known.traced[SOURCE, key] = _read(what, loop)
     except TraceError as error:
         known.traced[SOURCE, key] = Refused(str(error), error.unchanged or running.always)
     except Exception as error:
@@ -246,13 +251,8 @@ def why_not(what: Applied, known: FunctionCache, key: Hashable) -> str:
     if isinstance(tried, Awaited) and tried.was_read is not None and tried.was_read(what.f):
         return running.awaited(known, key, surely=True)
     if isinstance(tried, Awaited):
-        from . import typed_loop
-
         try:
-            slice0 = what.slice_at((0,) * len(what.rows().batch))
-            read = typed_loop.read(loop, what.f, what.arguments, slice0)
-            read.made = None  # which may hold arrays
-            tried.was_read = read
+            tried.was_read = _read(what, loop)
         except TraceError as error:
             tried = Refused(str(error), error.unchanged or running.always)
             known.traced[SOURCE, key] = tried

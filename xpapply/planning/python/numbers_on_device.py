@@ -41,14 +41,8 @@ def found(
         are a tuple. It is not called for what cannot be compiled.
     """
     what = Several(call, operands, dims, by_loop, place)
-    if config.current().engine == "loop":
-        return None, "the loop was asked for"
-    if off := what.why_not() or why_not_compiled():
-        return None, off
-    known, key = cache_of(call.f)[0], what.key
-    if key is None:
-        return None, _UNTOLD
-    if why := from_source.is_read(what, known, key):
+    why = _why_not(what) or from_source.is_read(what, cache_of(call.f)[0], what.key)
+    if why:
         return None, why
     otypes, several = dtypes()
     count = len(otypes)
@@ -67,13 +61,9 @@ def found(
 
 def compiled(what: Several) -> tuple[TypedLoop | None, str]:
     """What runs a function of several arrays on a device, compiled; None, and why: nothing does."""
-    if other := what.why_not() or why_not_compiled():
-        return None, other
-    if (engine := config.current().engine) not in ENGINES.get(what.rules, ()):
-        return None, f"engine={engine!r} is asked for"
+    if why := _why_not(what):
+        return None, why
     known, key = cache_of(what.f)[0], what.key
-    if key is None:
-        return None, _UNTOLD
     loop = known.traced.get(key)
     if loop is not None and not loop.unchanged(what.f):
         loop = None
@@ -84,7 +74,16 @@ def compiled(what: Several) -> tuple[TypedLoop | None, str]:
     return loop, "" if loop is not None else from_source.why_not(what, known, key)
 
 
-_UNTOLD = "its other arguments are not told apart"
+def _why_not(what: Several) -> str:
+    """Why nothing is compiled for such arrays now, whatever the function is; "": it may be."""
+    engine = config.current().engine
+    if engine == "loop":
+        return "the loop was asked for"
+    if off := what.why_not() or why_not_compiled():
+        return off
+    if engine not in ENGINES.get(what.rules, ()):
+        return f"engine={engine!r} is asked for"
+    return "its other arguments are not told apart" if what.key is None else ""
 
 
 def run(what: Several, loop: TypedLoop) -> tuple[Any, Ready | None]:
