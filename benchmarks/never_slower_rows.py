@@ -4,7 +4,8 @@
 
 The ways to call apply_along_axis and vectorize of `idioms.py` and `scalar_functions.py`, the
 programs of `programs.py`, what has been dearer than the loop once (`dear_functions.py`,
-`dear_numbers.py`), and random functions as the tests draw them.
+`dear_numbers.py`), what is compiled from its source (`dear_compiled.py`, `solver_rows.py`), and
+random functions as the tests draw them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,16 @@ import numpy as np
 
 import xpapply
 
-from . import dear_functions, dear_numbers, idioms, programs, scalar_functions
+from . import (
+    dear_compiled,
+    dear_functions,
+    dear_numbers,
+    idioms,
+    loop_rows,
+    programs,
+    scalar_functions,
+    solver_rows,
+)
 
 RANDOM = 100
 """Random functions, of which `OF_SEVERAL` take slices of several arrays."""
@@ -98,6 +108,22 @@ def vectorized(found: scalar_functions.Entry, n: int) -> Case:
 def of_vectorize(f: Callable[..., Any], arrays: tuple[Any, ...], n: int, **how: Any) -> Case:
     ours = xpapply.vectorize(f, **how)
     return Case(f, np.vectorize(f, **how), ours, ours.explain, arrays, n)
+
+
+def solved(found: loop_rows.Row, n: int) -> Case:
+    """A call over a function that solves something."""
+    arrays = found.data(np.random.default_rng(0), n)
+    if found.signature is not None:
+        arrays = tuple(x[0] for x in arrays) if n == 1 and not found.signature else arrays
+        return of_vectorize(found.f, arrays, n, signature=found.signature or None)
+    return Case(
+        found.f,
+        lambda x: np.apply_along_axis(found.f, 1, x),
+        lambda x: xpapply.apply_along_axis(found.f, 1, x),
+        lambda x: xpapply.explain(found.f, 1, x),
+        arrays,
+        n,
+    )
 
 
 # --- random functions -----------------------------------------------------------------
@@ -180,6 +206,11 @@ def rows(seed: int, drawn: int = RANDOM) -> list[Row]:
     dear = [*dear_functions.ROWS, *dear_numbers.ROWS]
     found += [_row(e, "programs") for e in programs.ROWS]
     found += [_row(e, "once dearer") for e in dear]
+    found += [_row(e, dear_compiled.GROUP) for e in dear_compiled.ROWS]
+    found += [
+        Row(f"{r.name} (solved)", dear_compiled.GROUP, partial(solved, r), r.signature == "")
+        for r in solver_rows.ROWS
+    ]
     return [*found, *random_rows(seed, drawn)]
 
 
