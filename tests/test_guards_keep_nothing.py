@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import importlib
 import tracemalloc
 import weakref
 
@@ -95,10 +96,9 @@ def test_names_of_keywords():
 def test_a_closure_made_anew_is_traced_once(monkeypatch):
     """A lambda in a loop, also over a list, a default, or with an array as an argument."""
     made = []
-    trace = xpapply.planning.python.python_functions._traced
-    monkeypatch.setattr(
-        xpapply.planning.python.python_functions, "_traced", lambda *a: made.append(a) or trace(*a)
-    )
+    traced = importlib.import_module("xpapply.planning.python.traced")
+    trace = traced.traced
+    monkeypatch.setattr(traced, "traced", lambda *a: made.append(a) or trace(*a))
     w = np.arange(4.0)
     for make in (
         lambda: (lambda v: (v * w).sum(),),

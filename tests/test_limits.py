@@ -15,8 +15,8 @@ ROOMS = ("planning", "patching", "storage", "frontends/torch", "backends/cpu/net
 """Where every number is in the table."""
 FACTS = {
     "applied.py: _DEPTH",  # dims that NumPy's arrays may have
-    "python_functions.py: _BY_HALVES",  # an order
-    "python_functions.py: _SAMPLES",
+    "traced.py: _BY_HALVES",  # an order
+    "traced.py: _SAMPLES",
     "results.py: _ROUNDED",  # what rounding explains
     "results.py: _TF32",
     "stores.py: _POPULATE_READ",  # of Linux

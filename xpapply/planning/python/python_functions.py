@@ -10,14 +10,10 @@ from dataclasses import dataclass, replace
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ... import arrays, config, frontends
 from ...errors import (
     CALLS_BACK,
     InputError,
-    OnlyTraced,
-    Raises,
     TooLong,
     TraceError,
     UnsupportedError,
@@ -46,9 +42,6 @@ if TYPE_CHECKING:
 
 _FEW_SLICES = f"up to {LIMITS.few_slices} slices take less time in the loop"
 _QUICK = "a plan would take longer than the loop"
-_SAMPLES = 16
-_BY_HALVES = (0, 8, 16, 4, 12, 2, 6, 10, 14, 1, 3, 5, 7, 9, 11, 13, 15)
-"""Slices that a function is traced on until it raises for none, in sixteenths of all."""
 
 
 # --- deciding -------------------------------------------------------------------------
@@ -259,10 +252,13 @@ def _trace(
     if begun is not None:
         begun = begun._replace(results=[plain(x) for x in begun.results])
     loop = 0.0 if begun is None else begun.seconds * what.slices
-    limit = _planning(loop) + saved + account.loading()
+    limit = account.planning(loop) + saved + account.loading()
     ends = (limited or begun is not None) and not config.current().engine
+    started = time.thread_time()  # loading is a part of it
+    from .traced import traced
+
     try:
-        made: TracedFunction | Refused = _traced(what, begun, limit if ends else math.inf)
+        made: TracedFunction | Refused = traced(what, begun, limit if ends else math.inf, started)
     except TraceError as error:
         why = str(error) if isinstance(error, TooLong) else _completed(str(error), what.f)
         made = Refused(why, error.unchanged or running.always)
@@ -282,39 +278,6 @@ def _trace(
     if key is not None:
         running.remember(known, key, made)
     return made
-
-
-def _planning(loop: float) -> float:
-    """CPU seconds that planning a first call may take; `loop`: those of the loop."""
-    return LIMITS.planning_share * (LIMITS.first_call + LIMITS.first_call_share * loop)
-
-
-def _traced(what: Applied, begun: Begun | None, limit: float) -> TracedFunction:
-    """Trace on the first slice; on another one, if `f` raises for the first and catches that.
-
-    `limit`: CPU seconds that it may take, where the first calls have told what the loop takes.
-    """
-    batch = what.rows().batch
-    last = math.prod(batch) - 1
-    places = [last * k // _SAMPLES for k in _BY_HALVES]
-    slice0 = what.slice_at((0,) * len(batch))
-    started = time.thread_time()
-    for k in dict.fromkeys(places):
-        at = tuple(map(int, np.unravel_index(k, batch)))
-        sample = slice0 if k == 0 else what.slice_at(at)
-        left = limit + started - time.thread_time()
-        try:
-            made = what.traced(slice0, sample, begun, left)
-        except Raises as raised:
-            error = raised
-        else:
-            # of more than it may take, loading was a part
-            most = _planning(what.slices * made.seconds)
-            made.record.planning = min(time.thread_time() - started, most)
-            return made
-    if isinstance(error, OnlyTraced):
-        raise error
-    raise Raises(f"for each slice that was tried {error}")
 
 
 # --- calls and plans --------------------------------------------------------------------

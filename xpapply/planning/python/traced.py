@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import arrays, config
-from ...errors import TooManyPaths, TraceError, UnsupportedError
-from ...frontends.python.run.account import Account
+from ...errors import OnlyTraced, Raises, TooManyPaths, TraceError, UnsupportedError
+from ...frontends.python.run.account import Account, planning
 from ...frontends.python.run.in_blocks import InBlocks
 from ...frontends.python.run.record import AtOnce
 from ...frontends.python.run.rows import Rows
@@ -235,3 +236,36 @@ class TracedFunction(AtOnce):
 
 def _aval(v: Any) -> ShapeDtype:
     return ShapeDtype(tuple(map(int, v.shape)), arrays.dtype_name(v))
+
+
+_SAMPLES = 16
+_BY_HALVES = (0, 8, 16, 4, 12, 2, 6, 10, 14, 1, 3, 5, 7, 9, 11, 13, 15)
+"""Slices that a function is traced on until it raises for none, in sixteenths of all."""
+
+
+def traced(what: Any, begun: Begun | None, limit: float, started: float) -> TracedFunction:
+    """Trace on the first slice; on another one, if `f` raises for the first and catches that.
+
+    `what`: what it is applied to. `limit`: CPU seconds that it may take, where the first calls have told what the loop takes.
+    `started`: when planning did, on the clock of the thread.
+    """
+    batch = what.rows().batch
+    last = math.prod(batch) - 1
+    places = [last * k // _SAMPLES for k in _BY_HALVES]
+    slice0 = what.slice_at((0,) * len(batch))
+    for k in dict.fromkeys(places):
+        at = tuple(map(int, np.unravel_index(k, batch)))
+        sample = slice0 if k == 0 else what.slice_at(at)
+        left = limit + started - time.thread_time()
+        try:
+            made = what.traced(slice0, sample, begun, left)
+        except Raises as raised:
+            error = raised
+        else:
+            # of more than it may take, loading was a part
+            most = planning(what.slices * made.seconds)
+            made.record.planning = min(time.thread_time() - started, most)
+            return made
+    if isinstance(error, OnlyTraced):
+        raise error
+    raise Raises(f"for each slice that was tried {error}")

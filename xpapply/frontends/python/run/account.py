@@ -30,6 +30,11 @@ def loading() -> float:
 _loaded: list[bool] = []
 
 
+def planning(loop: float) -> float:
+    """CPU seconds that planning a first call may take; `loop`: those of the loop."""
+    return LIMITS.planning_share * (LIMITS.first_call + LIMITS.first_call_share * loop)
+
+
 def per_call(
     called: Callable[..., Any], given: Sequence[Sequence[Any]], least: int, limit: float
 ) -> float:
