@@ -37,13 +37,15 @@ def compiled(
     seconds: float | None,
     traced: TracedFunction | Refused | None = None,
     spent: float = 0.0,
+    limited: bool = False,
 ) -> TypedLoop | None:
     """`f` compiled from its source, where it has loops and that pays now; remembered as `key`.
 
     `seconds`: what a slice takes in the loop; None: that is not known yet. `traced`: what a trace
     is like, if there is one. Functions of whole arrays run in blocks, if their trace does well; of
     functions of numbers that go several ways it is measured which is quicker.
-    `spent`: what loops have taken before anything was planned.
+    `spent`: what loops have taken before anything was planned. `limited`: whether the results are
+    wanted now: then nothing is read before loops have told what a slice takes.
     """
     now = config.current()
     engine = now.engine
@@ -79,6 +81,10 @@ def compiled(
         cost = 0.0
     if isinstance(tried, Awaited):
         seconds = max(seconds or 0.0, tried.seconds)
+        cost = tried.cost if cost else 0.0  # as measured, if it was read before
+    elif seconds is None and limited and cost:
+        known.traced[SOURCE, key] = Awaited(cost, spent)
+        return None
     if seconds is not None and what.slices * seconds < cost:
         if not isinstance(tried, Awaited):
             tried = known.traced[SOURCE, key] = Awaited(cost, spent)

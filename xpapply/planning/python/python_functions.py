@@ -109,7 +109,8 @@ def decide(
     if (isinstance(found, Refused) or is_traced(found)) and not why:
         waits = running.waits_for(known, key) is not None
         if found.seconds or waits or config.current().engine or _is_short(what):
-            found = _compiled(what, known, key, None, found.seconds or None, found) or found
+            how: tuple[Any, ...] = begun, found.seconds or None, found, 0.0, limited
+            found = _compiled(what, known, key, *how) or found
     if found is None or not calls:  # a trace that runs sees that itself
         why = why or error_state.why_per_slice()
     if why and begun is not None:
@@ -144,7 +145,9 @@ def decide(
         if seconds is None and quick is not None and quick.seconds < math.inf:
             seconds = quick.seconds  # of loops that have ended
         spent = 0.0 if quick is None else quick.spent
-        found = _compiled(what, known, key, begun, seconds, None, spent)
+        started = time.thread_time()
+        found = _compiled(what, known, key, begun, seconds, None, spent, limited)
+        reading = time.thread_time() - started
         wait = running.waits_for(known, key)
         if found is None and begun is not None and quick is not None and wait is not None:
             quick.limit = max(quick.limit, quick.spent + wait.limit - wait.spent)
@@ -153,7 +156,11 @@ def decide(
                 return Decision(what, why=_QUICK, quick=True, begun=begun, loops=quick)
         if found is None:
             found = _trace(what, known, key, begun, saved, limited)
-            found = _compiled(what, known, key, begun, seconds, found) or found
+            if is_traced(found):  # what has been taken already
+                found.record.planning += reading
+            if wait is None or not _is_first_read(what):  # else it has been asked, and waits
+                how = begun, seconds, found, spent, limited
+                found = _compiled(what, known, key, *how) or found
     if found is not None and not isinstance(found, Refused):
         why = found.record.refused or _sooner_in_loop(found, what.slices, key is not None)
         return Decision(what, found, why, not found.record.refused, begun)
@@ -200,6 +207,11 @@ def _is_short(what: Applied) -> bool:
     return isinstance(what, Along) and what.is_short
 
 
+def _is_first_read(what: Applied) -> bool:
+    """Whether a function is asked to be compiled before it is traced."""
+    return has_loop(what.f) or _is_short(what) or solves(what.f)
+
+
 def _compiled(what: Applied, *given: Any) -> TypedLoop | None:
     """`f` compiled from its source, if that may do better than a trace, and pays now.
 
@@ -209,7 +221,7 @@ def _compiled(what: Applied, *given: Any) -> TypedLoop | None:
     """
     known, key, _, _, *more = given
     traced = more[0] if more else None
-    fails = has_loop(what.f) or _is_short(what) or solves(what.f)
+    fails = _is_first_read(what)
     if not fails:
         fails = isinstance(traced, Refused)
         if is_traced(traced):

@@ -136,7 +136,7 @@ class Awaited(Budget):
     Parameters
     ----------
     cost : float
-        Seconds of compiling.
+        Seconds of compiling, which one loop must take for it to pay at once.
     spent : float
         Those that they have taken so far.
     seconds : float
@@ -145,15 +145,16 @@ class Awaited(Budget):
 
     Attributes
     ----------
+    cost, seconds : float
     was_read : callable or None
         Whether its source, which can be compiled, is as it was when it was read.
     """
 
-    __slots__ = ("seconds", "was_read")
+    __slots__ = ("cost", "seconds", "was_read")
 
     def __init__(self, cost: float, spent: float, seconds: float = 0.0) -> None:
         super().__init__(cost, LIMITS.typed_waits)
-        self.spent, self.seconds = spent, seconds
+        self.cost, self.spent, self.seconds = cost, spent, seconds
         self.was_read: Callable[[Any], bool] | None = None
 
 

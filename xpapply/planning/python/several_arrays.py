@@ -35,7 +35,7 @@ from ..plan import Plan
 from . import python_functions, running
 from .python_functions import Decision
 from .ready import Ready
-from .unplanned import key_of, quick_for
+from .unplanned import key_of, may_loop, quick_for, until
 from .way_out import completed
 
 if TYPE_CHECKING:
@@ -261,16 +261,25 @@ def run(what: Several) -> Any:
             if (again := traced.ran(rows)) is not None:
                 what.ready = Ready(rows, what.operands, arguments, traced, *again)
         return result
+    waits = running.waits_for(cache_of(what.f)[0], what.key)
+    done: Any = None
+    if waits is not None and not waits.seconds and what.first is None and may_loop(what.f):
+        left = waits.cost - waits.spent
+        done = until(what.f, what.slices, left, what.by_loop)
+        _, what.first, took = done
+        waits.seconds = took / what.slices if what.first is None else what.first.seconds
+        if what.first is not None:
+            return run(what)  # which makes what pays now
+        waits.spent += took
     if not found.quick:
         what.announce(found.why or "")
-    waits = running.waits_for(cache_of(what.f)[0], what.key)
     if waits is not None:
         what.looped, what.budget = what.slices, waits
     elif found.quick and traced is not None:
         what.looped, what.budget = what.slices, traced.record.rested(what.slices)
     else:
         what.looped = math.inf
-    return running.looped(what, ())
+    return running.looped(what, ()) if done is None else done[0]
 
 
 def _may_gain(what: Several, traced: TracedFunction | TypedLoop) -> bool:

@@ -246,8 +246,8 @@ _BY_HALVES = (0, 8, 16, 4, 12, 2, 6, 10, 14, 1, 3, 5, 7, 9, 11, 13, 15)
 def traced(what: Any, begun: Begun | None, limit: float, started: float) -> TracedFunction:
     """Trace on the first slice; on another one, if `f` raises for the first and catches that.
 
-    `what`: what it is applied to. `limit`: CPU seconds that it may take, where the first calls have told what the loop takes.
-    `started`: when planning did, on the clock of the thread.
+    `what`: what it is applied to. `limit`: CPU seconds that it may take, where the first calls have
+    told what the loop takes. `started`: when planning did, on the clock of the thread.
     """
     batch = what.rows().batch
     last = math.prod(batch) - 1

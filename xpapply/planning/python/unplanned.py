@@ -146,10 +146,10 @@ def _pages(f: Any) -> int:
 
 
 _PAGES = frozenset(
-    "Counter argsort convolve corrcoef defaultdict deque dict get groupby heappop heappush "
+    "Counter argsort convolve corrcoef defaultdict deque dict format get groupby heappop heappush "
     "histogram interp join median most_common nanmedian nanpercentile nanquantile nlargest "
-    "nsmallest percentile polyfit quantile quantiles searchsorted set sort sorted split stdev "
-    "unique".split()
+    "nsmallest percentile polyfit quantile quantiles repr searchsorted set sort sorted split stdev "
+    "str unique".split()
 )
 _TABLES = steps_of("BUILD_MAP BUILD_SET MAP_ADD SET_ADD")
 _TEXTS = steps_of("FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC BUILD_STRING")
@@ -265,7 +265,9 @@ def along(
     try:
         found = reference.apply(calls.call, axis, arr, args, kwargs, results)
     except Over:
-        return None, _given_up(calls, quick, first)
+        first = _given_up(calls, first)
+        quick.seconds = first.seconds
+        return None, first
     _noted(calls.took, count, quick)
     if key is not None:
         known.traced[key] = quick
@@ -288,7 +290,7 @@ def of_several(
         What further loops are noted in, over as many slices, for which nothing is looked at.
     """
     f, count = call.f, math.prod(dims.loop)
-    if not (_may_loop(f) and operands and count) or {np.ndarray} != {*map(type, operands)}:
+    if not (may_loop(f) and operands and count) or {np.ndarray} != {*map(type, operands)}:
         return None, None, None
     dtypes = *(x.dtype for x in operands), *(call.arguments.dtypes or ())
     if any(d.kind not in _KINDS for d in dtypes) or any(0 in x.shape for x in operands):
@@ -306,17 +308,30 @@ def of_several(
         quick.seconds < math.inf and count * quick.seconds > _left(f, quick)
     ):
         return None, None, None
-    calls = Limited(f, count, _left(f, quick), LIMITS.plan_worth)
-    try:
-        found = by_loop(f=calls.call)
-    except Over:
-        return None, _given_up(calls, quick), None
-    _noted(calls.took, count, quick)
+    found, first, took = until(f, count, _left(f, quick), by_loop)
+    if first is not None:
+        quick.seconds = first.seconds
+        return None, first, None
+    _noted(took, count, quick)
     if key is not None:
         known[key] = quick
     if _PLANS in sys.modules and quick.spent > quick.most:
         _announce(f, count, quick, operands[0])
     return found, None, quick
+
+
+def until(
+    f: Any, count: int, left: float, by_loop: Callable[..., Any]
+) -> tuple[Any, Begun | None, float]:
+    """What the loop gives, if it ends within some seconds or shortly after; and what it takes.
+
+    Else what it has given so far.
+    """
+    calls = Limited(f, count, left, LIMITS.plan_worth)
+    try:
+        return by_loop(f=calls.call), None, calls.took
+    except Over:
+        return None, _given_up(calls), calls.took
 
 
 def _announce(f: Any, count: int, quick: Quick, like: Any) -> None:
@@ -339,7 +354,7 @@ def once_taken(seconds: float, surely: bool = False) -> str:
 _KINDS = "biufc"
 
 
-def _may_loop(f: Any) -> bool:
+def may_loop(f: Any) -> bool:
     """Whether the loop may run before `f` is looked at."""
     now = config.current()
     if now.engine or now.device or now.fallback == "raise" or not now.plain_loop:
@@ -352,7 +367,7 @@ _CALLED = FunctionType, MethodType, functools.partial
 
 def _may_wait(f: Any) -> bool:
     """The same, and nothing is loaded that plans."""
-    return type(f) is FunctionType and _may_loop(f) and _PLANS not in sys.modules
+    return type(f) is FunctionType and may_loop(f) and _PLANS not in sys.modules
 
 
 def _left(f: Any, quick: Quick) -> float:
@@ -377,9 +392,8 @@ def _count(quick: Quick) -> None:
     quick.counted = quick.spent
 
 
-def _given_up(calls: Limited, quick: Quick, first: Begun | None = None) -> Begun:
+def _given_up(calls: Limited, first: Begun | None = None) -> Begun:
     """What a loop has given before it was given up, which tells what a slice takes."""
     results = [*(first.results if first else ()), *calls.results]
     took = calls.took + (first.took if first else 0.0)
-    quick.seconds = took / len(results)
-    return Begun(results, quick.seconds, took)
+    return Begun(results, took / len(results), took)
