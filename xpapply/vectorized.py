@@ -163,7 +163,7 @@ class vectorize(OwnVectorize):  # called as a function
             return self._straight(args, kwargs)
         again = self._again
         if again is not None and size and again[0]() is self.pyfunc and not kwargs:
-            same = again[1] is self.otypes and again[2] == straight.kinds(args)
+            same = again[1] == self.otypes and again[2] == straight.kinds(args)
             if same and again[3].hold(size):
                 return self._straight(args, kwargs, again[3])
         if not size and (device := arrays.elsewhere(*args, *kwargs.values())) is not None:
@@ -188,7 +188,7 @@ class vectorize(OwnVectorize):  # called as a function
             known, key = cache_of(self.pyfunc)[0].looped, self._how(args, kwargs)
             loops = known.get(key)
         if loops is not None and loops.hold(size):
-            self._goes_on(layout, args, loops)
+            self._goes_on(args, kwargs, loops)
             return self._straight(args, kwargs, loops)
         began = perf_counter()
         found, call = self._looked_at(args, kwargs, layout)
@@ -198,13 +198,16 @@ class vectorize(OwnVectorize):  # called as a function
             cache_of(self.pyfunc)[0].looped[self._how(args, kwargs)] = loops
             if layout is not None and loops is not None:
                 cache_of(self.pyfunc)[0].ready[layout] = loops
-                self._goes_on(layout, args, loops)
+                self._goes_on(args, kwargs, loops)
         return found
 
-    def _goes_on(self, layout: Hashable, args: tuple, loops: Loops) -> None:
+    def _goes_on(self, args: tuple, kwargs: dict, loops: Loops) -> None:
         """Say that the next call like this one is a loop, for which nothing is looked up."""
-        if layout is not None and self._core is None and isinstance(self.otypes, str | None):
-            self._again = ref(self.pyfunc), self.otypes, straight.kinds(args), loops
+        if kwargs or self.excluded or self.cache or self._core is not None:
+            return
+        otypes = self.otypes if isinstance(self.otypes, str | None) else list(self.otypes)
+        with suppress(TypeError):  # an object that has no weak references
+            self._again = ref(self.pyfunc), otypes, straight.kinds(args), loops
 
     def _elements(self, args: tuple, kwargs: dict) -> float:
         """How many elements or slices a call has, as `straight.elements` says."""

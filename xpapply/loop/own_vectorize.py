@@ -40,8 +40,11 @@ _PLAIN = (np.ndarray, np.memmap)
 class OwnVectorize(originals.vectorize):  # called as a function
     """`numpy.vectorize`; `tell` finds out at which element what it raised was raised."""
 
-    def _get_ufunc_and_otypes(self, func: Any, args: Sequence[Any]) -> tuple[Any, Any]:
-        """As NumPy's method of this name, with a ufunc that tells how far it came."""
+    def _vectorize_call(self, func: Any, args: Sequence[Any]) -> Any:
+        """As NumPy's method of this name, with arrays for the results that tell how far it came.
+
+        While its ufunc runs, local variables hold what that writes to.
+        """
         single = True
         for a in args:
             kind = type(a)
@@ -50,23 +53,37 @@ class OwnVectorize(originals.vectorize):  # called as a function
                 if kind is not np.ndarray and isinstance(a, np.ndarray) and kind not in _PLAIN:
                     func = _Counted(func)
                     break
-        count = len(args)
-        if self.otypes is None or not count:
-            ufunc, otypes = _FIRST(self, func, args)
-            if single:
-                return ufunc, otypes
-            before = func.done if type(func) is _Counted and not self.cache else 0
-            return _Noted(ufunc, func, before), otypes
+        if single:
+            return _WHOLE(self, func, args)
+        ufunc, otypes = self._get_ufunc_and_otypes(func, args)
+        if type(func) is _Counted and not self.cache:
+            func.done = 0  # the call that told the dtypes is made again
+        objects = [asanyarray(a, dtype=object) for a in args]
+        results = _to_fill(objects, ufunc.nout, func)
+        outputs = ufunc(*objects, out=results) if results else ufunc(*objects, **_OUT)
+        if ufunc.nout == 1:
+            return asanyarray(outputs, dtype=otypes[0])
+        return tuple([asanyarray(x, dtype=t) for x, t in zip(outputs, otypes, strict=True)])
+
+    def _get_ufunc_and_otypes(self, func: Any, args: Sequence[Any]) -> tuple[Any, Any]:
+        """As NumPy's method of this name: `pyfunc` may be another one than in the last call."""
+        count, otypes = len(args), self.otypes
+        if otypes is None or not count:
+            return _FIRST(self, func, args)  # type: ignore[no-any-return]
         known = self._ufunc.get(count)  # type: ignore[attr-defined]
-        if known is None or known.func is not func:  # pyfunc may be another one now
-            known = _Noted(np.frompyfunc(func, count, len(self.otypes)), func)
+        if known is None or known[0] is not func:
+            known = func, np.frompyfunc(func, count, len(otypes))
             if func is self.pyfunc:
                 self._ufunc[count] = known  # type: ignore[attr-defined]
-        return known.ufunc if single else known, self.otypes
+        return known[1], otypes
 
 
 _FIRST: Any = originals.vectorize._get_ufunc_and_otypes  # type: ignore[attr-defined]
 _WHOLE: Any = originals.vectorize._vectorize_call  # type: ignore[attr-defined]
+_names = [x for x in _WHOLE.__code__.co_consts if type(x) is tuple]
+_OUT: dict[str, Any] = {"out": ...} if ("out",) in _names else {}
+"""How NumPy's method calls the ufunc: for arrays of no dims that makes a difference."""
+asanyarray = np.asanyarray
 
 
 def looped(
@@ -93,38 +110,19 @@ def looped(
         raise
 
 
-class _Noted:
-    """A ufunc of Python's objects. While it runs, local variables hold what it writes to.
-
-    Parameters
-    ----------
-    ufunc : numpy.ufunc
-        As `numpy.frompyfunc` makes them.
-    func : callable
-        What it calls.
-    before : int
-        How many calls were made before the loop.
-    """
-
-    __slots__ = ("before", "func", "nout", "ufunc")
-
-    def __init__(self, ufunc: Any, func: Any, before: int = 0) -> None:
-        self.ufunc, self.func, self.nout, self.before = ufunc, func, ufunc.nout, before
-
-    def __call__(self, *args: Any, **out: Any) -> Any:
-        wide = [x for x in args if x.ndim]
-        results: tuple[Any, ...] = ()
-        if wide and self.nout and type(self.func) is not _Counted:
-            first = wide[0]
-            if self.nout == 1 and first.size <= LIMITS.filled_array and _lie_alike(wide):
-                made = first.copy("K")  # which is made sooner than an empty one
-                made.fill(_MISSING)
-                results = (made,)
-            else:  # without an object in it
-                nothing = (None,) * self.nout
-                results = np.nditer((*args, *nothing), _WALK).operands[len(args) :]
-            out["out"] = results
-        return self.ufunc(*args, **out)
+def _to_fill(objects: list[np.ndarray], count: int, func: Any) -> tuple[Any, ...]:
+    """What the results of a ufunc go to, with nothing in it; (): whatever the ufunc makes."""
+    wide = [x for x in objects if x.ndim]
+    if not wide or not count or type(func) is _Counted:
+        return ()
+    first = wide[0]
+    if count == 1 and first.size <= LIMITS.filled_array and (len(wide) < 2 or _lie_alike(wide)):
+        made = first.copy("K")  # which is made sooner than an empty one
+        made.fill(_MISSING)
+        return (made,)
+    # without an object in it
+    walk = np.nditer((*objects, *(None,) * count), _WALK)
+    return walk.operands[len(objects) :]  # type: ignore[no-any-return]
 
 
 def _lie_alike(arrays: list[np.ndarray]) -> bool:
@@ -167,7 +165,7 @@ def tell(error: BaseException, place: Place) -> None:
     trace = error.__traceback__
     while trace is not None:
         code, seen = trace.tb_frame.f_code, trace.tb_frame.f_locals
-        if code is _Noted.__call__.__code__:
+        if code is OwnVectorize._vectorize_call.__code__ and "objects" in seen:
             return _tell_of_loop(error, seen, place)
         if code is _FIRST.__code__ and "inputs" in seen:
             if "outputs" in seen:
@@ -184,17 +182,16 @@ def tell(error: BaseException, place: Place) -> None:
 
 
 def _tell_of_loop(error: BaseException, seen: dict[str, Any], place: Place) -> None:
-    """The same of an exception within the loop; `seen`: the variables of `_Noted.__call__`."""
-    args, results, known = seen["args"], seen["results"], seen["self"]
-    counted = known.func if type(known.func) is _Counted else None
-    if counted is not None and not counted.inside:
+    """The same of the loop, or of what is made of its results; `seen`: the method's variables."""
+    objects, results, func = seen["objects"], seen.get("results", ()), seen["func"]
+    if "outputs" in seen or (type(func) is _Counted and not func.inside):
         return add_note(error, _NO_NUMBERS)
-    if counted is not None:
-        like = [np.empty_like(x, object, subok=False) for x in args]  # as NumPy makes of them
+    if type(func) is _Counted:
+        like = [np.empty_like(x, object, subok=False) for x in objects]  # as NumPy makes of them
         walk: Any = np.nditer(like, ["multi_index", *_WALK], order="K")
-        walk.iterindex = counted.done - 1 - known.before
+        walk.iterindex = func.done - 1
         return note(error, place(tuple(map(int, walk.multi_index))))
-    if not any(x.ndim for x in args):
+    if not any(x.ndim for x in objects):
         return note(error, place(()))
     if results and (index := _first_missing(results[0])) is not None:
         note(error, place(index))
