@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import math
 import pickle
 import sys
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpapply
+from xpapply.limits import LIMITS
 
 
 @st.composite
@@ -161,6 +163,52 @@ def test_the_loop_is_not_decided_on_anew():
     assert frames(lambda: v(x)) <= frames(lambda: own(x)) + 15
     again = xpapply.vectorize(f)
     assert frames(lambda: again(x)) <= frames(lambda: own(x)) + 25
+
+
+AGAIN = {
+    "builtin": (math.gcd, {}, (np.arange(40), np.arange(40) + 7)),
+    "list of otypes": (lambda a: [a], {"otypes": [object]}, (np.arange(40.0),)),
+    "text of otypes": (lambda a: [a], {"otypes": "O"}, (np.arange(40.0),)),
+    "a slice": (lambda v: v[0], {"signature": "(n)->()"}, (np.ones((1, 4)),)),
+    "two of several arrays": (
+        lambda v, w: (v[0], str(w)),
+        {"signature": "(n),(n)->(),()"},
+        (np.ones((8, 4)), np.ones(4)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AGAIN)
+def test_a_repeated_loop_is_found_at_once(name):
+    f, how, args = AGAIN[name]
+    ours, own = xpapply.vectorize(f, **how), np.vectorize(f, **how)
+    with LIMITS.set(vectorize_unknown=128, plan_worth=60.0), xpapply.options(fallback="silent"):
+        for _ in range(4):
+            ours(*args)
+        own(*args)
+        assert frames(lambda: ours(*args)) <= frames(lambda: own(*args)) + 10
+
+
+def test_a_repeated_loop_is_another_one_for_other_otypes_and_core_dims():
+    v, x = xpapply.vectorize(lambda a: a * 2, otypes=[float]), np.arange(40)
+    for dtype in (float, int, np.int8):
+        v.otypes[0] = np.dtype(dtype).char  # NumPy's list, in place
+        for _ in range(3):
+            assert v(x).dtype == dtype
+    v = xpapply.vectorize(lambda v: v[::-1], signature="(n)->(n)")
+    for n in (3, 5, 3, 4):
+        rows = np.random.default_rng(n).random((8, n))
+        for _ in range(3):
+            np.testing.assert_array_equal(v(rows), rows[:, ::-1])
+
+
+def test_masked_is_so_among_several_results():
+    def f(v):
+        return (np.ma.masked if v[0] > 1 else v[0]), v[1]
+
+    found, other = xpapply.vectorize(f, signature="(n)->(),()")(np.arange(6.0).reshape(3, 2))
+    assert found.mask.tolist() == [False, True, True]
+    assert type(other) is np.ndarray
 
 
 def test_a_new_function_is_called_though_otypes_are_given():

@@ -19,7 +19,7 @@ from . import arrays, config, frontends, labelled
 from .functions.cache import BoundedDict, cache_of, kept
 from .limits import LIMITS
 from .loop import originals
-from .loop.arguments import Arguments, Looped
+from .loop.arguments import all_looped
 from .loop.own_vectorize import OwnVectorize, tell
 from .loop.results import Leaves
 from .loop.signature import Dims, Signature, resolve
@@ -163,7 +163,7 @@ class vectorize(OwnVectorize):  # called as a function
             return self._straight(args, kwargs)
         again = self._again
         if again is not None and size and again[0]() is self.pyfunc and not kwargs:
-            same = again[1] == self.otypes and again[2] == straight.kinds(args)
+            same = again[1] == self.otypes and again[2] == self._alike(args)
             if same and again[3].hold(size):
                 return self._straight(args, kwargs, again[3])
         if not size and (device := arrays.elsewhere(*args, *kwargs.values())) is not None:
@@ -203,11 +203,18 @@ class vectorize(OwnVectorize):  # called as a function
 
     def _goes_on(self, args: tuple, kwargs: dict, loops: Loops) -> None:
         """Say that the next call like this one is a loop, for which nothing is looked up."""
-        if kwargs or self.excluded or self.cache or self._core is not None:
+        if kwargs or self.excluded or self.cache:
             return
         otypes = self.otypes if isinstance(self.otypes, str | None) else list(self.otypes)
         with suppress(TypeError):  # an object that has no weak references
-            self._again = ref(self.pyfunc), otypes, straight.kinds(args), loops
+            self._again = ref(self.pyfunc), otypes, self._alike(args), loops
+
+    def _alike(self, args: tuple) -> Hashable:
+        """What tells calls apart that may run in other ways: kinds of arguments, and core dims."""
+        if self._core is None:
+            return straight.kinds(args)
+        dims = self._dims(args)
+        return straight.kinds(args), None if dims is None else tuple(dims.sizes.known.items())
 
     def _elements(self, args: tuple, kwargs: dict) -> float:
         """How many elements or slices a call has, as `straight.elements` says."""
@@ -251,11 +258,8 @@ class vectorize(OwnVectorize):  # called as a function
         otypes = None if self.otypes is None else tuple(self.otypes)  # it may be a list
         named = (*kwargs, straight.kinds(kwargs.values())) if kwargs else None
         excluded = frozenset(self.excluded) if self.excluded else None
-        cores = None
-        if self._core is not None and not kwargs and (dims := self._dims(args)) is not None:
-            cores = tuple(dims.sizes.known.items())
-        how = otypes, excluded, self.cache, self.signature, cores
-        return straight.kinds(args), named, *how
+        alike = straight.kinds(args) if kwargs else self._alike(args)
+        return alike, named, otypes, excluded, self.cache, self.signature
 
     def _straight(self, args: tuple, kwargs: dict, loops: Loops | None = None) -> Any:
         """NumPy's own call, or the loop over slices; its seconds are noted in `loops`."""
@@ -263,7 +267,7 @@ class vectorize(OwnVectorize):  # called as a function
         if self._core is not None:
             dims = self._dims(args)
             assert dims is not None
-            call = LoopedCall(self.pyfunc, Arguments((*map(Looped, range(len(args))),), {}))
+            call = LoopedCall(self.pyfunc, all_looped(len(args)))
             found: Any = of_slices(call, args, dims.copy(), self.otypes)
             found = found[0] if len(found) == 1 else found
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -109,3 +110,9 @@ class Arguments:
         """The other arguments."""
         args = tuple(a for a in self.args if type(a) is not Looped)
         return args, {n: a for n, a in self.kwargs.items() if type(a) is not Looped}
+
+
+@functools.lru_cache(16)
+def all_looped(count: int) -> Arguments:
+    """So many arguments, all of which are looped over."""
+    return Arguments((*map(Looped, range(count)),), {})

@@ -9,6 +9,7 @@ import inspect
 import itertools
 import math
 import operator
+import sys
 from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -101,6 +102,7 @@ class OnError:
 _RAISE = OnError()
 _MASKED = "MaskedConstant"
 """The class of `numpy.ma.masked`, without loading it."""
+_ARRAYS = frozenset((np.ndarray,))
 
 
 def _same(index: tuple[int, ...]) -> tuple[int, ...]:
@@ -250,9 +252,11 @@ def of_slices(
         count = math.prod(dims.loop)
         shared = processes.called(function, call.f, call.arguments, views, slices, count)
     found = _Results(dims, dtypes, views, place)
+    several, masked = found.several, _masked()
     # NumPy gives its numbers, not arrays of no dims, which CuPy's functions refuse as well; the
     # standard wants all dims spelled out
-    plain = all(isinstance(x, np.ndarray) or arrays.library(x) == "cupy" for x in views)
+    plain = _ARRAYS.issuperset(map(type, views))
+    plain = plain or all(isinstance(x, np.ndarray) or arrays.library(x) == "cupy" for x in views)
     failed: list[tuple[int, ...]] = []
     batched: LoopedCall | None = None
     with shared as calls:
@@ -270,13 +274,22 @@ def of_slices(
                 on_error.report(error, place(index))
                 failed.append(index)
                 continue
-            if found.several and type(results) is tuple and found.taken(index, results):
-                continue
-            # as a rule one result, of the first one's kind
+            # as a rule results are of the first one's kind
+            if several and type(results) is tuple and len(results) == len(several):
+                try:
+                    for target, x in zip(several, results):  # noqa: B905  # it takes time
+                        if x is masked:
+                            break
+                        target[index] = x
+                    else:
+                        continue
+                except ValueError:
+                    pass  # which is said below
             target = found.single
             unusual = isinstance(results, tuple) or type(results).__name__ == _MASKED
             if target is None or unusual:
                 found.put(index, results)
+                several, masked = found.several, _masked()
                 continue
             try:
                 target[index] = results
@@ -291,6 +304,11 @@ def of_slices(
     return found.arrays(failed, on_error.fill)
 
 
+def _masked() -> Any:
+    """`numpy.ma.masked`, if anybody has loaded it."""
+    return getattr(sys.modules.get("numpy.ma"), "masked", _ARRAYS)
+
+
 def _slice(x: Any, index: tuple[int, ...]) -> Any:
     # NumPy gives its numbers, not arrays of no dims; the standard wants all dims spelled out
     return x[index] if isinstance(x, np.ndarray) else x[(*index, ...)]
@@ -303,32 +321,16 @@ class _Results:
         self, dims: Dims, dtypes: Sequence[Any] | None, views: Sequence[Any], place: Place
     ) -> None:
         self._dims, self._dtypes, self._place = dims, dtypes, place
-        self._like = next(
-            (x for x in views if arrays.library(x) != "numpy"), views[0] if views else None
-        )
+        self._like = views[0] if views else None
+        if not _ARRAYS.issuperset(map(type, views)):
+            self._like = next((x for x in views if arrays.library(x) != "numpy"), self._like)
+        self._on_host = arrays.library(self._like) in (None, "numpy")
         self._count = len(dims.signature.outputs)
         self._made: list[Any] = []
         self.single: Any = None
         """The array of the only result, which what ``f`` returns is written to."""
         self.several: list[Any] = []
         """Those of several results."""
-
-    @property
-    def _on_host(self) -> bool:
-        return arrays.library(self._like) in (None, "numpy")
-
-    def taken(self, index: tuple[int, ...], results: tuple[Any, ...]) -> bool:
-        """Take several results, unless there is something to say or to change first."""
-        if len(results) != self._count:
-            return False
-        try:
-            for target, x in zip(self.several, results, strict=True):
-                if x is _MASKED:
-                    return False
-                target[index] = x
-        except ValueError:
-            return False
-        return True
 
     def put(self, index: tuple[int, ...], results: Any) -> None:
         """Take what ``f`` returned for a slice."""
