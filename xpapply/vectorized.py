@@ -163,7 +163,8 @@ class vectorize(OwnVectorize):  # called as a function
             return self._straight(args, kwargs)
         again = self._again
         if again is not None and size and again[0]() is self.pyfunc and not kwargs:
-            same = again[1] == self.otypes and again[2] == self._alike(args)
+            alike = straight.kinds(args) if self._core is None else self._alike(args)
+            same = again[1] == self.otypes and again[2] == alike
             if same and again[3].hold(size):
                 return self._straight(args, kwargs, again[3])
         if not size and (device := arrays.elsewhere(*args, *kwargs.values())) is not None:
