@@ -11,7 +11,7 @@ import ast
 import sys
 from collections.abc import Callable
 
-from ....errors import TraceError
+from .....errors import TraceError
 from .statements import BINARY, Statements
 from .steps import Const, Flow, Operand, Step, drop_reads, find_live, is_calm
 

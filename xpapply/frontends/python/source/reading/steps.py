@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ....errors import TraceError
+from .....errors import TraceError
 
 
 class Const(NamedTuple):
