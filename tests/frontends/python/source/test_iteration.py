@@ -222,6 +222,36 @@ for a, b in zip(v, v[1:]):
     s = 0.5 * s + 3.0 * part + math.copysign(1.0, part) + min(whole, 100.0)
 return n, s
 """,
+    "lengths and distances": """
+s = 0.0
+for i in range(3, len(v)):
+    s = 0.5 * s + math.dist((v[i], v[i - 1]), (v[i - 2], 2)) - math.hypot(v[i], 2, v[i - 2])
+    s += math.dist(v[i - 1 : i + 1], v[i - 3 : i - 1]) + math.dist([v[i], i], v[:2])
+    s += math.hypot(v[i]) + math.hypot(1e200 * v[0], 1e-200)
+return s
+""",
+    "mantissas": """
+s, n = 0.0, 0
+for i, x in enumerate(v):
+    m, e = math.frexp(x)
+    n = (2 * n + e) % 1001
+    s = 0.5 * s + m + math.ldexp(x, 7 * i - 40) + math.ldexp(m, -1070)
+return s, n
+""",
+    "steps between floats": """
+s = 0.0
+for x in v:
+    s = 0.5 * s + math.ulp(x) + math.nextafter(x, 2.0) - math.remainder(x, 0.75)
+return s
+""",
+    "bits of integers": """
+n = 0
+for k, x in enumerate(v):
+    if -9 < x < 9:
+        n = (3 * n + int(10 * x).bit_length() + 5 * int(10 * x).bit_count()) % 10007
+        n += float(x).is_integer() + 2 * x.is_integer() + (k + 1 << 55).bit_length()
+return n
+""",
     "means": """
 total, t = 0.0, 0.0
 for k in range(2, len(v)):

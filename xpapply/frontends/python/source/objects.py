@@ -154,6 +154,10 @@ def callee(
         row = table.get(called.name) if isinstance(called.owner, Arr) else None
         if row is not None:
             return row(t, [called.owner, *args], kwargs)
+        if isinstance(called.owner, Num) and not args and not kwargs:
+            made = calls.of_number(t, called.owner, called.name)
+            if made is not None:
+                return made
         return arrays.method(t, called.owner, called.name, args, kwargs)
     if isinstance(called, Function):
         return Inlined(called, args, kwargs)
