@@ -8,7 +8,7 @@ from typing import Any
 from ....ir.typed import Literal
 from . import arrays, exceptions, held, iterators, lists, objects, places, results
 from .calls import of_numpy
-from .kinds import letters
+from .kinds import formats, letters
 from .reading.steps import Const
 from .values import Abstract, Num, Record, Span, Starred, Tup
 
@@ -35,6 +35,8 @@ def _unary(t: Any, op: str, a: Any) -> Abstract:
 _NO, _YES = Const(False), Const(True)
 STEPS: dict[str, Callable[..., Abstract]] = {
     "said": lambda t, x: letters.said(t, t.value(x)),
+    "formatted": lambda t, x, spec: formats.formatted(t, t.value(x), spec.value),
+    "percent": lambda t, x, spec: formats.percent(t, t.value(x), spec.value),
     "text": lambda t, x: letters.as_lists(t, t.value(x)),
     "spell": lambda t, made, x: letters.spell(t, t.value(made), t.value(x)),
     "text of": lambda t, made: letters.whole(t, t.value(made)),

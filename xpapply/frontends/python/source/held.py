@@ -11,7 +11,8 @@ from typing import Any
 
 from ....ir.typed import Literal
 from ....ir.typed.function import Value
-from ....library import of_keys, of_lists, of_texts
+from ....library import of_keys, of_lists
+from ....library.texts import of_texts
 from . import lists, numbers
 from .kinds import letters, texts
 from .places import ZERO, as_index, described

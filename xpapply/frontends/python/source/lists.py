@@ -13,7 +13,8 @@ import numpy as np
 
 from ....ir.typed import Literal
 from ....ir.typed.function import PARTS, Value
-from ....library import of_lists, of_python, of_texts
+from ....library import of_lists, of_python
+from ....library.texts import of_texts
 from . import numbers
 from .keys import changed
 from .kinds import complexes, letters
