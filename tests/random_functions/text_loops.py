@@ -57,8 +57,8 @@ class TextProgram(Program):
             return f"f'{{{n}:{fill}{self.pick('', 'd', 'x', 'b', '#o', ',', ',d')}}}'"
         if self.chance(0.3):
             return self.pick(f"'%5d|%-4d' % ({n}, {n})", f"'%.2f%%' % ({x},)", f"'%s' % ({a},)",
-                             f"'{{:.1f}}{{}}'.format({x}, {a})", f"format({x}, '.3f')",
-                             f"bin({n})", f"hex({n})", f"format({a}, '{self.pick('>6', '.2', '<4')}')"
+                             f"'{{:.1f}}{{}}'.format({x}, {a})", f"format({x}, '.3f')", f"bin({n})",
+                             f"hex({n})", f"format({a}, '{self.pick('>6', '.2', '<4')}')"
                              )  # fmt: skip
         return f"f'{{{x}:{fill}.{self.r.randrange(5)}{self.pick('f', 'f', '%')}}}'"
 

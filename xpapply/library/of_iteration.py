@@ -16,6 +16,11 @@ def once(found: Any) -> Iterator[Any]:
     return iter(found)
 
 
+def generated(found: Any) -> Iterator[Any]:
+    """What goes through all that a generator gives, which was made at once."""
+    return iter(found)
+
+
 def groups(values: Any, keys: Any, bounds: Any) -> Iterator[Any]:
     """Keys, each with what goes through its part of a list."""
     for k in range(len(keys)):

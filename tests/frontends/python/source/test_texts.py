@@ -143,7 +143,8 @@ return hex(n)+oct(-n)+format(n,'04x')+bin(n)+format(n)
 """,
     "ends and kinds of letters": """
 s=''.join('U' if x>0 else 'd' for x in v)
-return len(s.strip('d').lstrip('U'))+len(s.rstrip('d')), s.rfind('UU'), s.isupper() + 2 * s.islower() + 4 * s.isalpha() + 8 * s.isdigit()
+n = s.isupper() + 2 * s.islower() + 4 * s.isalpha() + 8 * s.isdigit()
+return len(s.strip('d').lstrip('U')) + len(s.rstrip('d')), s.rfind('UU'), n
 """,
     "cases and widths": """
 s=''.join('U ' if x>0 else 'd' for x in v)

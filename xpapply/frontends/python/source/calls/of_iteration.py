@@ -33,6 +33,8 @@ from .common import Call, exactly, python_int
 
 def _iter(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
     exactly(t, args, kwargs, 1)
+    if isinstance(args[0], Eager):
+        return args[0]
     return iterators.cursor(t, iterators.iterator(t, args[0]))
 
 
@@ -122,6 +124,12 @@ def _once(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
     return Eager(Along(args[0], integer(0)))
 
 
+def _generated(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
+    if t.handles:
+        raise t.refuse("a generator where exceptions are handled: list(...) makes a list of it")
+    return Eager(Along(args[0], integer(0)))
+
+
 def _groups(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
     place = lists.new_list(t, (integer(0),), part=21)
     values, keys, bounds = args
@@ -129,7 +137,8 @@ def _groups(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
 
 
 ROWS: dict[Any, Call] = {
-    iter: _iter, next: _next, of_iteration.once: _once, of_iteration.groups: _groups,
+    iter: _iter, next: _next, of_iteration.once: _once,
+    of_iteration.generated: _generated, of_iteration.groups: _groups,
     itertools.accumulate: _at_once(of_iteration.accumulated, (1, 2), 1),
     itertools.groupby: _at_once(of_iteration.grouped, (1, 2), 1),
     itertools.combinations: _of_so_many({2: of_iteration.pairs, 3: of_iteration.triples}),

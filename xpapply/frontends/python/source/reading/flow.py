@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 
 from .....errors import TraceError
+from .....library import of_iteration
 from .formats import Formats, constant_of, counts_bits
 from .statements import BINARY
 from .steps import Const, Flow, Operand, Step, drop_reads, find_live, is_calm
@@ -58,8 +59,13 @@ class _Reader(Formats):
             value = self.expression(tree.body)
             self._end("return", tree.body.lineno, self.result(value, tree.body.lineno))
         else:
+            self._yields = _is_generator(tree)
+            if self._yields:
+                self.begin_generator()
             self.body(tree.body)
-            if self._open:
+            if self._open and self._yields:
+                self.end_generator(tree.body[-1].end_lineno or 0)
+            elif self._open:
                 self._end("return", tree.body[-1].end_lineno or 0, Const(None))
 
     # --- conditions -----------------------------------------------------------------------
@@ -311,8 +317,8 @@ class _Reader(Formats):
         return self._comprehension(e)
 
     def _GeneratorExp(self, e: ast.GeneratorExp) -> Operand:
-        # what happens until it is gone through would change what it gives
-        raise self._refuse("a generator that is kept: a list instead", e)
+        made = self._comprehension(e)
+        return self._step("call", e.lineno, ((), ()), Const(of_iteration.generated), made)
 
     def _until(self, is_any: bool, called: Operand, e: ast.GeneratorExp) -> Operand:
         """``any`` or ``all`` of a generator, which goes no further than it is asked to."""
@@ -451,9 +457,20 @@ def _is_calm(e: ast.GeneratorExp) -> bool:
 
 
 _EXPRESSIONS = {
-    "Yield": "a generator", "Await": "await",
-    "YieldFrom": "a generator",
+    "Yield": "a generator that is sent values", "Await": "await",
+    "YieldFrom": "a generator that is sent values",
 }  # fmt: skip
+
+
+def _is_generator(tree: ast.FunctionDef) -> bool:
+    """Whether a function gives values one by one."""
+    stack: list[ast.AST] = list(tree.body)
+    for n in stack:
+        if isinstance(n, (ast.Yield, ast.YieldFrom)):
+            return True
+        if not isinstance(n, (ast.FunctionDef, ast.Lambda, ast.ClassDef)):
+            stack += ast.iter_child_nodes(n)
+    return False
 
 
 def _assigned(tree: ast.FunctionDef | ast.Lambda) -> frozenset[str]:
