@@ -273,7 +273,8 @@ squares = (x * x for x in v if x > 0)
 s += next(squares, 0.0)
 for y in squares:
     s = 0.5 * s - y
-it, n = iter(runs(v)), 0
+n = 0
+it = iter(runs(v))
 while (a := next(it, -1)) >= 0:
     n = 2 * n + a
 return s, n

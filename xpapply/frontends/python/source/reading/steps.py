@@ -287,7 +287,7 @@ def is_calm(iterated: ast.expr, body: Sequence[ast.AST], function: ast.AST) -> b
     inside = [n for n in inside if id(n) not in own]
     read = {n.id for n in made if isinstance(n, ast.Name)}
     lazy = [n for n in made if isinstance(n, (ast.Lambda, ast.FunctionDef, ast.GeneratorExp))]
-    within = {n.id for f in lazy for n in ast.walk(f) if isinstance(n, ast.Name)}
+    within = frozenset[str]().union(*map(_reads_late, lazy))
     stored = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     if stored & within or any(isinstance(n, (ast.Nonlocal, ast.Await)) for n in (*inside, *made)):
         return False
@@ -306,6 +306,13 @@ def changes_nothing(inside: Sequence[ast.AST], function: ast.AST) -> bool:
     if any(isinstance(n, (ast.Nonlocal, ast.Global, ast.FunctionDef)) for n in inside):
         return False
     return all(isinstance(n, ast.Name) and _is_fresh(n.id, function) for n in _written(inside))
+
+
+def _reads_late(f: ast.AST) -> set[str]:
+    """Names that a function or a generator reads when it runs, but for its own."""
+    own = {n.id for g in getattr(f, "generators", ()) for n in ast.walk(g.target)
+           if isinstance(n, ast.Name)}  # fmt: skip
+    return {n.id for n in ast.walk(f) if isinstance(n, ast.Name)} - own
 
 
 def _with_called(nodes: list[ast.AST], defined: dict[str, ast.FunctionDef]) -> list[ast.AST]:
