@@ -273,11 +273,14 @@ squares = (x * x for x in v if x > 0)
 s += next(squares, 0.0)
 for y in squares:
     s = 0.5 * s - y
+return s
+""",
+    "a generator and while": """
 n = 0
 it = iter(runs(v))
 while (a := next(it, -1)) >= 0:
     n = 2 * n + a
-return s, n
+return n
 """,
     "lengths and distances": """
 s = 0.0
