@@ -70,6 +70,27 @@ def _listed(values: Any) -> Any:
     return found
 
 
+def chained_parts(parts: Any) -> Any:
+    """``itertools.chain.from_iterable(parts)``."""
+    found = []
+    for part in parts:
+        for x in part:
+            found.append(x)
+    return once(found)
+
+
+def zipped_longest(a: Any, b: Any, fillvalue: Any = None) -> Any:
+    """``itertools.zip_longest(a, b)``."""
+    x = _listed(a)
+    y = _listed(b)
+    found = []
+    for k in range(max(len(x), len(y))):
+        one = x[k] if k < len(x) else fillvalue
+        other = y[k] if k < len(y) else fillvalue
+        found.append((one, other))
+    return once(found)
+
+
 def pairs(values: Any) -> Any:
     """``itertools.combinations(values, 2)``."""
     x = _listed(values)

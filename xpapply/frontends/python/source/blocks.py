@@ -78,6 +78,7 @@ class Blocks:
         self._flattens = False
         self._sites: dict[Any, int] = {}
         self._held: dict[Slot, Value] = {}
+        self.cached: dict[Any, Any] = {}
         self._tables: dict[tuple[str, bytes], np.ndarray] = {}
 
     def expect(self, results: Sequence[Expected] | None) -> None:

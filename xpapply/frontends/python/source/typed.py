@@ -194,6 +194,7 @@ class Typer(SharedCalls):
         """What writes a function that this one runs."""
         found = Typer(self._f, (), self.expected, self.watch, self.element)
         found._kept, found._defined = self._kept, self._defined
+        found.cached = self.cached
         return found
 
     def _argument(self, x: Abstract) -> Abstract:

@@ -425,9 +425,12 @@ class Writes(Protocol):
         What looks at all that the function reaches.
     element : str
         Whose number an element of an array is: `NUMPY`, or `DEVICE`.
+    cached : dict
+        With numbers of which types functions are called that have a cache.
     """
 
     element: str
+    cached: dict[Any, Any]
     expected: Sequence[Expected] | None
     guess: list[Expected] | None
     watch: Guards

@@ -16,6 +16,7 @@ from .....library import of_iteration
 from .. import iterators, lists, places
 from ..values import (
     ITERATORS,
+    PYTHON,
     Abstract,
     Along,
     Cursor,
@@ -25,6 +26,8 @@ from ..values import (
     Inlined,
     Leaves,
     Num,
+    Once,
+    Range,
     Writes,
     integer,
 )
@@ -136,6 +139,18 @@ def _groups(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
     return Eager(Groups(values, keys, bounds, place, integer(0)))
 
 
+def _count(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
+    """``itertools.count`` of integers."""
+    given = [*args, *(kwargs.pop(n) for n in ("start", "step")[len(args) :] if n in kwargs)]
+    exactly(t, given, kwargs, 0, 1, 2)
+    if not all(isinstance(x, Num) and x.dtype == "int64" and x.kind == PYTHON for x in given):
+        raise t.refuse("itertools.count of something else than Python's integers")
+    start, step = (*given, *(integer(0), integer(1))[len(given) :])  # type: ignore[misc]
+    if not isinstance(step.value, Literal) or step.value.value < 1:
+        raise t.refuse("itertools.count by a step that is not written in the source")
+    return Once(Range(start, integer(1 << 62), step))
+
+
 ROWS: dict[Any, Call] = {
     iter: _iter, next: _next, of_iteration.once: _once,
     of_iteration.generated: _generated, of_iteration.groups: _groups,
@@ -148,6 +163,9 @@ ROWS: dict[Any, Call] = {
     ),
     itertools.compress: _at_once(of_iteration.compressed, (2,)),
     itertools.product: _product, itertools.islice: _islice, itertools.pairwise: _pairwise,
+    itertools.count: _count,
+    itertools.chain.from_iterable: _at_once(of_iteration.chained_parts, (1,)),
+    itertools.zip_longest: _at_once(of_iteration.zipped_longest, (2,)),
     itertools.chain: _at_once(of_iteration.chained, (1, 2, 3, 4)),
     itertools.takewhile: _at_once(of_iteration.taken_while, (2,), 0),
     itertools.dropwhile: _at_once(of_iteration.dropped_while, (2,), 0),

@@ -39,6 +39,7 @@ from ..values import (
     Leaves,
     Letters,
     Lst,
+    Method,
     Num,
     Once,
     Range,
@@ -180,10 +181,18 @@ def _pow(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     return numbers.binary(t, "**", *(number(t, x) for x in args))
 
 
+def _by_value(args: list[Any], kwargs: dict[str, Any]) -> None:
+    """Where keys of a dict are compared by ``d.get`` of itself: all of them are there."""
+    key = kwargs.get("key")
+    if len(args) == 1 and isinstance(key, Method) and key.name == "get" and key.owner == args[0]:
+        kwargs["key"] = key._replace(name="__getitem__")
+
+
 def _extreme(op: str, of_many: Any) -> Call:
     """Python's ``max`` or ``min``: the first one that no other is beyond."""
 
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        _by_value(args, kwargs)
         if not {*kwargs} <= {"key", "default"} or not args:
             raise t.refuse("min or max with further arguments")
         if len(args) == 1:
@@ -237,6 +246,7 @@ def _list(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 def _sorted(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     exactly(t, args, {}, 1)
+    _by_value(args, kwargs)
     x = sets.in_any_order(t, args[0], kwargs)
     return lists.sorted_by(t, of_python.in_order, x, kwargs)
 
