@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from xpapply.library import of_making, of_middle, of_numpy, of_order, of_python, of_series
+from xpapply.library import of_making, of_math, of_middle, of_numpy, of_order, of_python, of_series
 
 RNG = np.random.default_rng(0)
 
@@ -164,3 +164,42 @@ def test_of_making():
         (of_making.without(v, -1), np.delete(v, -1)),
     ):  # fmt: skip
         assert same(mine, theirs)
+
+
+EXTREME = (0.0, -0.0, math.inf, -math.inf, math.nan, 5e-324, 1e-310, 2.0**-1022, 1e308)
+
+
+def drawn_floats(r, n):
+    """Ordinary numbers, large and small ones, and special ones."""
+    x = r.standard_normal(n) * 10.0 ** (r.integers(-30, 30, n) * (r.random(n) < 0.4))
+    return [float(r.choice(EXTREME)) if r.random() < 0.1 else float(y) for y in x]
+
+
+def alike(mine, theirs, *args):
+    """Whether a page gives what Python does, or leaves that to Python."""
+    try:
+        found = mine(*args)
+    except (ValueError, OverflowError):
+        return True
+    try:
+        wanted = theirs(*args)
+    except (ValueError, OverflowError):
+        return False
+    return repr(found) == repr(wanted)
+
+
+def test_of_floats():
+    r = np.random.default_rng(5)
+    for _ in range(3000):
+        x, y = (drawn_floats(r, 3) for _ in range(2))
+        n = int(r.choice([r.integers(-30, 30), r.integers(-2300, 2300)]))
+        assert alike(of_math.length, lambda x: math.hypot(*x), x), x
+        assert alike(of_math.distance, math.dist, x, y), (x, y)
+        assert alike(of_math.scaled, math.ldexp, x[0], n), (x, n)
+        assert alike(of_math.mantissa, math.frexp, x[0]), x
+        assert alike(of_math.ulp, math.ulp, x[0]), x
+        k = int(r.integers(-(2**62), 2**62)) >> int(r.integers(0, 62))
+        assert of_math.bit_length(k) == k.bit_length(), k
+        assert of_math.bit_count(k) == k.bit_count(), k
+    assert of_math.length([3.0, 4.0]) == 5.0
+    assert of_math.scaled(1.5, -1074) == math.ldexp(1.5, -1074)

@@ -49,9 +49,31 @@ class TextProgram(Program):
             f"('x', {b!s}, 'high')[{n} % 3]" if b.startswith("'") else a, f"NAMES[{n}]",
         )  # fmt: skip
 
+    def formatted(self, a: str, n: str) -> str:
+        """A text or a number in a format."""
+        fill = self.pick("", ">9", "<7", "^8", "*>6", "=0", "0", "08", "+", " 7", "3")
+        x = Program.number(self, 1)
+        if self.chance(0.3):
+            return f"f'{{{n}:{fill}{self.pick('', 'd', 'x', 'b', '#o', ',', ',d')}}}'"
+        if self.chance(0.3):
+            return self.pick(f"'%5d|%-4d' % ({n}, {n})", f"'%.2f%%' % ({x},)", f"'%s' % ({a},)",
+                             f"'{{:.1f}}{{}}'.format({x}, {a})", f"format({x}, '.3f')", f"bin({n})",
+                             f"hex({n})", f"format({a}, '{self.pick('>6', '.2', '<4')}')"
+                             )  # fmt: skip
+        return f"f'{{{x}:{fill}.{self.r.randrange(5)}{self.pick('f', 'f', '%')}}}'"
+
     def composed(self, a: str, b: str, n: str) -> str:
         """A text that is put together."""
         m, c = self.small(), self.r.choice("ab-")
+        if self.chance(0.2):
+            return self.formatted(a, n)
+        if self.chance(0.3):
+            return self.pick(
+                f"{a}.strip()", f"{a}.lstrip({c!r})", f"{a}.rstrip({b})", f"{a}.title()",
+                f"{a}.capitalize()", f"{a}.swapcase()", f"{a}.zfill({m})", f"{a}.center({m})",
+                f"{a}.ljust(abs({n}) % 9, {c!r})", f"{a}.rjust(abs({n}) % 9)",
+                f"{a}.partition({c!r})[2]", f"{a}.removeprefix({b})", f"{a}.removesuffix({c!r})",
+            )  # fmt: skip
         some = self.pick(
             f"'ab'[{n} % 2] for _ in range(abs({m}) % 7)", f"{a} for _ in range(abs({n}) % 4)",
             f"chr(97 + abs({n}) % 26) for _ in range(3)",
@@ -85,7 +107,10 @@ class TextProgram(Program):
                 f"sum(1 for c in {a} if c == 'a')", f"Counter({a})['a']", f"ord({a}[0])",
                 f"{{{a}: 3, {b}: 4}}.get({self.text()}, 0)", f"[{a}, {b}].index({b})",
                 f"max(len(w) for w in {a}.split('a'))", f"int(str({self.small()}))",
-                f"sum(x == y for x, y in zip({a}, {b}))",
+                f"sum(x == y for x, y in zip({a}, {b}))", f"{a}.rfind({b})", f"{a}.isalpha()",
+                f"{a}.isdigit() + 2 * {a}.isupper() + 4 * {a}.islower()", f"{a}.rindex('a')",
+                f"float('{{:.2f}}'.format({Program.number(self, 1)}))",
+                f"bin({self.small()}).count('1')",
             )  # fmt: skip
         return self.pick(f"LEVELS[{a}]", f"SOME.get({a}, 0.5)", f"len({a})", f"SOME[{a}]",
                          f"LEVELS.get({a}, 9)")  # fmt: skip

@@ -16,6 +16,11 @@ def once(found: Any) -> Iterator[Any]:
     return iter(found)
 
 
+def generated(found: Any) -> Iterator[Any]:
+    """What goes through all that a generator gives, which was made at once."""
+    return iter(found)
+
+
 def groups(values: Any, keys: Any, bounds: Any) -> Iterator[Any]:
     """Keys, each with what goes through its part of a list."""
     for k in range(len(keys)):
@@ -63,6 +68,27 @@ def _listed(values: Any) -> Any:
     for x in values:
         found.append(x)
     return found
+
+
+def chained_parts(parts: Any) -> Any:
+    """``itertools.chain.from_iterable(parts)``."""
+    found = []
+    for part in parts:
+        for x in part:
+            found.append(x)
+    return once(found)
+
+
+def zipped_longest(a: Any, b: Any, fillvalue: Any = None) -> Any:
+    """``itertools.zip_longest(a, b)``."""
+    x = _listed(a)
+    y = _listed(b)
+    found = []
+    for k in range(max(len(x), len(y))):
+        one = x[k] if k < len(x) else fillvalue
+        other = y[k] if k < len(y) else fillvalue
+        found.append((one, other))
+    return once(found)
 
 
 def pairs(values: Any) -> Any:

@@ -111,6 +111,17 @@ def got_or_put(
     return value
 
 
+def got_or_new(keys: Any, places: Any, key: Any, number: int, values: Any, state: Any) -> Any:
+    """``d[key]`` of a ``defaultdict(list)``."""
+    at = find(keys, places, key, number)
+    if at >= 0:
+        return values[at]
+    made: list[Any] = []
+    _new(keys, places, key, number, state)
+    values.append(made)
+    return made
+
+
 def delete(keys: Any, places: Any, key: Any, number: int, values: Any, state: Any) -> None:
     """``del d[key]``."""
     at = find(keys, places, key, number)
@@ -164,6 +175,24 @@ def commonest(keys: Any, values: Any) -> Any:
         if values[k] > values[at]:
             at = k
     return [(keys[at], values[at])]
+
+
+def commonest_first(keys: Any, values: Any, most: int) -> Any:
+    """``Counter(...).most_common(most)``: of equal ones those first that came first."""
+    found = []
+    by = []
+    for at in range(len(keys)):
+        n = values[at]
+        found.append((keys[at], n))
+        by.append(n)
+        k = at
+        while k > 0 and by[k - 1] < n:
+            found[k] = found[k - 1]
+            by[k] = by[k - 1]
+            k -= 1
+        found[k] = (keys[at], n)
+        by[k] = n
+    return found[: max(most, 0)]
 
 
 def add(keys: Any, places: Any, key: Any, number: int, state: Any) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
+
+import numpy as np
 
 
 def power(x: int, n: int) -> int:
@@ -233,6 +236,147 @@ def folded_all(f: Any, values: Any) -> Any:
     for k in range(1, n):
         found = f(found, values[k])
     return found
+
+
+def bit_length(n: int) -> int:
+    """``n.bit_length()``."""
+    left = abs(n)
+    found = 0
+    for step in (32, 16, 8, 4, 2, 1):
+        if left >> step > 0:
+            left >>= step
+            found += step
+    return found + left
+
+
+def bit_count(n: int) -> int:
+    """``n.bit_count()``: those of two, four, eight bits, and so on."""
+    x = abs(n)
+    x -= (x >> 1) & 0x5555555555555555
+    x = (x & 0x3333333333333333) + ((x >> 2) & 0x3333333333333333)
+    x = (x + (x >> 4)) & 0x0F0F0F0F0F0F0F0F
+    x += x >> 8
+    x += x >> 16
+    x += x >> 32
+    return x & 127
+
+
+def ulp(x: float) -> float:
+    """``math.ulp(x)``."""
+    size = abs(x)
+    if not size < math.inf:
+        return size
+    above = math.nextafter(size, math.inf)
+    if above == math.inf:
+        return size - math.nextafter(size, 0.0)
+    return above - size
+
+
+def mantissa(x: float) -> tuple[float, int]:
+    """``math.frexp(x)``."""
+    if x == 0.0 or not abs(x) < math.inf:
+        return x, 0
+    less = 0
+    if abs(x) < 2.0**-900:
+        x *= 2.0**200
+        less = 200
+    elif abs(x) > 2.0**900:
+        x *= 2.0**-200
+        less = -200
+    scale = 2.0**-53 / (math.nextafter(abs(x), math.inf) - abs(x))
+    return x * scale, -round(math.log2(scale)) - less
+
+
+def scaled(x: float, n: int) -> float:
+    """``math.ldexp(x, n)``: what is too small is rounded once."""
+    if x == 0.0 or not abs(x) < math.inf:
+        return x
+    if n > 2200:
+        raise OverflowError
+    if n < -2200:
+        return math.copysign(0.0, x)
+    for _ in range(2):
+        if n > 1023:
+            x *= 2.0**1023
+            n -= 1023
+        elif n < -1022:
+            x *= 2.0**-969
+            n += 969
+    if n > 1023:
+        raise OverflowError
+    found = 0.0 * x if n < -1022 else x * math.pow(2.0, n)
+    if abs(found) == math.inf:
+        raise OverflowError
+    return found
+
+
+def length(values: Any) -> float:
+    """``math.hypot(*values)``, as Python adds squares: what they lose is added up apart.
+
+    What is very large or small raises.
+    """
+    most = 0.0
+    odd = False
+    for x in values:
+        size = abs(x)
+        if size != size:
+            odd = True
+        elif size > most:
+            most = size
+    if most == math.inf:
+        return most
+    if odd:
+        return math.nan
+    if most == 0.0:
+        return most
+    if most < 2.0**-900 or most > 2.0**900:
+        raise ValueError
+    scale = 2.0**-53 / (math.nextafter(most, math.inf) - most)
+    total, less, lost = 1.0, 0.0, 0.0
+    for x in values:
+        y = abs(x) * scale
+        square = y * y
+        far = 134217729.0 * y
+        high = far - (far - y)
+        low = y - high
+        less += ((high * high - square) + 2.0 * high * low) + low * low
+        both = total + square
+        lost += (total - both) + square
+        total = both
+    root = math.sqrt(total - 1.0 + (less + lost))
+    square = root * root
+    far = 134217729.0 * root
+    high = far - (far - root)
+    low = root - high
+    less -= ((high * high - square) + 2.0 * high * low) + low * low
+    both = total - square
+    lost += (total - both) - square
+    root += (both - 1.0 + (less + lost)) / (2.0 * root)
+    return root / scale
+
+
+def distance(p: Any, q: Any) -> float:
+    """``math.dist(p, q)``."""
+    if len(p) != len(q):
+        raise ValueError
+    found: list[float] = []
+    for k in range(len(p)):
+        found.append(float(p[k]) - float(q[k]))
+    if len(found) == 1:
+        return abs(found[0])
+    return length(found)
+
+
+def _is_as_written() -> bool:
+    r = np.random.default_rng(0)
+    some = (r.standard_normal((200, 3)) * 10.0 ** r.integers(-9, 9, (200, 1))).tolist()
+    return all(length(x[:n]) == math.hypot(*x[:n]) for x in some for n in (2, 3))
+
+
+@functools.cache
+def adds_squares_so() -> bool:
+    """Whether this Python adds squares as it is written here."""
+    return _is_as_written()
 
 
 _GAMMA = 6.024680040776729583740234375

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from xpapply.errors import TraceError
-from xpapply.frontends.python.source.find import tree_of
+from xpapply.frontends.python.source.reading.find import tree_of
 
 
 def decorated(f):

@@ -17,6 +17,27 @@ import numpy as np
 
 def plus(a, b):
     return a + b
+
+
+def runs(v):
+    n = 0
+    for x in v:
+        if x > 0:
+            n += 1
+        elif n:
+            yield n
+            n = 0
+    if n:
+        yield n
+
+
+def several(v):
+    yield 0
+    yield from runs(v)
+    for x in v[:2]:
+        if x != x:
+            return
+        yield int(x > 1)
 """
 PROGRAMS = {
     "accumulate": """
@@ -222,6 +243,75 @@ for a, b in zip(v, v[1:]):
     s = 0.5 * s + 3.0 * part + math.copysign(1.0, part) + min(whole, 100.0)
 return n, s
 """,
+    "used twice": "x = accumulate(v)\nreturn sum(x) + sum(x), next(x, 7.0)",
+    "a generator in a loop": """
+t = 0
+for i, n in enumerate(several(v)):
+    t = (3 * t + n * i) % 1001
+for n in runs(v):
+    t = (3 * t + n) % 1001
+return t
+""",
+    "a generator that is used up": """
+return sum(runs(v)), max(several(v), default=0), len(list(several(v))), sorted(several(v))[0]
+""",
+    "a generator that is kept": """
+g = several(v)
+a = next(g, 0)
+b = next(g, 0)
+return 10 * a + b, sum(g), sum(g)
+""",
+    "generators of its own": """
+def positive():
+    for i, x in enumerate(v):
+        if x > 0:
+            yield i, x
+s = 0.0
+for i, x in positive():
+    s = 0.5 * s + x * i
+squares = (x * x for x in v if x > 0)
+s += next(squares, 0.0)
+for y in squares:
+    s = 0.5 * s - y
+return s
+""",
+    "a generator and while": """
+n = 0
+it = iter(runs(v))
+while (a := next(it, -1)) >= 0:
+    n = 2 * n + a
+return n
+""",
+    "lengths and distances": """
+s = 0.0
+for i in range(3, len(v)):
+    s = 0.5 * s + math.dist((v[i], v[i - 1]), (v[i - 2], 2)) - math.hypot(v[i], 2, v[i - 2])
+    s += math.dist(v[i - 1 : i + 1], v[i - 3 : i - 1]) + math.dist([v[i], i], v[:2])
+    s += math.hypot(v[i]) + math.hypot(1e200 * v[0], 1e-200)
+return s
+""",
+    "mantissas": """
+s, n = 0.0, 0
+for i, x in enumerate(v):
+    m, e = math.frexp(x)
+    n = (2 * n + e) % 1001
+    s = 0.5 * s + m + math.ldexp(x, 7 * i - 40) + math.ldexp(m, -1070)
+return s, n
+""",
+    "steps between floats": """
+s = 0.0
+for x in v:
+    s = 0.5 * s + math.ulp(x) + math.nextafter(x, 2.0) - math.remainder(x, 0.75)
+return s
+""",
+    "bits of integers": """
+n = 0
+for k, x in enumerate(v):
+    if -9 < x < 9:
+        n = (3 * n + int(10 * x).bit_length() + 5 * int(10 * x).bit_count()) % 10007
+        n += float(x).is_integer() + 2 * x.is_integer() + (k + 1 << 55).bit_length()
+return n
+""",
     "means": """
 total, t = 0.0, 0.0
 for k in range(2, len(v)):
@@ -276,7 +366,73 @@ it = iter(v)
 other = it if v[0] > 0 else iter(v)
 return sum(x - y for x, y in zip(it, other))
 """,
-    "used twice": "x = accumulate(v)\nreturn sum(x) + sum(x)",
+    "a generator whose names change": """
+k, s = 0, 0.0
+def g():
+    for x in v:
+        yield x * k
+for y in g():
+    k += 1
+    s = 0.5 * s + y
+return s
+""",
+    "a generator that is read late": """
+t = 1.0
+g = (x * t for x in v)
+t = 2.0
+return next(g, 0.0) + sum(g)
+""",
+    "a generator that changes a list": """
+l = []
+def g():
+    for x in v:
+        l.append(x)
+        yield x
+for y in g():
+    if len(l) > 2:
+        break
+return len(l)
+""",
+    "a generator without an end": """
+def g():
+    n = 0
+    while True:
+        yield n
+        n += 1
+return sum(a * (b > 0) for a, b in zip(g(), v))
+""",
+    "a generator whose list grows": """
+l = [x for x in v]
+g = (x for x in l)
+s = 0.0
+for y in g:
+    l.append(1.0)
+    s += y
+    if len(l) > 20:
+        break
+return s
+""",
+    "a generator in a try": """
+t = 0
+try:
+    for y in runs([1 // int(x) for x in v]):
+        t += y
+except ZeroDivisionError:
+    t = -1
+return t
+""",
+    "a helper that changes it": """
+def put(l):
+    l.append(1.0)
+l = [x for x in v]
+s = 0.0
+for y in accumulate(l):
+    put(l)
+    s += y
+    if len(l) > 20:
+        break
+return s
+""",
     "a function that raises": """
 t = 0.0
 try:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from on_standin import made, of_standin
 
-from xpapply.frontends.python.source.find import tree_of
-from xpapply.frontends.python.source.flow import flow_of
+from xpapply.frontends.python.source.reading.find import tree_of
+from xpapply.frontends.python.source.reading.flow import flow_of
 from xpapply.ir.typed.evaluate import evaluate
 
 RNG = np.random.default_rng(3)

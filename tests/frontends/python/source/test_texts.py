@@ -90,10 +90,106 @@ s = ''.join(chr(97 + int(abs(x)) % 26) for x in v)
 return s.replace('a', 'zz').upper() + s.upper().lower() * 2
 """,
     "none of a text": "s = ''\nfor x in v:\n    if x > 100:\n        s += 'x'\nreturn s",
+    "a mean in a format": """
+return f'{v.mean():.1f}'
+""",
+    "floats in formats": """
+s=0.0
+for x in v:
+    if x==x and abs(x) < 1e9:
+        s+=x
+return f'{s:.2f}|{s:8.3f}|{s:<9.1f}|{s:+.0f}|{s:010.2f}|{s:^12.3f}|{s:.1%}'
+""",
+    "integers in formats": """
+n=0
+for x in v:
+    n+=int(x>0)*137
+return f'{n:5d}|{n:05}|{n:<6}|{n:,}|{n:x}|{n:#b}|{n:08b}|{n}|{-n:06d}|{n:>+7}'
+""",
+    "texts in formats": """
+s='up' if v[0]>0 else 'down'
+return f'{s:>6}|{s:<5}|{s:*^7}|{s:.2}|{s!s:4}'
+""",
+    "format with places": """
+n=int(v[1]>0)
+x = v[0] if abs(v[0]) < 9 else 1.5
+return '{:.2f}/{}'.format(x, n) + '{0:d}{1}{0}{k}'.format(n, 3, k='x')
+""",
+    "format by percents": """
+n=int(v[1]>0)+41
+x=v[0] if v[0]==v[0] and abs(v[0])<9 else 1.5
+return '%.2f %d%%' % (x, n)+'%5d|%-6d|%05d|%+.1f|%s' % (n,n,n,x,n)
+""",
+    "rounded by a text": """
+s=0.0
+for x in v:
+    if x==x and abs(x) < 1e9:
+        s+=float(f'{x:.3f}')
+return s
+""",
+    "bits of a text": """
+n=0
+for x in v:
+    if x==x and abs(x) < 1e9:
+        n=(3*n+bin(int(10*x)).count('1'))%1001
+return n,len(bin(n)),int(bin(n)[2:],2)
+""",
+    "other bases": """
+n=0
+for x in v:
+    if x==x and abs(x) < 1e9:
+        n=(3*n+int(10*abs(x)))%1001
+return hex(n)+oct(-n)+format(n,'04x')+bin(n)+format(n)
+""",
+    "ends and kinds of letters": """
+s=''.join('U' if x>0 else 'd' for x in v)
+n = s.isupper() + 2 * s.islower() + 4 * s.isalpha() + 8 * s.isdigit()
+return len(s.strip('d').lstrip('U')) + len(s.rstrip('d')), s.rfind('UU'), n
+""",
+    "cases and widths": """
+s=''.join('U ' if x>0 else 'd' for x in v)
+t = s.lower() + s.title() + s.swapcase() + s.zfill(20) + s.capitalize()
+return t + s.strip() + s.center(15, '*') + s.ljust(14) + s.rjust(3)
+""",
+    "parts at a place": """
+s=''.join('U' if x>0 else 'd' for x in v)
+a,b,c=s.partition('dd')
+return a+'|'+b+'|'+c+'|'+s.removeprefix('U')+s.removesuffix('d')
+""",
+    "methods of known texts": """
+s='u' if v[0]>0 else ' down '
+n=0
+for x in v:
+    n+=len(s.strip())+s.count('o')+s.isalpha()
+return s.strip().capitalize().center(9,'*')+s.upper(),
+""",
+    "parts of known texts": """
+s='a,b' if v[0]>0 else 'cc,d'
+a,b,c=s.partition(',')
+return a+c, s.title(), s.replace('c','x')
+""",
+    "a text that is no number": """
+n=0
+for x in v:
+    try:
+        n+=float('1.5' if x>0 else 'x')>1
+    except ValueError:
+        n+=10
+return n
+""",
+    "formats as keys": """
+d={}
+for x in v:
+    if x==x and abs(x)<99:
+        k=f"{x:.0f}"
+        d[k]=d.get(k,0)+1
+return max(d.values()),len(d)
+""",
 }
 REFUSED = {
     "a float as text": "s = ''\nfor x in v:\n    s += str(x)\nreturn s",
-    "a format": "s = ''\nfor x in v:\n    s += f'{x:.2f}'\nreturn s",
+    "digits that are significant": "s = ''\nfor x in v:\n    s += f'{x:.2e}'\nreturn s",
+    "a format that is computed": "n = len(v)\nfor x in v:\n    n += 1\nreturn f'{n:{n}d}'",
 }
 
 

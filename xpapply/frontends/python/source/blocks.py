@@ -18,8 +18,9 @@ from ....ir.typed.function import Type, Value
 from ....limits import LIMITS
 from . import calls, numbers
 from .frames import ERRORS, HUB, RESULT, At, Guess, Place, State, Version, calls_itself
+from .keys import built, joined, taken_apart
 from .kinds.texts import TEXT
-from .steps import RAISED
+from .reading.steps import RAISED
 from .values import (
     DEVICE,
     FRESH,
@@ -38,9 +39,6 @@ from .values import (
     Num,
     Raised,
     Text,
-    built,
-    joined,
-    taken_apart,
 )
 
 
@@ -80,6 +78,7 @@ class Blocks:
         self._flattens = False
         self._sites: dict[Any, int] = {}
         self._held: dict[Slot, Value] = {}
+        self.cached: dict[Any, Any] = {}
         self._tables: dict[tuple[str, bytes], np.ndarray] = {}
 
     def expect(self, results: Sequence[Expected] | None) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .steps import Flow
+from .reading.steps import Flow
 from .values import Abstract, Expected
 
 

@@ -11,10 +11,11 @@ from typing import Any
 
 from ....ir.typed import Literal
 from ....ir.typed.function import Value
-from ....library import of_keys, of_lists, of_texts
+from ....library import of_keys, of_lists
+from ....library.texts import of_texts
 from . import lists, numbers
 from .kinds import letters, texts
-from .places import ZERO, as_index, described
+from .places import ZERO, as_index, described, is_none
 from .values import (
     DEVICE,
     PYTHON,
@@ -127,7 +128,7 @@ def _no_list(key: Abstract) -> None:
         raise Leaves("a list as a key", TypeError)
 
 
-_PUT = (of_keys.put, of_keys.got_or_put, of_keys.add)
+_PUT = (of_keys.put, of_keys.got_or_put, of_keys.got_or_new, of_keys.add)
 
 
 def _on_key(t: Writes, x: Held, function: Any, key: Abstract, *others: Abstract) -> Inlined:
@@ -150,6 +151,8 @@ def item(t: Writes, x: Held, index: Abstract) -> Abstract:
         raise t.refuse(f"an element of a {x.what}")
     if isinstance(x.most, Num):
         return _on_key(t, x, of_keys.got_or_put, index, x.values, x.state, x.most)
+    if isinstance(x.most, Known) and x.most.value is list:
+        return _on_key(t, x, of_keys.got_or_new, index, x.values, x.state)
     if not lists.is_typed(x.items):
         raise Leaves("a key that is not there", KeyError)
     return _on_key(t, x, of_keys.got, index, x.values)
@@ -257,6 +260,8 @@ def _of_dict(t: Writes, x: Held, name: str, args: list[Abstract]) -> Abstract:
     if name == "get" and len(args) in (1, 2):
         default = args[1] if len(args) == 2 else NOTHING
         return _got(t, x, args[0], default)
+    if name == "__getitem__" and len(args) == 1:
+        return item(t, x, args[0])
     if name in ("keys", "values", "items") and not args:
         return iterator(t, x, name)
     if name == "setdefault" and len(args) == 2:
@@ -276,6 +281,14 @@ def _of_dict(t: Writes, x: Held, name: str, args: list[Abstract]) -> Abstract:
         if not lists.is_typed(x.items):
             return Tup((), True)
         return Inlined(of_keys.commonest, [x.items, x.values], {})
+    if name == "most_common" and len(args) < 2 and x.what == "counter":
+        if not lists.is_typed(x.items):
+            return Tup((), True)
+        if args and not is_none(args[0]):
+            most = Num("int64", PYTHON, as_index(t, args[0]))
+        else:
+            most = integer(1 << 40)
+        return Inlined(of_keys.commonest_first, [x.items, x.values, most], {})
     return None
 
 
@@ -372,8 +385,10 @@ def of_class(t: Writes, cls: Any, args: list[Abstract], kwargs: dict[str, Abstra
         raise t.refuse(f"a {cls.__name__} with further arguments")
     if cls is collections.defaultdict:
         factory = args.pop(0) if args else NOTHING
+        if factory == Known(list) and not args:
+            return new(t, "dict", factory)
         if not isinstance(factory, Known) or factory.value not in (int, float) or args:
-            raise t.refuse("a defaultdict of something else than numbers")
+            raise t.refuse("a defaultdict of something else than numbers or lists")
         zero = factory.value()
         return new(t, "dict", numbers.number(zero))
     if cls is collections.deque and len(args) == 2:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ....ir.typed import Array, Literal
@@ -361,8 +361,13 @@ def following(t: Writes, it: Abstract) -> tuple[Abstract, Abstract]:
     return Tup(tuple(v for v, _ in found)), it._replace(inner=tuple(x for _, x in found))
 
 
-def kept(t: Writes, x: Abstract) -> Abstract:
-    """A value that gets a name, by which it may be gone through again."""
+def kept(t: Writes, x: Abstract, is_calm: Callable[[], bool] | None = None) -> Abstract:
+    """A value that gets a name, by which it may be gone through again.
+
+    `is_calm`: whether the function writes to nothing that it may be made of.
+    """
+    if isinstance(x, Eager) and is_calm is not None and is_calm():
+        x = x.inner
     if isinstance(x, (Along, Once)):
         return cursor(t, x)
     some = x.items if isinstance(x, Tup) else x if type(x) is tuple else (x,)

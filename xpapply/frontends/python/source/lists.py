@@ -13,8 +13,10 @@ import numpy as np
 
 from ....ir.typed import Literal
 from ....ir.typed.function import PARTS, Value
-from ....library import of_lists, of_python, of_texts
+from ....library import of_lists, of_python
+from ....library.texts import of_texts
 from . import numbers
+from .keys import changed
 from .kinds import complexes, letters
 from .places import ZERO, as_index, bounds, described, length, within
 from .values import (
@@ -34,7 +36,6 @@ from .values import (
     Span,
     Tup,
     Writes,
-    changed,
 )
 
 _LONG = "its lists grow long"

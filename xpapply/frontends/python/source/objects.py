@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import itertools
 import sys
 import types
 from typing import Any
@@ -23,6 +24,7 @@ from .values import (
     EITHER,
     FRESH,
     NO_AXES,
+    NUMPY,
     ON_DEVICE,
     PYTHON,
     Abstract,
@@ -104,6 +106,8 @@ def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
         return Method(x, name)
     if isinstance(holder, np.ufunc) and name in ("reduce", "accumulate"):
         return Known(getattr(holder, name))
+    if holder is itertools.chain and name == "from_iterable":
+        return Known(itertools.chain.from_iterable)
     if isinstance(holder, np.dtype) and name in ("kind", "char", "name", "itemsize", "str", "type"):
         return known(t, getattr(holder, name))
     if isinstance(holder, types.ModuleType):
@@ -154,6 +158,10 @@ def callee(
         row = table.get(called.name) if isinstance(called.owner, Arr) else None
         if row is not None:
             return row(t, [called.owner, *args], kwargs)
+        if isinstance(called.owner, Num) and not args and not kwargs:
+            made = calls.of_number(t, called.owner, called.name)
+            if made is not None:
+                return made
         return arrays.method(t, called.owner, called.name, args, kwargs)
     if isinstance(called, Function):
         return Inlined(called, args, kwargs)
@@ -169,6 +177,8 @@ def callee(
         if isinstance(found, types.FunctionType) and found.__module__.startswith(calls.LIBRARY):
             return Inlined(found, args, kwargs)
         return found(t, args, kwargs)  # type: ignore[no-any-return]
+    if isinstance(f, functools._lru_cache_wrapper):
+        return _cached(t, f, args, kwargs)
     if isinstance(f, types.FunctionType):
         if _is_of_library(f):
             raise t.refuse(f"it calls {f.__module__}.{f.__name__}")
@@ -188,6 +198,32 @@ def callee(
     name = getattr(f, "__qualname__", None) or getattr(f, "__name__", type(f).__name__)
     module_ = getattr(f, "__module__", "") or ""
     raise t.refuse(f"it calls {module_ + '.' if module_ not in ('', 'builtins') else ''}{name}")
+
+
+def _cached(
+    t: Writes, f: Any, args: list[Abstract], kwargs: dict[str, Abstract]
+) -> Abstract | Inlined:
+    """A function with a cache, which gives what it would give without."""
+    inner = t.watch.look(f, "attribute", "__wrapped__")
+    if not isinstance(inner, types.FunctionType) or inner.__name__ in inner.__code__.co_names:
+        raise t.refuse("a function with a cache that its own calls use")
+    for name, x in (*enumerate(args), *kwargs.items()):
+        for k, y in enumerate(x.items if isinstance(x, Tup) and not x.is_list else (x,)):
+            _as_key_of_cache(t, (f, name, k), y)
+    return Inlined(inner, args, kwargs)
+
+
+def _as_key_of_cache(t: Writes, at: Any, x: Abstract) -> None:
+    """Refuse what a cache may take for another argument, as numbers of two kinds are equal."""
+    if letters.is_any(x) or (isinstance(x, Known) and x.value is None):
+        return
+    if not isinstance(x, Num) or x.kind not in (PYTHON, NUMPY) or x.dtype == "bool":
+        raise t.refuse(f"{places.described(x)} for a function with a cache")
+    if t.cached.setdefault(at, x[:2]) != x[:2]:
+        raise t.refuse("numbers of several types for a function with a cache")
+    if numbers.kind_of(x.dtype) in "fc" and (not isinstance(x.value, Literal) or not x.value.value):
+        zero = numbers.compare(t, "==", x, Num(x.dtype, x.kind, Literal(0.0, x.dtype)))
+        t.mark(zero.value, "a zero for a function with a cache: signs are not told apart")
 
 
 def _is_of_library(f: types.FunctionType) -> bool:

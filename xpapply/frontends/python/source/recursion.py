@@ -22,7 +22,8 @@ from . import iterators, objects
 from .blocks import Blocks, types_of
 from .calls import LIBRARY
 from .frames import ERRORS, RESULT, Caller, Code, Place, calls_itself
-from .steps import Const, Flow, Step
+from .keys import built, joined, taken_apart
+from .reading.steps import Const, Flow, Step
 from .values import (
     NOTHING_SAID,
     NUMPY,
@@ -37,9 +38,6 @@ from .values import (
     Num,
     Text,
     Tup,
-    built,
-    joined,
-    taken_apart,
 )
 
 STACK = Slot(".stack", "list")

@@ -22,22 +22,19 @@ from ....ir.typed.shrinking import asked_once
 from ....ir.typed.sooner import asked_sooner
 from ....limits import LIMITS
 from . import (
-    arrays,
     exceptions,
-    held,
     iterators,
-    lists,
     numbers,
     objects,
     places,
     recursion,
     results,
 )
-from .calls import LIBRARY, SOLVERS, mixed, of_device, of_numpy
-from .find import tree_of
-from .flow import Const, Flow, Step, flow_of
+from .calls import LIBRARY, SOLVERS, mixed, of_device
+from .each_step import STEPS
 from .frames import HUB, RESULT, Caller, Code, Place, Version, calls_itself
-from .kinds import letters
+from .reading.find import tree_of
+from .reading.flow import Const, Flow, Step, flow_of
 from .recursion import SharedCalls
 from .values import (
     DEVICE,
@@ -54,9 +51,6 @@ from .values import (
     Known,
     Leaves,
     Num,
-    Record,
-    Span,
-    Starred,
     Tup,
 )
 
@@ -200,6 +194,7 @@ class Typer(SharedCalls):
         """What writes a function that this one runs."""
         found = Typer(self._f, (), self.expected, self.watch, self.element)
         found._kept, found._defined = self._kept, self._defined
+        found.cached = self.cached
         return found
 
     def _argument(self, x: Abstract) -> Abstract:
@@ -380,7 +375,7 @@ class Typer(SharedCalls):
             return False
         if kind == "call":
             return self._call(step)
-        found = _STEPS[kind](self, *args)
+        found = STEPS[kind](self, *args)
         if isinstance(found, Inlined):  # a function of ours does it
             return self._inline(result, found)
         self.put(result, found)
@@ -518,75 +513,6 @@ class Typer(SharedCalls):
         return False
 
 
-def _binary(t: Typer, op: str, a: Any, b: Any) -> Abstract:
-    return objects.binary(t, op, t.value(a), t.value(b))
-
-
-def _compare(t: Typer, op: str, a: Any, b: Any) -> Abstract:
-    return objects.compare(t, op, t.value(a), t.value(b))
-
-
-def _not(t: Typer, a: Any) -> Abstract:
-    found = places.truth(t, t.value(a))
-    if isinstance(found, Literal):
-        return Num("bool", "python", Literal(not found.value, "bool"))
-    return Num("bool", "python", t.op("not", "bool", found))
-
-
-def _unary(t: Typer, op: str, a: Any) -> Abstract:
-    return objects.unary(t, op, t.value(a))
-
-
-_NO, _YES = Const(False), Const(True)
-_STEPS: dict[str, Callable[..., Abstract]] = {
-    "said": lambda t, x: letters.said(t, t.value(x)),
-    "text": lambda t, x: letters.as_lists(t, t.value(x)),
-    "spell": lambda t, made, x: letters.spell(t, t.value(made), t.value(x)),
-    "text of": lambda t, made: letters.whole(t, t.value(made)),
-    "result": lambda t, x: results.prepared(t, t.value(x)) if not t.place.callers else t.value(x),
-    "copy": lambda t, x: iterators.kept(t, t.value(x)),
-    "read": lambda t, x: t.value(x),
-    "free": lambda t, x: t.free(x),
-    "global": lambda t, name: objects.global_value(t, t.place.code.function, name),
-    "module": lambda t, name: objects.module(t, name.value),
-    "attribute": lambda t, name, x: objects.attribute(t, t.value(x), name),
-    "binary": _binary,
-    "inplace": lambda t, op, a, b: objects.inplace(t, op, t.value(a), t.value(b)),
-    "unary": _unary,
-    "compare": _compare,
-    "not": _not,
-    "star": lambda t, x: Starred((t.value(x),)),
-    "tuple": lambda t, items: of_numpy.displayed(t, iterators.kept(t, t.value(items)), Tup),
-    "list": lambda t, items, grows=_NO: of_numpy.displayed(
-        t, iterators.kept(t, t.value(items)), lambda x: lists.new_list(t, x, grows=grows.value)
-    ),
-    "record": lambda t, names, values: Record(names.value, t.value(values)),
-    "dict": lambda t: held.new(t, "dict"),
-    "set": lambda t: held.new(t, "set"),
-    "delete": lambda t, x, index: held.delete(t, t.value(x), t.value(index)),
-    "append": lambda t, made, x: lists.put_last(t, t.value(made), t.value(x)),
-    "slice": lambda t, *bounds: Span(*map(t.value, bounds)),
-    "item": lambda t, x, index: objects.item(t, t.value(x), t.value(index)),
-    "set item": lambda t, x, i, v: arrays.set_item(t, t.value(x), t.value(i), t.value(v)),
-    "unpack": lambda t, x, n: iterators.unpacked(t, t.value(x), n.value),
-    "unpack some": lambda t, x, *n: iterators.unpacked_at_ends(
-        t, t.value(x), *(k.value for k in n)
-    ),
-    "rest": lambda t, x, *n: iterators.rest(t, t.value(x), *(k.value for k in n)),
-    "part": lambda t, x, k: t.value(x).items[k.value],
-    "iterator": lambda t, x, calm=_YES: t.iterator(x, calm.value),
-    "next": lambda t, it: iterators.advanced(t, it),
-    "is": lambda t, x, of: exceptions.is_own(t, t.value(x), of.value),
-    "function": lambda t, inner, defaults, named: t.function(inner, defaults, named),
-    "outer": lambda t, level, name: t.outer(level, name),
-    "set outer": lambda t, level, name, x: t.set_outer(level, name, t.value(x)),
-    "has parts": lambda t, x, n: iterators.has_parts(t, t.value(x), n.value),
-    "catches": lambda t, x, kinds: exceptions.catches(t, t.value(x), t.value(kinds)),
-    "forget": lambda t, name: t.state.pop((len(t.place.callers), name.value), None),
-    "enter": lambda t, x: exceptions.entered(t, t.value(x)),
-    "exit": lambda t, before: t.set_errors(t.value(before)),
-    "round": lambda t: t.count_round(),
-}
 _ENDS: dict[str, Callable[[Typer, Step], None]] = {
     "jump": Typer._jump,
     "branch": Typer._branch,

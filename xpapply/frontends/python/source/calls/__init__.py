@@ -11,6 +11,7 @@ from .. import exceptions
 from . import of_arrays, of_complex, of_iteration, of_math, of_numpy, of_python, of_special
 from .common import Call
 from .of_arrays import METHODS
+from .of_math import of_number
 
 LIBRARY = _written.__name__.rpartition(".")[0]
 """Where functions of libraries are written in Python, for the compiler."""
@@ -59,4 +60,4 @@ def _table() -> dict[Any, Call]:
     return rows | of_iteration.ROWS | exceptions.ROWS
 
 
-__all__ = ["LIBRARY", "METHODS", "SOLVERS", "find", "is_ours"]
+__all__ = ["LIBRARY", "METHODS", "SOLVERS", "find", "is_ours", "of_number"]

@@ -8,7 +8,7 @@ from typing import Any
 from .....ir.typed import Literal
 from .....ir.typed.function import Value
 from .. import numbers, places
-from ..values import PYTHON, Abstract, Known, Num, Writes, integer
+from ..values import PYTHON, Abstract, Known, Leaves, Num, Writes, integer
 
 Call = Callable[..., Any]
 """What writes a call: of what it is written to, arguments, and arguments by name."""
@@ -40,7 +40,10 @@ def as_float(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     """``float(...)``."""
     exactly(t, args, kwargs, 0, 1)
     if args and isinstance(args[0], Known) and isinstance(args[0].value, str):
-        return Num("float64", PYTHON, Literal(float(args[0].value), "float64"))
+        try:
+            return Num("float64", PYTHON, Literal(float(args[0].value), "float64"))
+        except ValueError:
+            raise Leaves("a text that is no number", ValueError) from None
     x = numbers.as_float64(t, number(t, args[0])) if args else integer(0)
     return Num("float64", PYTHON, numbers.cast(t, x.value, "float64"))
 

@@ -13,7 +13,7 @@ from typing import Any
 from .....ir.typed import Literal
 from .. import numbers
 from ..frames import Place, State, calls_itself
-from ..steps import Step
+from ..reading.steps import Step
 from ..values import EITHER, NUMPY, PYTHON, Abstract, Arr, Mixed, Num, Writes
 
 _COMPUTED = ("+", "-", "*", "/")

@@ -25,7 +25,7 @@ from .. import numbers
 from ..kinds import integers
 from ..numbers import kind_of
 from ..places import described
-from ..steps import Step
+from ..reading.steps import Step
 from ..values import (
     DEVICE,
     FRESH,

@@ -16,6 +16,7 @@ from .....library import of_iteration
 from .. import iterators, lists, places
 from ..values import (
     ITERATORS,
+    PYTHON,
     Abstract,
     Along,
     Cursor,
@@ -25,6 +26,8 @@ from ..values import (
     Inlined,
     Leaves,
     Num,
+    Once,
+    Range,
     Writes,
     integer,
 )
@@ -33,6 +36,8 @@ from .common import Call, exactly, python_int
 
 def _iter(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
     exactly(t, args, kwargs, 1)
+    if isinstance(args[0], Eager):
+        return args[0]
     return iterators.cursor(t, iterators.iterator(t, args[0]))
 
 
@@ -122,14 +127,33 @@ def _once(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
     return Eager(Along(args[0], integer(0)))
 
 
+def _generated(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
+    if t.handles:
+        raise t.refuse("a generator where exceptions are handled: list(...) makes a list of it")
+    return Eager(Along(args[0], integer(0)))
+
+
 def _groups(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
     place = lists.new_list(t, (integer(0),), part=21)
     values, keys, bounds = args
     return Eager(Groups(values, keys, bounds, place, integer(0)))
 
 
+def _count(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
+    """``itertools.count`` of integers."""
+    given = [*args, *(kwargs.pop(n) for n in ("start", "step")[len(args) :] if n in kwargs)]
+    exactly(t, given, kwargs, 0, 1, 2)
+    if not all(isinstance(x, Num) and x.dtype == "int64" and x.kind == PYTHON for x in given):
+        raise t.refuse("itertools.count of something else than Python's integers")
+    start, step = (*given, *(integer(0), integer(1))[len(given) :])  # type: ignore[misc]
+    if not isinstance(step.value, Literal) or step.value.value < 1:
+        raise t.refuse("itertools.count by a step that is not written in the source")
+    return Once(Range(start, integer(1 << 62), step))
+
+
 ROWS: dict[Any, Call] = {
-    iter: _iter, next: _next, of_iteration.once: _once, of_iteration.groups: _groups,
+    iter: _iter, next: _next, of_iteration.once: _once,
+    of_iteration.generated: _generated, of_iteration.groups: _groups,
     itertools.accumulate: _at_once(of_iteration.accumulated, (1, 2), 1),
     itertools.groupby: _at_once(of_iteration.grouped, (1, 2), 1),
     itertools.combinations: _of_so_many({2: of_iteration.pairs, 3: of_iteration.triples}),
@@ -139,6 +163,9 @@ ROWS: dict[Any, Call] = {
     ),
     itertools.compress: _at_once(of_iteration.compressed, (2,)),
     itertools.product: _product, itertools.islice: _islice, itertools.pairwise: _pairwise,
+    itertools.count: _count,
+    itertools.chain.from_iterable: _at_once(of_iteration.chained_parts, (1,)),
+    itertools.zip_longest: _at_once(of_iteration.zipped_longest, (2,)),
     itertools.chain: _at_once(of_iteration.chained, (1, 2, 3, 4)),
     itertools.takewhile: _at_once(of_iteration.taken_while, (2,), 0),
     itertools.dropwhile: _at_once(of_iteration.dropped_while, (2,), 0),

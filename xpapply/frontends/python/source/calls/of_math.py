@@ -14,7 +14,7 @@ from .....ir.typed.function import NOTED, PARTS, Value
 from .....library import of_math, of_python
 from .. import arrays, numbers, places, whole
 from ..kinds import halves
-from ..values import EITHER, PYTHON, Arr, Inlined, Leaves, Lst, Num, Tup, Writes
+from ..values import EITHER, NUMPY, PYTHON, Arr, Inlined, Leaves, Lst, Num, Tup, Writes
 from .common import Call, as_float, as_int, exactly, number, python_int
 
 
@@ -185,12 +185,6 @@ def _isclose(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return Inlined(of_math.isclose, [as_float(t, [x], {}) for x in (*args, *further)], {})
 
 
-def _parts(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """``math.modf``."""
-    exactly(t, args, kwargs, 1)
-    return Inlined(of_math.parts, [as_float(t, args, {})], {})
-
-
 def _fabs(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     exactly(t, args, kwargs, 1)
     return numbers.absolute(t, as_float(t, args, {}))
@@ -213,8 +207,67 @@ def _times(factor: float) -> Call:
     return call
 
 
-def _gamma(inlined: Any) -> Call:
-    """``math.gamma`` and ``math.lgamma``."""
+def _length(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """``math.hypot``."""
+    exactly(t, args, kwargs, *range(1, 9))
+    _adds_squares(t, "hypot")
+    given = [as_float(t, [x], {}) for x in args]
+    if len(given) == 1:
+        return numbers.absolute(t, given[0])
+    return Inlined(of_math.length, [Tup(tuple(given))], {})
+
+
+def _distance(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """``math.dist``."""
+    exactly(t, args, kwargs, 2)
+    _adds_squares(t, "dist")
+    p, q = (
+        Tup(tuple(as_float(t, [y], {}) for y in x.items)) if isinstance(x, Tup) else x for x in args
+    )
+    if not (isinstance(p, Tup) and isinstance(q, Tup)):
+        return Inlined(of_math.distance, [p, q], {})
+    if len(p.items) != len(q.items):
+        raise Leaves("the distance of points with other numbers of coordinates", ValueError)
+    pairs = zip(p.items, q.items, strict=True)
+    return _length(t, [numbers.binary(t, "-", *x) for x in pairs], {})
+
+
+def _adds_squares(t: Writes, name: str) -> None:
+    if not of_math.adds_squares_so():
+        raise t.refuse(f"math.{name} of this Python, which adds squares in another way")
+
+
+def _scaled(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """``math.ldexp``."""
+    exactly(t, args, kwargs, 2)
+    return Inlined(of_math.scaled, [as_float(t, args[:1], {}), python_int(t, args[1])], {})
+
+
+def _next(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    """``math.nextafter``, which has a value everywhere."""
+    exactly(t, args, kwargs, 2)
+    given = [as_float(t, [x], {}).value for x in args]
+    return Num("float64", PYTHON, numbers.quiet_call(t, "nextafter", "float64", *given))
+
+
+def of_number(t: Writes, x: Num, name: str) -> Any:
+    """A method of a number, which its class has; None: it is another one."""
+    letter = numbers.kind_of(x.dtype)
+    if x.kind not in (PYTHON, NUMPY, EITHER):
+        return None
+    if name == "is_integer":
+        if letter != "f":
+            return Num("bool", PYTHON, Literal(True, "bool"))
+        value = halves.widened(t, x.value)
+        whole = t.op("eq", "bool", t.op("trunc", str(value.type), value), value)
+        return Num("bool", PYTHON, both(t, whole, numbers.is_finite(t, value)))
+    if name in ("bit_length", "bit_count"):
+        return Inlined(getattr(of_math, name), [python_int(t, x)], {})
+    return None
+
+
+def _of_float(inlined: Any) -> Call:
+    """A function of a float that is written in Python."""
 
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         exactly(t, args, kwargs, 1)
@@ -224,7 +277,7 @@ def _gamma(inlined: Any) -> Call:
 
 
 ROWS: dict[Any, Call] = {
-    math.gamma: _gamma(of_math.gamma), math.lgamma: _gamma(of_math.log_gamma),
+    math.gamma: _of_float(of_math.gamma), math.lgamma: _of_float(of_math.log_gamma),
     math.log: _math_log, math.sqrt: _math_sqrt, math.fabs: _fabs, math.copysign: _copysign,
     math.floor: _math_whole("floor"), math.ceil: _math_whole("ceil"),
     math.trunc: _math_whole("trunc"), math.radians: _times(math.pi / 180),
@@ -232,7 +285,9 @@ ROWS: dict[Any, Call] = {
     math.factorial: _integers(of_math.factorial, 1), math.isqrt: _integers(of_math.root, 1),
     math.comb: _integers(of_math.comb, 2), math.perm: _integers(of_math.perm, 2),
     math.lcm: _integers(of_math.lcm, 2), math.prod: of_math.product, math.fsum: of_math.exact_sum,
-    functools.reduce: _reduce, math.isclose: _isclose, math.modf: _parts,
+    functools.reduce: _reduce, math.isclose: _isclose, math.modf: _of_float(of_math.parts),
+    math.frexp: _of_float(of_math.mantissa), math.ulp: _of_float(of_math.ulp),
+    math.ldexp: _scaled, math.hypot: _length, math.dist: _distance, math.nextafter: _next,
     math.isnan: asked(numbers.is_nan, PYTHON), math.isinf: asked(is_inf, PYTHON),
     math.isfinite: asked(numbers.is_finite, PYTHON),
 }  # fmt: skip
@@ -242,7 +297,7 @@ _ONE = (
     "erf erfc exp2 cbrt"
 ).split()
 ROWS |= {getattr(math, n): _libm(n) for n in _ONE}
-ROWS |= {getattr(math, n): _libm(n, 2) for n in ("pow", "atan2", "fmod")}
+ROWS |= {getattr(math, n): _libm(n, 2) for n in ("pow", "atan2", "fmod", "remainder")}
 
 
 # --- statistics ---------------------------------------------------------------------------------

@@ -21,10 +21,10 @@ from .....library import (
     of_math,
     of_python,
     of_series,
-    of_texts,
 )
+from .....library.texts import of_formats, of_texts
 from .. import arrays, held, iterators, lists, numbers, places, whole
-from ..kinds import halves, letters, sets
+from ..kinds import formats, halves, letters, sets
 from ..values import (
     EITHER,
     NO_AXES,
@@ -37,12 +37,15 @@ from ..values import (
     Inlined,
     Known,
     Leaves,
+    Letters,
     Lst,
+    Method,
     Num,
     Once,
     Range,
     Rows,
     Span,
+    Text,
     Through,
     Tup,
     Writes,
@@ -130,6 +133,13 @@ def _int(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return Num("int64", PYTHON, as_int(t, x))
 
 
+def _float(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if args and isinstance(args[0], (Letters, Text)):
+        exactly(t, args, kwargs, 1)
+        return Inlined(of_formats.to_float, [letters.of(t, args[0])], {})
+    return as_float(t, args, kwargs)
+
+
 def _bool(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     exactly(t, args, kwargs, 1)
     return Num("bool", PYTHON, places.truth(t, args[0]))
@@ -171,10 +181,18 @@ def _pow(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     return numbers.binary(t, "**", *(number(t, x) for x in args))
 
 
+def _by_value(args: list[Any], kwargs: dict[str, Any]) -> None:
+    """Where keys of a dict are compared by ``d.get`` of itself: all of them are there."""
+    key = kwargs.get("key")
+    if len(args) == 1 and isinstance(key, Method) and key.name == "get" and key.owner == args[0]:
+        kwargs["key"] = key._replace(name="__getitem__")
+
+
 def _extreme(op: str, of_many: Any) -> Call:
     """Python's ``max`` or ``min``: the first one that no other is beyond."""
 
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        _by_value(args, kwargs)
         if not {*kwargs} <= {"key", "default"} or not args:
             raise t.refuse("min or max with further arguments")
         if len(args) == 1:
@@ -228,6 +246,7 @@ def _list(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 def _sorted(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     exactly(t, args, {}, 1)
+    _by_value(args, kwargs)
     x = sets.in_any_order(t, args[0], kwargs)
     return lists.sorted_by(t, of_python.in_order, x, kwargs)
 
@@ -287,6 +306,26 @@ def _chr(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return letters.letter(t, python_int(t, args[0]).value)
 
 
+def _in_bits(bits: int, prefix: str) -> Call:
+    """``bin``, ``oct`` or ``hex``."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        exactly(t, args, kwargs, 1)
+        if not isinstance(args[0], Num) or numbers.kind_of(args[0].dtype) not in "iub":
+            raise Leaves(f"{places.described(args[0])} where an integer has to be", TypeError)
+        return formats.in_bits(t, python_int(t, args[0]), bits, prefix)
+
+    return call
+
+
+def _format(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    exactly(t, args, kwargs, 1, 2)
+    spec = args[1] if len(args) == 2 else Known("")
+    if not isinstance(spec, Known) or type(spec.value) is not str:
+        raise t.refuse("a format that is computed")
+    return formats.formatted(t, args[0], spec.value)
+
+
 def _class(cls: Any) -> Call:
     return lambda t, args, kwargs: held.of_class(t, cls, args, kwargs)
 
@@ -342,8 +381,9 @@ def _first(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 ROWS: dict[Any, Call] = {
     len: _len, abs: _abs, range: _range, enumerate: _enumerate, zip: _zip, reversed: _reversed,
-    int: _int, float: as_float, bool: _bool, round: _round, divmod: _divmod, pow: _pow,
+    int: _int, float: _float, bool: _bool, round: _round, divmod: _divmod, pow: _pow,
     list: _list, tuple: _tuple, str: _str, chr: _chr, **letters.ROWS,
+    bin: _in_bits(1, "0b"), oct: _in_bits(3, "0o"), hex: _in_bits(4, "0x"), format: _format,
     max: _extreme(">", of_python.largest),
     min: _extreme("<", of_python.smallest),
     builtins.sum: _sum, **sets.ROWS,
@@ -361,6 +401,7 @@ ROWS: dict[Any, Call] = {
     heapq.heapify: of_lists.heap_of, heapq.heapreplace: of_lists.heap_replace,
     heapq.heappushpop: of_lists.heap_push_pop, heapq.nlargest: _of_the_ends(of_lists.largest_of),
     heapq.nsmallest: _of_the_ends(of_lists.smallest_of), heapq.merge: _merged,
+    operator.index: lambda t, args, kwargs: python_int(t, *args),
     operator.itemgetter: _itemgetter, operator.abs: _abs, operator.getitem: _getitem,
 }  # fmt: skip
 """A row each."""

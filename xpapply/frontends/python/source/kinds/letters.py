@@ -12,7 +12,9 @@ import numpy as np
 
 from .....ir.typed import Literal
 from .....ir.typed.function import Value
-from .....library import of_texts
+from .....library.texts import of_formats, of_texts
+from .. import numbers
+from ..places import described
 from ..values import (
     NO_AXES,
     ON_DEVICE,
@@ -193,10 +195,31 @@ def method(
     """``x.name(...)``."""
     if name == "join" and len(args) == 1 and not kwargs:
         return _joined(t, x, args[0])
+    at_once = None if kwargs else texts.method(t, x, name, args)
+    if at_once is not None:
+        return at_once
     found = _METHODS.get(name)
-    if kwargs or found is None or len(args) != found[1] or not all(map(is_any, args)):
+    if name in ("strip", "lstrip", "rstrip") and args:
+        found = found and (found[0], 1, found[2])
+    elif found is not None and name in ("center", "ljust", "rjust") and len(args) == 1:
+        args = [*args, Known(" ")]
+    if kwargs or found is None or len(args) != found[1]:
         raise t.refuse(f"the method {name} of a text")
-    return Inlined(found[0], [of(t, x), *(of(t, y) for y in args), *map(integer, found[2])], {})
+    given = [of(t, y) if is_any(y) else _number(t, name, y) for y in args]
+    if name in _FILLED:
+        given[1:] = [ordinal(t, y) for y in args[1:]]
+    elif name in ("strip", "lstrip", "rstrip") and not args:
+        given = [of(t, Known(" \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\xa0"))]
+    more = [numbers.number(k) for k in found[2]]
+    return Inlined(found[0], [of(t, x), *given, *more], {})
+
+
+def _number(t: Writes, name: str, x: Abstract) -> Num:
+    """An argument of a method that is a width."""
+    is_width = name in (*_FILLED, "zfill") and isinstance(x, Num)
+    if not is_width or x.dtype not in ("int64", "bool") or x.kind != PYTHON:
+        raise t.refuse(f"the method {name} of a text and {described(x)}")
+    return x if x.dtype == "int64" else Num("int64", PYTHON, t.op("cast", "int64", x.value))
 
 
 _METHODS: dict[str, tuple[Any, int, tuple[int, ...]]] = {
@@ -204,8 +227,23 @@ _METHODS: dict[str, tuple[Any, int, tuple[int, ...]]] = {
     "count": (of_texts.count, 1, ()), "startswith": (of_texts.starts, 1, ()),
     "endswith": (of_texts.ends, 1, ()), "split": (of_texts.split, 1, ()),
     "replace": (of_texts.replaced, 2, ()), "upper": (of_texts.letter_changed, 0, (97, 122, -32)),
-    "lower": (of_texts.letter_changed, 0, (65, 90, 32)),
+    "lower": (of_texts.letter_changed, 0, (65, 90, 32)), "rfind": (of_texts.last_place, 1, ()),
+    "rindex": (of_texts.last_index, 1, ()), "strip": (of_texts.stripped, 0, (True, True)),
+    "lstrip": (of_texts.stripped, 0, (True, False)),
+    "rstrip": (of_texts.stripped, 0, (False, True)), "partition": (of_texts.parted, 1, ()),
+    "removeprefix": (of_texts.without_prefix, 1, ()),
+    "removesuffix": (of_texts.without_suffix, 1, ()), "swapcase": (of_texts.swapped, 0, ()),
+    "capitalize": (of_texts.capital, 0, (False,)), "title": (of_texts.capital, 0, (True,)),
+    "isalpha": (of_texts.are_within, 0, (65, 90, 97, 122)),
+    "isdigit": (of_texts.are_within, 0, (48, 57, 48, 57)),
+    "isupper": (of_texts.have_case, 0, (97, 122)), "islower": (of_texts.have_case, 0, (65, 90)),
+    "ljust": (of_formats.justified, 2, (-1,)), "rjust": (of_formats.justified, 2, (1,)),
+    "center": (of_formats.centered, 2, ()), "zfill": (of_formats.zero_filled, 1, ()),
 }  # fmt: skip
+
+
+_FILLED = ("center", "ljust", "rjust")
+"""Those with a width and a letter."""
 
 
 def _joined(t: Writes, x: Abstract, some: Abstract) -> Abstract:
@@ -257,13 +295,14 @@ def result(t: Writes, x: Abstract, k: int, count: int) -> Inlined | None:
 
 
 ROWS: dict[Any, Any] = {
-    of_texts.code: lambda t, args, kwargs: code(t, *args),
+    of_texts.code: lambda t, args, kwargs: code(t, of(t, args[0]), args[1]),
     of_texts.codes: lambda t, args, kwargs: args[0].codes,
     of_texts.begin: lambda t, args, kwargs: args[0].first,
     of_texts.grows: lambda t, args, kwargs: Num(
         "bool", PYTHON, Literal(isinstance(args[0].codes, Lst), "bool")
     ),
     of_texts.text: lambda t, args, kwargs: made(*args),
+    of_texts.letters: lambda t, args, kwargs: _new(t),
     ord: lambda t, args, kwargs: ordinal(t, *args),
 }
 """What takes texts apart, for the functions that are written in Python."""

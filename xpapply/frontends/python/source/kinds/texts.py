@@ -83,6 +83,47 @@ def contains(t: Writes, op: str, a: Abstract, b: Abstract) -> Num | None:
     return Num("bool", PYTHON, by_text(t, a, found, "bool"))
 
 
+_AT_ONCE = frozenset(
+    "capitalize casefold center count endswith expandtabs find index isalnum isalpha isdecimal "
+    "isdigit islower isnumeric isspace istitle isupper ljust lower lstrip partition removeprefix "
+    "removesuffix replace rfind rindex rjust rpartition rstrip startswith strip swapcase title "
+    "upper zfill".split()
+)
+_FEW = 16
+"""Up to how many texts a method is asked for each of them."""
+
+
+def method(t: Writes, x: Abstract, name: str, args: Sequence[Abstract]) -> Abstract | None:
+    """``x.name(...)`` of texts and arguments that are known; None: that is not compiled so."""
+    given = [y.value for y in args if isinstance(y, (Num, Known))]
+    given = [y.value if isinstance(y, Literal) else y for y in given]
+    are_known = len(given) == len(args) and all(type(y) in (str, int) for y in given)
+    if name not in _AT_ONCE or not is_text(x) or not are_known:
+        return None
+    return of_each(t, x, lambda s: getattr(s, name)(*given))
+
+
+def of_each(t: Writes, x: Abstract, function: Callable[[str], Any]) -> Abstract | None:
+    """What a function gives for each of a few texts; None: there are many, or it raises."""
+    try:
+        found = [function(s) for s in texts_of(x)[: _FEW + 1]]
+    except (ValueError, TypeError):
+        return None
+    if not found or len(found) > _FEW:
+        return None
+    if type(found[0]) is tuple:
+        return Tup(tuple(_one_of(t, x, [y[k] for y in found]) for k in range(3)))
+    return _one_of(t, x, found)
+
+
+def _one_of(t: Writes, x: Abstract, values: Sequence[Any]) -> Abstract:
+    """What belongs to each text: a text, an integer or a truth value."""
+    if type(values[0]) is str:
+        return chosen(t, values, x.value) if isinstance(x, Text) else Known(values[0])
+    dtype = "bool" if type(values[0]) is bool else "int64"
+    return Num(dtype, PYTHON, by_text(t, x, values, dtype))
+
+
 def looked_up(
     t: Writes, x: dict[Any, Any], key: Abstract, default: Abstract | None, known: Any
 ) -> Abstract:

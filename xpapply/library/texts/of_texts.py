@@ -1,7 +1,7 @@
 """Texts that are put together, for the compiler: a text is a part of a list of letters' numbers.
 
 Nothing is written over letters that a text has, so texts may share a list. `code`, `codes`,
-`begin`, `grows` and `text` are the compiler's own, which take texts apart and make them.
+`begin`, `grows`, `text` and `letters` are the compiler's own, which take texts apart and make them.
 """
 
 from __future__ import annotations
@@ -33,9 +33,14 @@ def grows(x: str) -> bool:
     return True
 
 
-def text(letters: Any, first: int, count: int) -> str:
+def text(numbers: Any, first: int, count: int) -> str:
     """The text of some numbers in a list."""
-    return "".join(map(chr, letters[first : first + count]))
+    return "".join(map(chr, numbers[first : first + count]))
+
+
+def letters() -> list[int]:
+    """An empty list of letters' numbers."""
+    return []
 
 
 def added(a: str, b: str) -> str:
@@ -47,7 +52,7 @@ def added(a: str, b: str) -> str:
         if first + n == len(known):
             put(known, b)
             return text(known, first, n + len(b))
-    found: list[int] = []
+    found = letters()
     put(found, a)
     put(found, b)
     return text(found, 0, len(found))
@@ -61,7 +66,7 @@ def put(found: Any, x: str) -> None:
 
 def joined(between: str, some: Any) -> str:
     """``between.join(some)``."""
-    found: list[int] = []
+    found = letters()
     further = False
     for x in some:
         if further:
@@ -73,7 +78,7 @@ def joined(between: str, some: Any) -> str:
 
 def repeated(x: str, count: int) -> str:
     """``x * count``."""
-    found: list[int] = []
+    found = letters()
     if count * len(x) > _LIMIT:
         raise ValueError
     for _ in range(count):
@@ -83,7 +88,7 @@ def repeated(x: str, count: int) -> str:
 
 def part(x: str, start: int, step: int, count: int) -> str:
     """``x[...]``, of a slice whose step is not 1."""
-    found: list[int] = []
+    found = letters()
     at = start
     for _ in range(count):
         found.append(code(x, at))
@@ -150,6 +155,116 @@ def index(x: str, y: str) -> int:
     if at < 0:
         raise ValueError
     return at
+
+
+def last_place(x: str, y: str) -> int:
+    """``x.rfind(y)``."""
+    at = len(x) - len(y)
+    while at >= 0:
+        if begins(x, y, at):
+            return at
+        at -= 1
+    return -1
+
+
+def last_index(x: str, y: str) -> int:
+    """``x.rindex(y)``."""
+    at = last_place(x, y)
+    if at < 0:
+        raise ValueError
+    return at
+
+
+def _is_among(letter: int, some: str) -> bool:
+    for k in range(len(some)):  # noqa: SIM110  # it is written for the compiler
+        if code(some, k) == letter:
+            return True
+    return False
+
+
+def stripped(x: str, some: str, left: bool, right: bool) -> str:
+    """``x.strip(some)``, or that at one end."""
+    first = 0
+    last = len(x)
+    while left and first < last and _is_among(code(x, first), some):
+        first += 1
+    while right and first < last and _is_among(code(x, last - 1), some):
+        last -= 1
+    return x[first:last]
+
+
+def without_prefix(x: str, y: str) -> str:
+    """``x.removeprefix(y)``."""
+    return x[len(y) :] if starts(x, y) else x
+
+
+def without_suffix(x: str, y: str) -> str:
+    """``x.removesuffix(y)``."""
+    return x[: len(x) - len(y)] if ends(x, y) else x
+
+
+def parted(x: str, y: str) -> tuple[str, str, str]:
+    """``x.partition(y)``."""
+    if len(y) == 0:
+        raise ValueError
+    at = place(x, y)
+    if at < 0:
+        return x, x[len(x) :], x[len(x) :]
+    return x[:at], x[at : at + len(y)], x[at + len(y) :]
+
+
+def are_within(x: str, low: int, high: int, other_low: int, other_high: int) -> bool:
+    """Whether all letters of a text are in one of two ranges, and there are some, in ASCII."""
+    n = len(x)
+    for k in range(n):
+        y = code(x, k)
+        if y > 127:
+            raise ValueError
+        if not (low <= y <= high or other_low <= y <= other_high):
+            return False
+    return n > 0
+
+
+def have_case(x: str, low: int, high: int) -> bool:
+    """``x.isupper()`` or ``x.islower()``: no letter is in that range, and some have a case."""
+    found = False
+    for k in range(len(x)):
+        y = code(x, k)
+        if y > 127:
+            raise ValueError
+        if low <= y <= high:
+            return False
+        found = found or 65 <= y <= 90 or 97 <= y <= 122
+    return found
+
+
+def swapped(x: str) -> str:
+    """``x.swapcase()``, of ASCII letters."""
+    found = letters()
+    for k in range(len(x)):
+        y = code(x, k)
+        if y > 127:
+            raise ValueError
+        if 65 <= y <= 90 or 97 <= y <= 122:
+            y ^= 32
+        found.append(y)
+    return text(found, 0, len(found))
+
+
+def capital(x: str, each: bool) -> str:
+    """``x.capitalize()``, or by `each` ``x.title()``, of ASCII letters."""
+    found = letters()
+    begins_word = True
+    for k in range(len(x)):
+        y = code(x, k)
+        if y > 127:
+            raise ValueError
+        is_letter = 65 <= y <= 90 or 97 <= y <= 122
+        if is_letter:
+            y = y & 95 if begins_word else y | 32
+        begins_word = each and not is_letter
+        found.append(y)
+    return text(found, 0, len(found))
 
 
 def has(y: str, x: str) -> bool:
@@ -222,7 +337,7 @@ def replaced(x: str, old: str, new: str) -> str:
     """``x.replace(old, new)``."""
     if len(old) == 0:
         raise ValueError
-    found: list[int] = []
+    found = letters()
     at = 0
     while at < len(x):
         if at + len(old) <= len(x) and begins(x, old, at):
@@ -258,28 +373,44 @@ def looked_up_or(key: str, some: Any, values: Any, default: Any) -> Any:
     return default
 
 
+def turned(found: Any, first: int) -> None:
+    """Turn round what is in a list from a place on."""
+    i = first
+    j = len(found) - 1
+    while i < j:
+        kept_ = found[i]
+        found[i] = found[j]
+        found[j] = kept_
+        i += 1
+        j -= 1
+
+
+def put_digits(found: Any, n: int, least: int, between: int) -> None:
+    """Put the digits of an integer to a list, at least so many; a letter between thousands."""
+    begun = len(found)
+    left = n
+    count = 0
+    while left > 0 or count < least:
+        if between != 0 and count > 0 and count % 3 == 0:
+            found.append(between)
+        found.append(48 + left % 10)
+        left //= 10
+        count += 1
+    turned(found, begun)
+
+
 def of_int(n: int) -> str:
     """``str(n)``."""
-    found: list[int] = []
-    left = n
+    found = letters()
     if n < 0:
         found.append(45)
-        if n < -(1 << 62):
-            raise ValueError
-        left = -n
-    unit = 1
-    while unit <= left // 10:
-        unit *= 10
-    while unit > 0:
-        found.append(48 + left // unit)
-        left %= unit
-        unit //= 10
+    put_digits(found, abs(n), 1, 0)
     return text(found, 0, len(found))
 
 
 def filled(x: str, width: int, by: int, is_left: bool) -> str:
     """A text that is made as long as is said: the letter `by` comes before it, or after it."""
-    found: list[int] = []
+    found = letters()
     if is_left:
         put(found, x)
     for _ in range(width - len(x)):
@@ -314,7 +445,7 @@ def to_int(x: str, base: int = 10) -> int:
 
 def letter_changed(x: str, low: int, high: int, by: int) -> str:
     """``x.upper()`` or ``x.lower()``, of ASCII letters."""
-    found: list[int] = []
+    found = letters()
     for k in range(len(x)):
         y = code(x, k)
         if y > 127:
@@ -336,14 +467,14 @@ def _spell(found: Any, x: str, width: int) -> None:
 
 def spelled(x: str, width: int) -> Any:
     """The numbers of the letters of a result, cut or filled up with zeros, as NumPy has them."""
-    found: list[int] = []
+    found = letters()
     _spell(found, x, width)
     return found
 
 
 def all_spelled(some: Any, width: int) -> Any:
     """Those of several texts, one after the other."""
-    found: list[int] = []
+    found = letters()
     for x in some:
         _spell(found, x, width)
     return found
@@ -353,7 +484,7 @@ def kept(x: str) -> str:
     """A text whose letters are in a list."""
     if grows(x):
         return x
-    found: list[int] = []
+    found = letters()
     put(found, x)
     return text(found, 0, len(found))
 

@@ -6,13 +6,14 @@ Nothing is known of types here.
 from __future__ import annotations
 
 import ast
+import builtins
 import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ....errors import TraceError
+from .....errors import TraceError
 
 
 class Const(NamedTuple):
@@ -33,6 +34,8 @@ class Step(NamedTuple):
     line: int
 
 
+YIELDED = ".yielded"
+"""The name of the list of what a generator gives."""
 RAISED = ".raised"
 """The name of an exception where a handler begins."""
 
@@ -130,7 +133,7 @@ def _is_plain(name: str, readers: dict[str, list[Step]], shared: frozenset[str])
             if s.kind in ("read", "return", "branch", "result"):
                 answers += is_answer and s.kind in ("return", "result")
                 follows = is_answer if s.kind == "result" else None
-            elif s.kind == "copy":
+            elif s.kind in ("copy", "keep"):
                 follows = is_answer
             elif s.kind == "not":
                 follows = True
@@ -277,15 +280,18 @@ def is_calm(iterated: ast.expr, body: Sequence[ast.AST], function: ast.AST) -> b
     Names that it gives a value are none that functions read within what is gone through. What it
     writes into is new: it was made by the function, has one name, and is not gone through.
     """
-    inside = [n for s in body for n in ast.walk(s)]
-    read = {n.id for n in ast.walk(iterated) if isinstance(n, ast.Name)}
-    called = [n for n in ast.walk(iterated) if isinstance(n, ast.Lambda)]
-    within = {n.id for f in called for n in ast.walk(f) if isinstance(n, ast.Name)}
+    defined = {n.name: n for n in ast.walk(function) if isinstance(n, ast.FunctionDef)}
+    inside = _with_called([n for s in body for n in ast.walk(s)], defined)
+    made = _with_called([*ast.walk(iterated)], defined)
+    own = {id(n) for n in made}
+    inside = [n for n in inside if id(n) not in own]
+    read = {n.id for n in made if isinstance(n, ast.Name)}
+    lazy = [n for n in made if isinstance(n, (ast.Lambda, ast.FunctionDef, ast.GeneratorExp))]
+    within = frozenset[str]().union(*map(_reads_late, lazy))
     stored = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    if stored & within or any(isinstance(n, (ast.Nonlocal, ast.Await)) for n in inside):
+    if stored & within or any(isinstance(n, (ast.Nonlocal, ast.Await)) for n in (*inside, *made)):
         return False
-    defined = {n.name for n in ast.walk(function) if isinstance(n, ast.FunctionDef)}
-    if read & defined:
+    if any(_may_change(n, read) for n in inside):
         return False
     written = list(_written(inside))
     if not all(isinstance(n, ast.Name) for n in written):
@@ -293,6 +299,39 @@ def is_calm(iterated: ast.expr, body: Sequence[ast.AST], function: ast.AST) -> b
     return all(
         isinstance(n, ast.Name) and n.id not in read and _is_fresh(n.id, function) for n in written
     )
+
+
+def changes_nothing(inside: Sequence[ast.AST], function: ast.AST) -> bool:
+    """Whether a function writes to nothing but what it makes itself."""
+    if any(isinstance(n, (ast.Nonlocal, ast.Global, ast.FunctionDef)) for n in inside):
+        return False
+    return all(isinstance(n, ast.Name) and _is_fresh(n.id, function) for n in _written(inside))
+
+
+def _reads_late(f: ast.AST) -> set[str]:
+    """Names that a function or a generator reads when it runs, but for its own."""
+    own = {n.id for g in getattr(f, "generators", ()) for n in ast.walk(g.target)
+           if isinstance(n, ast.Name)}  # fmt: skip
+    return {n.id for n in ast.walk(f) if isinstance(n, ast.Name)} - own
+
+
+def _with_called(nodes: list[ast.AST], defined: dict[str, ast.FunctionDef]) -> list[ast.AST]:
+    """Parts of a function, and of those that it defines and they name."""
+    seen: set[str] = set()
+    for n in nodes:  # which grows
+        if isinstance(n, ast.Name) and n.id in defined and n.id not in seen:
+            seen.add(n.id)
+            nodes += ast.walk(defined[n.id])
+    return nodes
+
+
+def _may_change(n: ast.AST, read: set[str]) -> bool:
+    """Whether a function of the user's is called with one of those names."""
+    if not isinstance(n, ast.Call) or not isinstance(n.func, ast.Name):
+        return False
+    if hasattr(builtins, n.func.id):
+        return False
+    return any(isinstance(a, ast.Name) and a.id in read for a in n.args)
 
 
 def _written(inside: Sequence[ast.AST]) -> Iterator[ast.AST]:
@@ -323,12 +362,14 @@ def _root(e: ast.AST) -> ast.AST:
 
 def _is_fresh(name: str, function: ast.AST) -> bool:
     """Whether a name has only what is made for it, and nothing else has that."""
+    is_made = False
     for n in ast.walk(function):
         if isinstance(n, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) and n.value is not None:
             targets = n.targets if isinstance(n, ast.Assign) else [n.target]
             if any(isinstance(t, ast.Name) and t.id == name for t in targets):
                 if not _makes(n.value):
                     return False
+                is_made = True
             elif any(_gives(t, name) for t in targets):
                 return False
             some = n.value.elts if isinstance(n.value, (ast.Tuple, ast.List)) else [n.value]
@@ -339,7 +380,7 @@ def _is_fresh(name: str, function: ast.AST) -> bool:
                 return False
         elif isinstance(n, ast.arg) and n.arg == name:
             return False
-    return True
+    return is_made
 
 
 def _gives(target: ast.expr, name: str) -> bool:

@@ -10,8 +10,8 @@ import linecache
 import types
 from collections.abc import Iterator
 
-from ....errors import TraceError
-from ....functions.cache import BoundedDict
+from .....errors import TraceError
+from .....functions.cache import BoundedDict
 
 Tree = ast.FunctionDef | ast.Lambda
 

@@ -11,8 +11,10 @@ import ast
 import sys
 from collections.abc import Callable
 
-from ....errors import TraceError
-from .statements import BINARY, Statements
+from .....errors import TraceError
+from .....library import of_iteration
+from .formats import Formats, constant_of, counts_bits
+from .statements import BINARY
 from .steps import Const, Flow, Operand, Step, drop_reads, find_live, is_calm
 
 
@@ -41,7 +43,7 @@ _Comprehension = ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.SetComp
 _UNARY = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~"}
 
 
-class _Reader(Statements):
+class _Reader(Formats):
     """Reads one function."""
 
     def __init__(self, tree: ast.FunctionDef | ast.Lambda, outer: _Reader | None) -> None:
@@ -57,8 +59,13 @@ class _Reader(Statements):
             value = self.expression(tree.body)
             self._end("return", tree.body.lineno, self.result(value, tree.body.lineno))
         else:
+            self._yields = _is_generator(tree)
+            if self._yields:
+                self.begin_generator()
             self.body(tree.body)
-            if self._open:
+            if self._open and self._yields:
+                self.end_generator(tree.body[-1].end_lineno or 0)
+            elif self._open:
                 self._end("return", tree.body[-1].end_lineno or 0, Const(None))
 
     # --- conditions -----------------------------------------------------------------------
@@ -167,6 +174,9 @@ class _Reader(Statements):
         return value
 
     def _BinOp(self, e: ast.BinOp) -> Operand:
+        form = constant_of(e.left) if isinstance(e.op, ast.Mod) else None
+        if form is not None:
+            return self.by_percents(e, form)
         left, right = self.expression(e.left), self.expression(e.right)
         return self._step("binary", e.lineno, BINARY[type(e.op)], left, right)
 
@@ -273,6 +283,12 @@ class _Reader(Statements):
     def _Call(self, e: ast.Call) -> Operand:
         if any(k.arg is None for k in e.keywords):
             raise self._refuse("a call with **", e)
+        if isinstance(e.func, ast.Attribute) and e.func.attr == "format":
+            form = constant_of(e.func.value)
+            if form is not None:
+                return self.in_places(e, form)
+        if counts_bits(e):
+            return self.bits(e)
         names = tuple(k.arg for k in e.keywords)
         spread = tuple(k for k, a in enumerate(e.args) if isinstance(a, ast.Starred))
         called = self.expression(e.func)
@@ -301,8 +317,8 @@ class _Reader(Statements):
         return self._comprehension(e)
 
     def _GeneratorExp(self, e: ast.GeneratorExp) -> Operand:
-        # what happens until it is gone through would change what it gives
-        raise self._refuse("a generator that is kept: a list instead", e)
+        made = self._comprehension(e)
+        return self._step("call", e.lineno, ((), ()), Const(of_iteration.generated), made)
 
     def _until(self, is_any: bool, called: Operand, e: ast.GeneratorExp) -> Operand:
         """``any`` or ``all`` of a generator, which goes no further than it is asked to."""
@@ -348,17 +364,6 @@ class _Reader(Statements):
         made = self._step("list", e.lineno, ())
         self._through(e, lambda: self._do("spell", e.lineno, made, self.expression(e.elt)))
         return self._step("text of", e.lineno, made)
-
-    def _JoinedStr(self, e: ast.JoinedStr) -> Operand:
-        held: Operand = Const("")
-        for x in e.values:
-            held = self._step("binary", e.lineno, "+", held, self.expression(x))
-        return held
-
-    def _FormattedValue(self, e: ast.FormattedValue) -> Operand:
-        if e.format_spec is not None or e.conversion not in (-1, ord("s")):
-            raise self._refuse("a formatted text of more than a value", e)
-        return self._step("said", e.lineno, self.expression(e.value))
 
     def _named(self, called: ast.expr, k: ast.keyword, keyed: bool) -> Operand:
         """An argument by name; options in a dict are read by their names alone."""
@@ -452,9 +457,20 @@ def _is_calm(e: ast.GeneratorExp) -> bool:
 
 
 _EXPRESSIONS = {
-    "Yield": "a generator", "Await": "await",
-    "YieldFrom": "a generator",
+    "Yield": "a generator that is sent values", "Await": "await",
+    "YieldFrom": "a generator that is sent values",
 }  # fmt: skip
+
+
+def _is_generator(tree: ast.FunctionDef) -> bool:
+    """Whether a function gives values one by one."""
+    stack: list[ast.AST] = list(tree.body)
+    for n in stack:
+        if isinstance(n, (ast.Yield, ast.YieldFrom)):
+            return True
+        if not isinstance(n, (ast.FunctionDef, ast.Lambda, ast.ClassDef)):
+            stack += ast.iter_child_nodes(n)
+    return False
 
 
 def _assigned(tree: ast.FunctionDef | ast.Lambda) -> frozenset[str]:

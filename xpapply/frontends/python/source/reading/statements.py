@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from .steps import RAISED, Const, Operand, Writer, is_calm
+from .....library import of_iteration
+from .steps import RAISED, YIELDED, Const, Operand, Writer, changes_nothing, is_calm
 
 BINARY = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
@@ -43,6 +45,7 @@ class Statements(Writer):
         self._exceptions: list[str] = []
         self._growing: frozenset[str] = frozenset()
         self._texts: frozenset[str] = frozenset()
+        self._yields = False
 
     def expression(self, e: ast.expr) -> Operand:
         """Where the value of an expression is."""
@@ -110,8 +113,42 @@ class Statements(Writer):
         pass
 
     def _Expr(self, s: ast.Expr) -> None:
-        if not isinstance(s.value, ast.Constant):
+        if isinstance(s.value, ast.Yield):
+            given = s.value.value
+            value = Const(None) if given is None else self.expression(given)
+            self._do("append", s.lineno, YIELDED, value)
+        elif isinstance(s.value, ast.YieldFrom):
+            self._yield_all(s.value)
+        elif not isinstance(s.value, ast.Constant):
             self.expression(s.value)
+
+    def _yield_all(self, e: ast.YieldFrom) -> None:
+        iterator = self._step("iterator", e.lineno, self.expression(e.value))
+        head, inside, after = (self._part() for _ in range(3))
+        self._jump(head)
+        self._here = head
+        self._end("more", e.lineno, iterator, to=(inside, after))
+        self._here = inside
+        self._do("append", e.lineno, YIELDED, self._step("next", e.lineno, iterator))
+        self._jump(head)
+        self._here = after
+
+    def begin_generator(self) -> None:
+        """Make the list of what it gives; refuse one that is not the same when it runs at once."""
+        inside = [n for s in self._tree.body for n in ast.walk(s)]  # type: ignore[union-attr]
+        for n in inside:
+            endless = isinstance(n, ast.While) and isinstance(n.test, ast.Constant) and n.test.value
+            ends = (ast.Break, ast.Return, ast.Raise)
+            if endless and not any(isinstance(x, ends) for x in ast.walk(n)):
+                raise self._refuse("a generator without an end", n)
+        if not changes_nothing(inside, self._tree):
+            raise self._refuse("a generator that changes something: a list instead", self._tree)
+        self._step("list", self._tree.lineno, (), to=YIELDED)
+
+    def end_generator(self, line: int) -> None:
+        """Go back with what goes through it."""
+        made = self._step("call", line, ((), ()), Const(of_iteration.generated), YIELDED)
+        self._left(0, lambda: self._end("return", line, made))
 
     def _Assign(self, s: ast.Assign) -> None:
         if isinstance(s.value, ast.List) and any(
@@ -127,6 +164,9 @@ class Statements(Writer):
             value = self._step("text", s.lineno, Const(s.value.value))
         else:
             value = self.expression(s.value)
+        if isinstance(s.value, (ast.Call, ast.GeneratorExp)) and type(s.targets[0]) is ast.Name:
+            calm = functools.partial(_stays, s.value, self._tree)
+            value = self._step("keep", s.lineno, value, Const(calm))
         for target in s.targets:
             self.assign(target, value)
 
@@ -182,6 +222,9 @@ class Statements(Writer):
             self._do("delete", s.lineno, holder, self.index(target.slice))
 
     def _Return(self, s: ast.Return) -> None:
+        if self._yields:
+            self.end_generator(s.lineno)
+            return
         value = Const(None) if s.value is None else self.expression(s.value)
         if self._around and not isinstance(value, Const):
             value = self._step("copy", s.lineno, value)
@@ -478,6 +521,14 @@ class Statements(Writer):
             name = alias.name if alias.asname else alias.name.partition(".")[0]
             known = alias.asname or name
             self._step("module", s.lineno, Const(name), to=self._renamed_name(known))
+
+
+def _stays(value: ast.expr, tree: ast.FunctionDef | ast.Lambda) -> bool:
+    """Whether a function changes nothing that an iterator goes through which it keeps."""
+    body = tree.body if isinstance(tree, ast.FunctionDef) else [tree.body]
+    if any(isinstance(n, (ast.With, ast.Try)) for s in body for n in ast.walk(s)):
+        return False
+    return is_calm(value, body, tree)
 
 
 def _is_plain(e: ast.expr) -> bool:

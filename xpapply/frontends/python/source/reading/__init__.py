@@ -1,0 +1,1 @@
+"""What is read of a function's source: nothing is known of types here."""

@@ -1,0 +1,1 @@
+"""Library functions of texts, in plain Python, for the compiler."""
