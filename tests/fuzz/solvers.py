@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 import minima_cases
 import numpy as np
+import ode_cases
 
-from xpapply.frontends.python.source.calls import of_odes as calls_of_odes
 from xpapply.frontends.python.source.calls.of_minimize import steady
 from xpapply.library import of_fits, of_integrals, of_roots
-from xpapply.library.solvers import fits, of_minima, of_odes, of_products, simplexes, trust_regions
+from xpapply.library.solvers import fits, of_minima, of_products, simplexes, trust_regions
 
 EPS = math.ulp(1.0)
 LEFT = (NotImplementedError, ZeroDivisionError)
@@ -214,55 +214,6 @@ def integrated(r: random.Random) -> tuple[Any, Any]:
     )
 
 
-EQUATIONS: tuple[tuple[int, Callable[..., Any]], ...] = (
-    (1, lambda t, y, p, q: -p * y),
-    (1, lambda t, y, p, q: p * y[0] * (1 - y[0] / q)),
-    (1, lambda t, y, p, q: [math.sqrt(abs(y[0])) - t * q]),
-    (1, lambda t, y, p, q: [-y[0] if t < 0.2 else p]),
-    (2, lambda t, y, p, q: [y[1], -p * y[0] - 0.1 * q * y[1]]),
-    (2, lambda t, y, p, q: np.array([y[0] * (p - y[1]), y[1] * (y[0] - q)])),
-    (2, lambda t, y, p, q: (p * math.cos(3 * t), 0)),
-    (3, lambda t, y, p, q: [-p * y[0] * y[1], p * y[0] * y[1] - q * y[1], q * y[1]]),
-    (4, lambda t, y, p, q: [y[1], -p * y[0] + y[2], y[3], -q * y[2] + y[0]]),
-    (5, lambda t, y, p, q: p * np.roll(y, 1) - q * y),
-)
-
-
-def moved(r: random.Random) -> tuple[Any, Any]:
-    """The same of differential equations."""
-    from scipy.integrate import solve_ivp
-
-    n, f = r.choice(EQUATIONS)
-    args = r.uniform(0.3, 3), r.uniform(0.3, 3)
-    method = r.choice(["RK23", "RK45", "RK45", "DOP853"])
-    span = r.choice([(0.0, r.uniform(0.1, 2)), (r.uniform(0.1, 1), 0.0), (-1.0, 0.5)])
-    y = np.array([r.uniform(0.1, 2) for _ in range(n)])
-    at = r.choice([None, np.linspace(*span, r.choice([2, 5, 25])), np.array([sum(span) / 2])])
-    if at is not None and r.random() < 0.1:
-        at = r.choice([at[::-1], at + 1])
-    some: dict[str, Any] = {"rtol": r.choice([1e-3, 1e-3, 1e-5]), "atol": r.choice([1e-6, 1e-2])}
-    if r.random() < 0.3:
-        some["atol"] = np.full(n, 1e-4) * np.arange(1, n + 1)
-    if r.random() < 0.2:
-        some["max_step"] = r.choice([0.1, 0.5, 0.0])
-    if r.random() < 0.2:
-        some["first_step"] = r.choice([1e-3, 0.05, 9.0])
-    each = np.broadcast_to(some["atol"], (n,))
-    limits = some["rtol"], each, some.get("max_step", math.inf), some.get("first_step")
-    given = (f, args, span[0], *span, y, at, at, limits, *calls_of_odes.parts_of(method))
-    names = ("t", "y", "nfev", "status", "message", "success")
-
-    def ours() -> Any:
-        found = of_odes.solved(*given)
-        return tuple(found[x] for x in names)
-
-    def theirs() -> Any:
-        found = solve_ivp(f, span, y, method, at, args=args, **some)
-        return tuple(found[x] for x in names)
-
-    return outcome(ours), outcome(theirs)
-
-
 def fitted(r: random.Random) -> tuple[Any, Any]:
     """The same of a fit, with its covariance."""
     from scipy.optimize import curve_fit
@@ -382,6 +333,11 @@ BASINS: tuple[Callable[..., Any], ...] = (
 )
 
 
+def moved(r: random.Random) -> tuple[Any, Any]:
+    """The same of differential equations."""
+    return ode_cases.moved(r, outcome)
+
+
 def by_simplex(r: random.Random) -> tuple[Any, Any]:
     """The same of Nelder and Mead's minima of functions of several numbers."""
     from scipy.optimize import minimize
@@ -498,9 +454,8 @@ def are_same(ours: Any, theirs: Any) -> bool:
             name in theirs and (_are_equal(x, theirs[name]) or (of_an_end and name == "iterations"))
             for name, x in ours.items()
         )
-    if isinstance(ours, tuple) and len(ours) == 6:
-        same = np.array_equal if of_products.are_known() else np.allclose
-        return ours[2:] == theirs[2:] and all(map(same, ours[:2], theirs[:2]))
+    if isinstance(ours, ode_cases.Moved):
+        return ours.is_like(theirs)
     if isinstance(ours, tuple) and len(ours) == 4:
         return all(map(_are_equal, ours, theirs))
     if not isinstance(ours, tuple) or isinstance(ours[0], float):

@@ -790,8 +790,8 @@ REFUSED = {
     "options that": with_few_rounds,
     "message of what": lambda v: len(minimize_scalar(lambda x: (x - v[0]) ** 2).message),
     "LSODA": lambda v: solve_ivp(lambda t, y: -v[0] * y, (0, 1), [1.0], "LSODA").y[0, -1],
-    "with events": lambda v: solve_ivp(
-        lambda t, y: -v[0] * y, (0, 1), [1.0], events=lambda t, y: y[0] - 0.5
+    "an event that gives": lambda v: solve_ivp(
+        lambda t, y: -v[0] * y, (0, 1), [1.0], events=lambda t, y: np.array([y[0] - 0.5])
     ).y[0, -1],
     "solve_ivp by RK45": lambda v: odeint(lambda y, t: -v[0] * y, 1.0, [0.0, 1.0])[-1, 0],
     "points": lambda v: quad(lambda x: x * v[0], 0, 1, points=[0.5])[0],

@@ -29,8 +29,7 @@ from .line_searches import (
     looked,
     searched,
 )
-from .of_odes import anyones
-from .of_products import chained, inner, length, of_row
+from .of_products import anyones, chained, inner, length, of_row
 
 _START, _FIRST, _ALONG, _ALONG_SLOPES, _WITHIN, _WITHIN_SLOPES, _LAST = range(7)
 """Why a place is looked at."""

@@ -5,7 +5,7 @@ What one block leaves for others lies in slots; where a set of types has a block
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,33 +14,36 @@ from ....arrays import library
 from ....errors import TraceError
 from ....functions.guards import Guards
 from ....ir.typed import Array, Block, Instruction, Literal, Mark, Register, Slot, TypedFunction
-from ....ir.typed.function import Type, Value
+from ....ir.typed.function import PARTS, Type, Value
 from ....limits import LIMITS
 from . import calls, numbers
 from .frames import ERRORS, HUB, RESULT, At, Guess, Place, State, Version, calls_itself
 from .kinds.texts import TEXT
 from .steps import RAISED
 from .values import (
+    COMPOUND,
     DEVICE,
+    EITHER,
     FRESH,
     LETTERS,
+    NO_AXES,
     NOTHING_SAID,
     NUMPY,
     OF_SLICE,
+    ON_DEVICE,
     PYTHON,
     Abstract,
     Arr,
     Errors,
     Expected,
+    Held,
+    Inner,
     Known,
     Leaves,
     Lst,
     Num,
     Raised,
     Text,
-    built,
-    joined,
-    taken_apart,
 )
 
 
@@ -423,3 +426,73 @@ def types_of(key: Any) -> list[Type]:
     if kind is Known or kind is None:
         return []
     return [t for p in parts for t in types_of(p)]
+
+
+# --- keys of values ---------------------------------------------------------------------------
+
+
+def taken_apart(x: Abstract, registers: list[Value]) -> Any:
+    """The key of a value; its registers go to the end of a list."""
+    kind = type(x)
+    if kind in (Num, Arr, Lst, Text):
+        registers.append(x.value)
+        return (kind, *x[:-1])
+    if kind is Known:
+        return (kind, id(x.value), x)
+    if kind is tuple:
+        return (kind, *[taken_apart(y, registers) for y in x])
+    if kind in COMPOUND:
+        return (kind, *[taken_apart(y, registers) for y in x])
+    return (None, x)
+
+
+def built(key: Any, registers: Iterator[Value]) -> Abstract:
+    """The value of a key and registers."""
+    kind, *parts = key
+    if kind in (Num, Arr, Lst, Text):
+        return kind(*parts, next(registers))
+    if kind is Known:
+        return parts[1]
+    if kind is None:
+        return parts[0]
+    found = [built(p, registers) for p in parts]
+    return tuple(found) if kind is tuple else kind(*found)
+
+
+def joined(a: Any, b: Any) -> Any:
+    """The key that covers two, if they differ only in whose numbers they are; or None."""
+    if a == b:
+        return a
+    if type(a) is not tuple or type(b) is not tuple or len(a) != len(b) or a[:1] != b[:1]:
+        return None
+    if a[0] is Num and {a[2], b[2]} & {*ON_DEVICE}:
+        return (Num, a[1], DEVICE) if a[1] == b[1] and {a[2], b[2]} <= {*ON_DEVICE} else None
+    if a[0] is Num and a[1] in PARTS:
+        return None  # Python and NumPy divide them in different ways
+    if a[0] is Num:
+        return (Num, a[1], EITHER) if a[1] == b[1] and NO_AXES not in (a[2], b[2]) else None
+    if a[0] is Lst:
+        dtype = _joined_inner(a[1], b[1])
+        kind = a[2] if a[2] == b[2] else EITHER
+        return (Lst, dtype, kind, a[3]) if dtype is not None and a[3] == b[3] else None
+    if a[0] in (Arr, Known, Text, None):
+        return None
+    of = _joined_empty if a[0] is Held else joined
+    parts = [of(x, y) for x, y in zip(a[1:], b[1:], strict=True)]
+    return None if None in parts else (a[0], *parts)
+
+
+def _joined_empty(a: Any, b: Any) -> Any:
+    """The same of what is in a dict or a set: where nothing was put in yet is like any other."""
+    if a[0] is b[0] is Lst and a[3:] == b[3:] and "" in (a[1], b[1]):
+        return b if a[1] == "" else a
+    return joined(a, b)
+
+
+def _joined_inner(a: Any, b: Any) -> Any:
+    """The type of elements that covers two; or None."""
+    if a == b:
+        return a
+    if isinstance(a, Inner) and isinstance(b, Inner) and (a.dtype, a.site) == (b.dtype, b.site):
+        return a._replace(kind=EITHER)
+    return None

@@ -19,7 +19,7 @@ from ....ir.typed import Array, Block, Literal, Register, Slot, TypedFunction
 from ....ir.typed.function import Value
 from ....limits import LIMITS
 from . import iterators, objects
-from .blocks import Blocks, types_of
+from .blocks import Blocks, built, joined, taken_apart, types_of
 from .calls import LIBRARY
 from .frames import ERRORS, RESULT, Caller, Code, Place, calls_itself
 from .steps import Const, Flow, Step
@@ -37,9 +37,6 @@ from .values import (
     Num,
     Text,
     Tup,
-    built,
-    joined,
-    taken_apart,
 )
 
 STACK = Slot(".stack", "list")

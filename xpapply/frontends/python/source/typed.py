@@ -549,7 +549,7 @@ _STEPS: dict[str, Callable[..., Abstract]] = {
     "free": lambda t, x: t.free(x),
     "global": lambda t, name: objects.global_value(t, t.place.code.function, name),
     "module": lambda t, name: objects.module(t, name.value),
-    "attribute": lambda t, name, x: objects.attribute(t, t.value(x), name),
+    "attribute": lambda t, name, x, *to: objects.attribute(t, t.value(x), name, *map(t.value, to)),
     "binary": _binary,
     "inplace": lambda t, op, a, b: objects.inplace(t, op, t.value(a), t.value(b)),
     "unary": _unary,

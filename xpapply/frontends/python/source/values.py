@@ -1,12 +1,12 @@
 """What is known of a value while types are followed: its type, and the registers that hold it.
 
 A value that blocks pass on is taken apart into a *key*, which says all but the registers, and the
-registers, which lie in slots; `built` puts it together again.
+registers, which lie in slots ; `blocks.built` puts it together again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from ....errors import TraceError
 from ....functions.guards import Guards
 from ....ir.typed import Array, Literal, Register
-from ....ir.typed.function import PARTS, Type, Value
+from ....ir.typed.function import Type, Value
 
 PYTHON, NUMPY, EITHER, NO_AXES = "python", "numpy", "either", "no axes"
 """Whose number it is. Python's and NumPy's float64 compute the same; beside float32 they do not.
@@ -169,10 +169,14 @@ class Starred(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What a solver gives: values by name."""
+    """What a solver gives: values by name, or by number; or one thing that can be called."""
 
-    names: tuple[str, ...]
+    names: tuple[str | int, ...]
     values: tuple[Any, ...]
+
+
+CALLED = "__call__"
+"""The name in a record of a function, and what it gets before other arguments."""
 
 
 class Known(NamedTuple):
@@ -230,12 +234,15 @@ class Function(NamedTuple):
         Of the function that has defined it, whose names it reads.
     defaults, named : tuple
         Of its last arguments, and of those by name that have one.
+    attributes : tuple
+        Names and numbers.
     """
 
     number: int
     depth: int
     defaults: tuple[Any, ...]
     named: tuple[Any, ...]
+    attributes: tuple[Any, ...] = ()
 
 
 class Span(NamedTuple):
@@ -376,87 +383,21 @@ def integer(n: int) -> Num:
     return Num("int64", PYTHON, Literal(n, "int64"))
 
 
-def taken_apart(x: Abstract, registers: list[Value]) -> Any:
-    """The key of a value; its registers go to the end of a list."""
-    kind = type(x)
-    if kind in (Num, Arr, Lst, Text):
-        registers.append(x.value)
-        return (kind, *x[:-1])
-    if kind is Known:
-        return (kind, id(x.value), x)
-    if kind is tuple:
-        return (kind, *[taken_apart(y, registers) for y in x])
-    if kind in _COMPOUND:
-        return (kind, *[taken_apart(y, registers) for y in x])
-    return (None, x)
-
-
-_COMPOUND = (
-    Mixed, Rows, Held, Watched, Tup, Starred, Record, Letters, Method, Function, Span, Range,
-    Along, Through, Counted, Zipped, Once, Eager, Cursor, Groups,
-)  # fmt: skip
-
-
-def built(key: Any, registers: Iterator[Value]) -> Abstract:
-    """The value of a key and registers."""
-    kind, *parts = key
-    if kind in (Num, Arr, Lst, Text):
-        return kind(*parts, next(registers))
-    if kind is Known:
-        return parts[1]
-    if kind is None:
-        return parts[0]
-    found = [built(p, registers) for p in parts]
-    return tuple(found) if kind is tuple else kind(*found)
-
-
-def joined(a: Any, b: Any) -> Any:
-    """The key that covers two, if they differ only in whose numbers they are; or None."""
-    if a == b:
-        return a
-    if type(a) is not tuple or type(b) is not tuple or len(a) != len(b) or a[:1] != b[:1]:
-        return None
-    if a[0] is Num and {a[2], b[2]} & {*ON_DEVICE}:
-        return (Num, a[1], DEVICE) if a[1] == b[1] and {a[2], b[2]} <= {*ON_DEVICE} else None
-    if a[0] is Num and a[1] in PARTS:
-        return None  # Python and NumPy divide them in different ways
-    if a[0] is Num:
-        return (Num, a[1], EITHER) if a[1] == b[1] and NO_AXES not in (a[2], b[2]) else None
-    if a[0] is Lst:
-        dtype = _joined_inner(a[1], b[1])
-        kind = a[2] if a[2] == b[2] else EITHER
-        return (Lst, dtype, kind, a[3]) if dtype is not None and a[3] == b[3] else None
-    if a[0] in (Arr, Known, Text, None):
-        return None
-    of = _joined_empty if a[0] is Held else joined
-    parts = [of(x, y) for x, y in zip(a[1:], b[1:], strict=True)]
-    return None if None in parts else (a[0], *parts)
-
-
-def _joined_empty(a: Any, b: Any) -> Any:
-    """The same of what is in a dict or a set: where nothing was put in yet is like any other."""
-    if a[0] is b[0] is Lst and a[3:] == b[3:] and "" in (a[1], b[1]):
-        return b if a[1] == "" else a
-    return joined(a, b)
-
-
-def _joined_inner(a: Any, b: Any) -> Any:
-    """The type of elements that covers two; or None."""
-    if a == b:
-        return a
-    if isinstance(a, Inner) and isinstance(b, Inner) and (a.dtype, a.site) == (b.dtype, b.site):
-        return a._replace(kind=EITHER)
-    return None
-
-
 def changed(y: Abstract, change: Callable[[Lst], Any]) -> Abstract:
     """A value in which all lists are changed."""
     if isinstance(y, Lst):
         return change(y)
-    if type(y) is tuple or type(y) in _COMPOUND:
+    if type(y) is tuple or type(y) in COMPOUND:
         inner = [changed(z, change) if isinstance(z, tuple) else z for z in y]
         return tuple(inner) if type(y) is tuple else type(y)(*inner)
     return y
+
+
+COMPOUND = (
+    Mixed, Rows, Held, Watched, Tup, Starred, Record, Letters, Method, Function, Span, Range,
+    Along, Through, Counted, Zipped, Once, Eager, Cursor, Groups,
+)  # fmt: skip
+"""What is made of other values."""
 
 
 class Leaves(Exception):

@@ -18,7 +18,9 @@ LIBRARY = _written.__name__.rpartition(".")[0]
 _SOLVERS = (
     "of_fits", "of_integrals", "of_results", "of_roots", "solvers.fits", "solvers.hybrids",
     "solvers.limited_memory", "solvers.limited_models", "solvers.line_searches",
-    "solvers.of_minima", "solvers.of_odes", "solvers.of_products", "solvers.of_samples",
+    "solvers.odes.driver", "solvers.odes.equations", "solvers.odes.events",
+    "solvers.odes.runge_kutta", "solvers.odes.solution",
+    "solvers.of_minima", "solvers.of_products", "solvers.of_samples",
     "solvers.of_xarray", "solvers.quasi_newton",
     "solvers.simplexes", "solvers.trust_regions",
 )  # fmt: skip
