@@ -21,7 +21,7 @@ import ode_cases
 
 from xpapply.frontends.python.source.calls.of_minimize import steady
 from xpapply.library import of_fits, of_integrals, of_roots
-from xpapply.library.solvers import fits, of_minima, of_products, simplexes, trust_regions
+from xpapply.library.solvers import boxes, fits, of_minima, of_products, simplexes, trust_regions
 
 EPS = math.ulp(1.0)
 LEFT = (NotImplementedError, ZeroDivisionError)
@@ -284,7 +284,8 @@ def of_squares(r: random.Random) -> tuple[Any, Any]:
     model, true, columns = r.choice(MODELS[:6])
     n, rng = len(true), np.random.default_rng(r.randrange(1 << 30))
     y = model(T, *rng.uniform(0.5, 2, n) * true) + rng.normal(size=16) * 10.0 ** r.randint(-5, 0)
-    start, by_lm = rng.uniform(0.5, 2, n) * true, r.random() < 0.6
+    start, method = rng.uniform(0.5, 2, n) * true, r.choice(["lm", "lm", "trf", "dogbox"])
+    by_lm = method == "lm"
     jac = None
     if columns is not None and r.random() < 0.5:
         jac = as_rows(columns)
@@ -294,11 +295,10 @@ def of_squares(r: random.Random) -> tuple[Any, Any]:
     def solved(y: Any) -> Any:
         return least_squares(
             lambda p: model(T, *p) - y, start, slopes or "2-point", max_nfev=most,
-            method="lm" if by_lm else "trf", **dict(zip(NAMES, limits, strict=True)),
+            method=method, **dict(zip(NAMES, limits, strict=True)),
         )  # fmt: skip
 
-    steps = fits.free if by_lm else fits.within
-    rest = steps, most, None if by_lm else 1.0, None, 1.0, limits, ()
+    rest = STEPS[method], most, None if by_lm else 1.0, None, 1.0, limits, ()
     ends = -np.inf, np.inf
     ours = outcome(
         lambda: fits.least_squares(lambda p: model(T, *p) - y, start, slopes, ends, *rest)
@@ -312,6 +312,7 @@ def of_squares(r: random.Random) -> tuple[Any, Any]:
     )
 
 
+STEPS = {"lm": fits.free, "trf": trust_regions.reflective, "dogbox": boxes.rectangular}
 NAMES = "ftol", "xtol", "gtol"
 
 
@@ -356,9 +357,16 @@ def by_simplex(r: random.Random) -> tuple[Any, Any]:
     return ours, found
 
 
+def along(r: random.Random) -> tuple[Any, Any]:
+    """The same along directions."""
+    return minima_cases.by_powell(r, outcome)
+
+
 def by_slopes(r: random.Random) -> tuple[Any, Any]:
     """The same of minima by BFGS, within bounds by L-BFGS-B, and of roots by Powell's method."""
     by = r.choice([minima_cases.by_bfgs, minima_cases.by_l_bfgs_b, minima_cases.by_hybrid])
+    if r.random() < 0.2:
+        return minima_cases.by_lm(r, outcome)
     ours, theirs = by(r, outcome)
     if isinstance(ours, type) or isinstance(theirs, type) or of_products.are_known():
         return ours, theirs
@@ -421,7 +429,8 @@ def within(r: random.Random) -> tuple[Any, Any]:
     )
     limits = r.choice([(1e-8,) * 3, (1e-8,) * 3, (1e-12, 1e-5, 1e-10)])
     ours = None if loss is None else getattr(trust_regions, loss)
-    region = jac, True, (low, high), most, scales, ours, size, limits
+    method = r.choice(["trf", "dogbox"])
+    region = jac, STEPS[method], (low, high), most, scales, ours, size, limits
     args = model, T, (True, None), y, start, (None,) * n, weights, True
 
     def theirs(moved: Callable[[Any], Any]) -> Any:
@@ -429,7 +438,7 @@ def within(r: random.Random) -> tuple[Any, Any]:
         first = start if start is None else np.clip(moved(start), *ends)
         found = curve_fit(
             model, T, moved(y), first if moved is rounded else start, weights, bounds=ends,
-            method="trf", jac=jac, x_scale="jac" if scales is None else scales, max_nfev=most,
+            method=method, jac=jac, x_scale="jac" if scales is None else scales, max_nfev=most,
             f_scale=size,
             loss=loss or "linear", **dict(zip(NAMES, limits, strict=True)),
         )  # fmt: skip
@@ -477,8 +486,8 @@ left = 0
 
 
 PROBLEMS = [
-    bracketed, by_steps, lowest, fitted, within, of_squares, by_simplex, by_slopes, integrated,
-    moved,
+    bracketed, by_steps, lowest, fitted, within, of_squares, by_simplex, along, by_slopes,
+    integrated, moved,
 ]  # fmt: skip
 
 

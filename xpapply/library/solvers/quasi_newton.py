@@ -365,6 +365,22 @@ _MESSAGES = (
 )
 
 
+def fmin_cg(whole: Any, *given: Any) -> Any:
+    """``scipy.optimize.fmin_cg``; `whole` is that of `fmin_bfgs`."""
+    found = conjugate(*given)
+    if whole is not None and found.nit == 0:
+        raise NotImplementedError
+    return found.x
+
+
+def full_fmin_cg(whole: Any, *given: Any) -> Any:
+    """The same with ``full_output``."""
+    found = conjugate(*given)
+    if whole is not None and found.nit == 0:
+        raise NotImplementedError
+    return found.x, found.fun, found.nfev, found.njev, found.status
+
+
 def fmin_bfgs(whole: Any, *given: Any) -> Any:
     """``scipy.optimize.fmin_bfgs``; `whole`: None, if it does not start from integers."""
     found = bfgs(*given)
