@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from xpapply.frontends.python.source.calls import of_minimize
-from xpapply.library.solvers import hybrids, limited_memory, quasi_newton
+from xpapply.frontends.python.source.calls import of_least_squares, of_minimize
+from xpapply.library.solvers import directions, fits, hybrids, limited_memory, quasi_newton
 
 BASINS: tuple[tuple[Callable[..., Any], Callable[..., Any] | None], ...] = (
     (lambda x, p, q: float(np.sum((x - p) ** 2)), lambda x, p, q: 2 * (x - p)),
@@ -178,3 +178,60 @@ def by_hybrid(r: random.Random, outcome: Callable[[Callable[[], Any]], Any]) -> 
         if told is None:
             ours.pop("njev")
     return ours, theirs
+
+
+def by_powell(r: random.Random, outcome: Callable[[Callable[[], Any]], Any]) -> tuple[Any, Any]:
+    """The same along directions, by Powell's method."""
+    from scipy.optimize import minimize
+
+    f, _ = r.choice(BASINS)
+    n, args = r.choice([1, 2, 2, 3, 4]), (r.uniform(0.3, 3), r.uniform(0.3, 3))
+    start = np.array([r.choice([0.0, r.uniform(-3, 3), r.uniform(-3, 3), 1.0]) for _ in range(n)])
+    said: dict[str, Any] = {
+        "xtol": r.choice([1e-4, 1e-4, 1e-8, 0.1]), "ftol": r.choice([1e-4, 1e-4, 1e-8, 0.1]),
+        "maxiter": r.choice([None] * 3 + [3, 0, 1]), "maxfev": r.choice([None] * 3 + [100, 20, 0]),
+    }  # fmt: skip
+    ends = pairs = None
+    if r.random() < 0.5:
+        low, high = np.full(n, -np.inf), np.full(n, np.inf)
+        for j in range(n):
+            if r.random() < 0.6:
+                low[j] = start[j] - r.choice([0.0, 0.1, 1.0, 10.0])
+            if r.random() < 0.6:
+                high[j] = start[j] + r.choice([0.05, 0.1, 1.0, 10.0, 0.0])
+        ends, pairs = (low, high), list(zip(low, high, strict=True))
+    rest = said["xtol"], said["ftol"], said["maxiter"], said["maxfev"]
+    return (
+        outcome(lambda: directions.powell(f, start, start, args, ends, *rest)),
+        outcome(lambda: minimize(f, start, args, "Powell", bounds=pairs, options=said)),
+    )
+
+
+def by_lm(r: random.Random, outcome: Callable[[Callable[[], Any]], Any]) -> tuple[Any, Any]:
+    """Roots by the method of Levenberg and Marquardt."""
+    from scipy.optimize import root
+
+    n, f, jac = r.choice(SYSTEMS)
+    n, args = n or r.choice([1, 2, 2, 3, 4]), (r.uniform(0.3, 3), r.uniform(0.3, 3))
+    start = np.array([r.choice([0.0, r.uniform(-3, 3), r.uniform(-3, 3), 1.0]) for _ in range(n)])
+    jac = jac if r.random() < 0.5 else None
+    said: dict[str, Any] = {
+        "xtol": r.choice([1.49012e-8, 1e-3, 0.0]), "ftol": r.choice([1.49012e-8, 1e-3, 0.0]),
+        "gtol": r.choice([0.0, 0.0, 1e-3]), "maxiter": r.choice([0, 0, 5, 30]),
+        "eps": r.choice([0.0, 1e-8]), "factor": r.choice([100, 0.5]),
+    }  # fmt: skip
+    limits = said["ftol"], said["xtol"], said["gtol"], said["factor"]
+    texts = of_least_squares._texts(*limits[:3])
+    rest = start, args, said["maxiter"], said["eps"], limits, texts
+
+    def plain(found: Any) -> Any:
+        if not found.pop("is_said"):
+            found.pop("message")
+        if jac is None:
+            found.pop("njev")
+        return found
+
+    return (
+        outcome(lambda: plain(fits.root(f, jac, *rest))),
+        outcome(lambda: root(f, start, args, "lm", jac, options=said)),
+    )

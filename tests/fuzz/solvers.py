@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 import minima_cases
 import numpy as np
+import ode_cases
 
-from xpapply.frontends.python.source.calls import of_odes as calls_of_odes
 from xpapply.frontends.python.source.calls.of_minimize import steady
 from xpapply.library import of_fits, of_integrals, of_roots
-from xpapply.library.solvers import fits, of_minima, of_odes, of_products, simplexes, trust_regions
+from xpapply.library.solvers import boxes, fits, of_minima, of_products, simplexes, trust_regions
 
 EPS = math.ulp(1.0)
 LEFT = (NotImplementedError, ZeroDivisionError)
@@ -214,55 +214,6 @@ def integrated(r: random.Random) -> tuple[Any, Any]:
     )
 
 
-EQUATIONS: tuple[tuple[int, Callable[..., Any]], ...] = (
-    (1, lambda t, y, p, q: -p * y),
-    (1, lambda t, y, p, q: p * y[0] * (1 - y[0] / q)),
-    (1, lambda t, y, p, q: [math.sqrt(abs(y[0])) - t * q]),
-    (1, lambda t, y, p, q: [-y[0] if t < 0.2 else p]),
-    (2, lambda t, y, p, q: [y[1], -p * y[0] - 0.1 * q * y[1]]),
-    (2, lambda t, y, p, q: np.array([y[0] * (p - y[1]), y[1] * (y[0] - q)])),
-    (2, lambda t, y, p, q: (p * math.cos(3 * t), 0)),
-    (3, lambda t, y, p, q: [-p * y[0] * y[1], p * y[0] * y[1] - q * y[1], q * y[1]]),
-    (4, lambda t, y, p, q: [y[1], -p * y[0] + y[2], y[3], -q * y[2] + y[0]]),
-    (5, lambda t, y, p, q: p * np.roll(y, 1) - q * y),
-)
-
-
-def moved(r: random.Random) -> tuple[Any, Any]:
-    """The same of differential equations."""
-    from scipy.integrate import solve_ivp
-
-    n, f = r.choice(EQUATIONS)
-    args = r.uniform(0.3, 3), r.uniform(0.3, 3)
-    method = r.choice(["RK23", "RK45", "RK45", "DOP853"])
-    span = r.choice([(0.0, r.uniform(0.1, 2)), (r.uniform(0.1, 1), 0.0), (-1.0, 0.5)])
-    y = np.array([r.uniform(0.1, 2) for _ in range(n)])
-    at = r.choice([None, np.linspace(*span, r.choice([2, 5, 25])), np.array([sum(span) / 2])])
-    if at is not None and r.random() < 0.1:
-        at = r.choice([at[::-1], at + 1])
-    some: dict[str, Any] = {"rtol": r.choice([1e-3, 1e-3, 1e-5]), "atol": r.choice([1e-6, 1e-2])}
-    if r.random() < 0.3:
-        some["atol"] = np.full(n, 1e-4) * np.arange(1, n + 1)
-    if r.random() < 0.2:
-        some["max_step"] = r.choice([0.1, 0.5, 0.0])
-    if r.random() < 0.2:
-        some["first_step"] = r.choice([1e-3, 0.05, 9.0])
-    each = np.broadcast_to(some["atol"], (n,))
-    limits = some["rtol"], each, some.get("max_step", math.inf), some.get("first_step")
-    given = (f, args, span[0], *span, y, at, at, limits, *calls_of_odes.parts_of(method))
-    names = ("t", "y", "nfev", "status", "message", "success")
-
-    def ours() -> Any:
-        found = of_odes.solved(*given)
-        return tuple(found[x] for x in names)
-
-    def theirs() -> Any:
-        found = solve_ivp(f, span, y, method, at, args=args, **some)
-        return tuple(found[x] for x in names)
-
-    return outcome(ours), outcome(theirs)
-
-
 def fitted(r: random.Random) -> tuple[Any, Any]:
     """The same of a fit, with its covariance."""
     from scipy.optimize import curve_fit
@@ -333,7 +284,8 @@ def of_squares(r: random.Random) -> tuple[Any, Any]:
     model, true, columns = r.choice(MODELS[:6])
     n, rng = len(true), np.random.default_rng(r.randrange(1 << 30))
     y = model(T, *rng.uniform(0.5, 2, n) * true) + rng.normal(size=16) * 10.0 ** r.randint(-5, 0)
-    start, by_lm = rng.uniform(0.5, 2, n) * true, r.random() < 0.6
+    start, method = rng.uniform(0.5, 2, n) * true, r.choice(["lm", "lm", "trf", "dogbox"])
+    by_lm = method == "lm"
     jac = None
     if columns is not None and r.random() < 0.5:
         jac = as_rows(columns)
@@ -343,11 +295,10 @@ def of_squares(r: random.Random) -> tuple[Any, Any]:
     def solved(y: Any) -> Any:
         return least_squares(
             lambda p: model(T, *p) - y, start, slopes or "2-point", max_nfev=most,
-            method="lm" if by_lm else "trf", **dict(zip(NAMES, limits, strict=True)),
+            method=method, **dict(zip(NAMES, limits, strict=True)),
         )  # fmt: skip
 
-    steps = fits.free if by_lm else fits.within
-    rest = steps, most, None if by_lm else 1.0, None, 1.0, limits, ()
+    rest = STEPS[method], most, None if by_lm else 1.0, None, 1.0, limits, ()
     ends = -np.inf, np.inf
     ours = outcome(
         lambda: fits.least_squares(lambda p: model(T, *p) - y, start, slopes, ends, *rest)
@@ -361,6 +312,7 @@ def of_squares(r: random.Random) -> tuple[Any, Any]:
     )
 
 
+STEPS = {"lm": fits.free, "trf": trust_regions.reflective, "dogbox": boxes.rectangular}
 NAMES = "ftol", "xtol", "gtol"
 
 
@@ -382,6 +334,11 @@ BASINS: tuple[Callable[..., Any], ...] = (
 )
 
 
+def moved(r: random.Random) -> tuple[Any, Any]:
+    """The same of differential equations."""
+    return ode_cases.moved(r, outcome)
+
+
 def by_simplex(r: random.Random) -> tuple[Any, Any]:
     """The same of Nelder and Mead's minima of functions of several numbers."""
     from scipy.optimize import minimize
@@ -400,9 +357,16 @@ def by_simplex(r: random.Random) -> tuple[Any, Any]:
     return ours, found
 
 
+def along(r: random.Random) -> tuple[Any, Any]:
+    """The same along directions."""
+    return minima_cases.by_powell(r, outcome)
+
+
 def by_slopes(r: random.Random) -> tuple[Any, Any]:
     """The same of minima by BFGS, within bounds by L-BFGS-B, and of roots by Powell's method."""
     by = r.choice([minima_cases.by_bfgs, minima_cases.by_l_bfgs_b, minima_cases.by_hybrid])
+    if r.random() < 0.2:
+        return minima_cases.by_lm(r, outcome)
     ours, theirs = by(r, outcome)
     if isinstance(ours, type) or isinstance(theirs, type) or of_products.are_known():
         return ours, theirs
@@ -465,7 +429,8 @@ def within(r: random.Random) -> tuple[Any, Any]:
     )
     limits = r.choice([(1e-8,) * 3, (1e-8,) * 3, (1e-12, 1e-5, 1e-10)])
     ours = None if loss is None else getattr(trust_regions, loss)
-    region = jac, True, (low, high), most, scales, ours, size, limits
+    method = r.choice(["trf", "dogbox"])
+    region = jac, STEPS[method], (low, high), most, scales, ours, size, limits
     args = model, T, (True, None), y, start, (None,) * n, weights, True
 
     def theirs(moved: Callable[[Any], Any]) -> Any:
@@ -473,7 +438,7 @@ def within(r: random.Random) -> tuple[Any, Any]:
         first = start if start is None else np.clip(moved(start), *ends)
         found = curve_fit(
             model, T, moved(y), first if moved is rounded else start, weights, bounds=ends,
-            method="trf", jac=jac, x_scale="jac" if scales is None else scales, max_nfev=most,
+            method=method, jac=jac, x_scale="jac" if scales is None else scales, max_nfev=most,
             f_scale=size,
             loss=loss or "linear", **dict(zip(NAMES, limits, strict=True)),
         )  # fmt: skip
@@ -498,9 +463,8 @@ def are_same(ours: Any, theirs: Any) -> bool:
             name in theirs and (_are_equal(x, theirs[name]) or (of_an_end and name == "iterations"))
             for name, x in ours.items()
         )
-    if isinstance(ours, tuple) and len(ours) == 6:
-        same = np.array_equal if of_products.are_known() else np.allclose
-        return ours[2:] == theirs[2:] and all(map(same, ours[:2], theirs[:2]))
+    if isinstance(ours, ode_cases.Moved):
+        return ours.is_like(theirs)
     if isinstance(ours, tuple) and len(ours) == 4:
         return all(map(_are_equal, ours, theirs))
     if not isinstance(ours, tuple) or isinstance(ours[0], float):
@@ -522,8 +486,8 @@ left = 0
 
 
 PROBLEMS = [
-    bracketed, by_steps, lowest, fitted, within, of_squares, by_simplex, by_slopes, integrated,
-    moved,
+    bracketed, by_steps, lowest, fitted, within, of_squares, by_simplex, along, by_slopes,
+    integrated, moved,
 ]  # fmt: skip
 
 

@@ -186,11 +186,56 @@ def if_it_converges(v):
     return s.x if s.success and s.message.endswith("converged.") else np.zeros(3)
 
 
-ROOTS = [places, place, of_a_system, if_it_converges]
+def by_squares(v):
+    s = optimize.root(bent, [0.5, 0.2], args=(v[0], v[0] + 1), jac=bends, method="lm")
+    ends = s.message.endswith("in absolute value") or s.message.startswith("The relative error")
+    return np.array([s.x[0], s.x[1], s.fun[0], s.nfev, s.njev, s.status, ends])
+
+
+def by_squares_of_a_list(v):
+    s = optimize.root(
+        lambda x: [x[0] * x[1] - v[0], x[0] + x[1] - v[1] - 2], np.array([1.0, 2.0]),
+        method="lm", tol=1e-10, options={"maxiter": 40},
+    )  # fmt: skip
+    return np.append(s.x, [s.nfev, s.success])
+
+
+def along_directions(v):
+    r = optimize.minimize(cost, (1.0, 1.0), args=(v,), method="Powell")
+    return np.array([*r.x, r.fun, r.nit, r.nfev, r.status, r.success, len(r.message)])
+
+
+def along_directions_within(v):
+    def off(p):
+        return (p[0] - v[0]) ** 2 + abs(p[1] - p[0]) + p[1] ** 2
+
+    r = optimize.minimize(off, v[:2], method="powell", bounds=[(-5, 5), (-9, None)], tol=1e-6)
+    return np.append(r.x, [r.fun, r.direc[0, 1], r.nfev])
+
+
+def along_directions_by_the_older_name(v):
+    x, y, _, rounds, calls, flag = optimize.fmin_powell(
+        lambda p: abs(p[0] - v[0]) + p[1] ** 2 * v[1], [1, 0], disp=False, full_output=True
+    )
+    return np.append(x, [y, rounds, calls, flag])
+
+
+def conjugate_by_the_older_name(v):
+    p = optimize.fmin_cg(cost, [1, 1], slopes, args=(v,), disp=False)
+    x, y, calls, falls, flag = optimize.fmin_cg(
+        lambda p: cost(p, v), np.ones(2), gtol=1e-4, disp=0, full_output=1
+    )
+    return np.array([*p, *x, y, calls, falls, flag])
+
+
+ROOTS = [
+    places, place, of_a_system, if_it_converges, by_squares, by_squares_of_a_list,
+    along_directions_within, along_directions_by_the_older_name,
+]  # fmt: skip
 MINIMA = [
     by_bfgs, by_slopes, by_both, by_steps, along_conjugate_directions, along_them_by_differences,
     of_an_array_of_one, of_a_loop, older, older_alone, in_a_box, in_a_box_by_slopes, in_bounds,
-    without_bounds, tried, older_in_a_box,
+    without_bounds, tried, older_in_a_box, along_directions, conjugate_by_the_older_name,
 ]  # fmt: skip
 
 
@@ -226,12 +271,17 @@ def test_slopes_that_another_function_would_raise_for():
     assert want[7, 1] == want[30, 1] != 0
 
 
-def test_an_inverse_of_integers_is_scipys():
+def of_a_result(v):
+    return optimize.minimize(cost, [1.0, 1.0], args=(v,)).hess_inv
+
+
+def of_all(v):
+    return optimize.fmin_bfgs(cost, [1.0, 1.0], args=(v,), full_output=True, disp=False)[3]
+
+
+@pytest.mark.parametrize("f", [of_a_result, of_all])
+def test_an_inverse_of_integers_is_scipys(f):
     """Where nothing moves, SciPy's is one of integers."""
-
-    def f(v):
-        return optimize.minimize(cost, [1.0, 1.0], args=(v,)).hess_inv
-
     arr = decays()
     arr[20:23] = np.exp(-T)
     assert optimize.minimize(cost, [1.0, 1.0], (arr[20],)).hess_inv.dtype.kind == "i"

@@ -453,6 +453,23 @@ def by_trf(v):
     return curve_fit(model, T, v, method="trf", x_scale="jac", loss="soft_l1", f_scale=0.1)[0]
 
 
+def in_a_box(v):
+    p, covariance = curve_fit(model, T, v, p0=(1, 1), bounds=([0, 0], [2.0, 1.2]), method="dogbox")
+    return np.array([*p, covariance[0, 1]])
+
+
+def in_a_box_without_bounds(v):
+    return curve_fit(model, T, v, method="dogbox", x_scale="jac", loss="huber", f_scale=0.1)[0]
+
+
+def of_squares_in_a_box(v):
+    ends = [0.2, 0.1], [v[0], 4.0]
+    res = optimize.least_squares(
+        off_of, (v[0], 1.0), slopes_of, ends, "dogbox", loss="soft_l1", args=(T, v)
+    )
+    return np.array([*res.x, res.cost, res.optimality, res.nfev > 1, res.njev > 1, res.success])
+
+
 def by_simplex(v):
     def cost(p, y):
         return np.sum((p[0] * np.exp(-p[1] * T) - y) ** 2)
@@ -495,7 +512,8 @@ FITS = [
 
 BOUNDED = [
     fit_within, within_often_not, within_own_bounds, within_by_slopes, by_trf, of_squares,
-    of_squares_by_lm, of_squares_with_outliers,
+    of_squares_by_lm, of_squares_with_outliers, in_a_box, in_a_box_without_bounds,
+    of_squares_in_a_box,
 ]  # fmt: skip
 
 
@@ -778,10 +796,15 @@ def with_few_rounds(v):
     return minimize_scalar(np.cos, (v[0], 4.0), options=few).x
 
 
+def later(when, t, y):
+    return t - when
+
+
+LATER = functools.partial(later, 0.5)
 REFUSED = {
     "method='TNC'": lambda v: optimize.minimize(lambda p: p[0] ** 2 + v[0], [1.0], method="TNC").x,
     "that prints": lambda v: optimize.fmin(lambda p: p[0] ** 2 + v[0] * p[0], [1.0]),
-    "method='dogbox'": lambda v: curve_fit(model, T, v, bounds=(0, 5), method="dogbox")[0],
+    "tr_solver='lsmr'": lambda v: curve_fit(model, T, v, bounds=(0, 5), tr_solver="lsmr")[0],
     "jac='3-point'": lambda v: curve_fit(model, T, v, bounds=(0, 5), jac="3-point")[0],
     "toms748": lambda v: root_scalar(lambda x: x - v[0], bracket=(-9, 9), method="toms748").root,
     "method of what": lambda v: len(root_scalar(lambda x: x - v[0], bracket=(-9, 9)).method),
@@ -790,8 +813,8 @@ REFUSED = {
     "options that": with_few_rounds,
     "message of what": lambda v: len(minimize_scalar(lambda x: (x - v[0]) ** 2).message),
     "LSODA": lambda v: solve_ivp(lambda t, y: -v[0] * y, (0, 1), [1.0], "LSODA").y[0, -1],
-    "with events": lambda v: solve_ivp(
-        lambda t, y: -v[0] * y, (0, 1), [1.0], events=lambda t, y: y[0] - 0.5
+    "no function of Python's": lambda v: solve_ivp(
+        lambda t, y: -v[0] * y, (0, 1), [1.0], events=LATER
     ).y[0, -1],
     "solve_ivp by RK45": lambda v: odeint(lambda y, t: -v[0] * y, 1.0, [0.0, 1.0])[-1, 0],
     "points": lambda v: quad(lambda x: x * v[0], 0, 1, points=[0.5])[0],

@@ -12,6 +12,8 @@ import numpy as np
 
 from .. import of_fits
 from ..of_results import Result
+from .boxes import rectangular
+from .line_searches import gradient
 from .trust_regions import differences, dot, inside, is_finite, reflective, singular
 
 _EPS = float(np.finfo(float).eps)
@@ -64,12 +66,12 @@ def check(x: Any, lower: Any, upper: Any, scales: Any, most: int, limits: Any) -
 
 def _fitted(
     f: Any, x: Any, axes: Any, y: Any, given: Any, count: Any, weights: Any, finite: bool, jac: Any,
-    chosen: bool, bounds: Any, most: Any, scales: Any, loss: Any, size: float, limits: Any,
+    chosen: Any, bounds: Any, most: Any, scales: Any, loss: Any, size: float, limits: Any,
 ) -> Any:  # fmt: skip
     """The best parameters within bounds, and what a trust region says of them.
 
-    `chosen`: whether these steps are taken without bounds too. The last arguments are those of
-    `reflective`, others those of ``of_fits``.
+    `chosen`: the steps, if they are taken without bounds too; None: `reflective` within bounds. The
+    last arguments are those of `reflective`, others those of ``of_fits``.
     """
     lower, upper = bounds
 
@@ -85,16 +87,20 @@ def _fitted(
 
     of_fits.check(x, axes, y, finite)
     p = start(given, count, lower, upper)
-    if not chosen and not _is_bounded(lower, upper):
+    if chosen is None and not _is_bounded(lower, upper):
         raise NotImplementedError
     calls = 100 * len(p) if most is None else most
     check(p, lower, upper, scales, calls, limits)
-    inside(p, lower, upper, 1e-10)
+    if chosen is not rectangular:
+        inside(p, lower, upper, 1e-10)
     values = residuals(p)
     if not is_finite(values):
         raise ValueError
     rest = lower, upper, calls, scales, loss, size, limits
-    found = reflective(residuals, columns, p, values, *rest)
+    if chosen is rectangular:
+        found = rectangular(residuals, columns, p, values, *rest)
+    else:
+        found = reflective(residuals, columns, p, values, *rest)
     if found[0] == 0:
         raise RuntimeError
     return p, values, found[3], found[5]
@@ -140,7 +146,7 @@ def least_squares(
     f: Any, start: Any, jac: Any, bounds: Any, steps: Any, most: Any, scales: Any, loss: Any,
     size: float, limits: Any, args: Any,
 ) -> Any:  # fmt: skip
-    """``scipy.optimize.least_squares`` by some steps: `within` or `free`."""
+    """``scipy.optimize.least_squares`` by some steps: `reflective`, `rectangular` or `free`."""
     n = len(start)
     lower = spread(bounds[0], n)
     upper = spread(bounds[1], n)
@@ -157,18 +163,21 @@ def least_squares(
 
     p = spread(start, n)
     rest = 100 * n if most is None else most, scales, loss, size, limits
-    return steps(residuals, columns, p, lower, upper, rest)
+    if steps is free:
+        return free(residuals, columns, p, lower, upper, rest)
+    return within(residuals, columns, p, lower, upper, steps, rest)
 
 
-def within(f: Any, columns: Any, p: Any, lower: Any, upper: Any, rest: Any) -> Any:
-    """Steps in a trust region: "trf"."""
+def within(f: Any, columns: Any, p: Any, lower: Any, upper: Any, steps: Any, rest: Any) -> Any:
+    """Steps in a trust region."""
     most, scales, loss, size, limits = rest
     if scales is not None:
         scales = spread(scales, len(p))
     check(p, lower, upper, scales, most, limits)
-    inside(p, lower, upper, 1e-10)
+    if steps is reflective:
+        inside(p, lower, upper, 1e-10)
     values = first_values(f, p)
-    found = reflective(f, columns, p, values, lower, upper, most, scales, loss, size, limits)
+    found = steps(f, columns, p, values, lower, upper, most, scales, loss, size, limits)
     status, calls, slopes, cost, optimality, _, g = found
     return Result(
         x=p, cost=cost, fun=values, grad=g, optimality=optimality, nfev=calls, njev=slopes,
@@ -221,3 +230,39 @@ def free(f: Any, columns: Any, p: Any, lower: Any, upper: Any, rest: Any) -> Any
 
 _STATUS = (0, 2, 3, 4, 1, 0)
 """SciPy's numbers of MINPACK's."""
+
+
+def root(
+    f: Any, jac: Any, start: Any, args: Any, most: int, eps: float, limits: Any, texts: Any
+) -> Any:  # fmt: skip
+    """``scipy.optimize.root(f, start, args, method="lm", jac=jac)``.
+
+    `limits`: those of ``of_fits.levenberg_marquardt``. `texts`: what SciPy says, by why it ends.
+    """
+    n = len(start)
+    slopes = np.zeros(1, int)
+
+    def residuals(p: Any) -> Any:
+        return gradient(f(p.copy(), *args))
+
+    def columns(p: Any, at: Any, a: Any) -> int:
+        slopes[0] += 1
+        if jac is None:
+            return of_fits.differences(residuals, p, at, eps, a)
+        return of_fits.weighted(jac(p.copy(), *args), None, a)
+
+    p = start.copy()
+    values = residuals(p).copy()
+    if n == 0 or most < 0:
+        raise NotImplementedError
+    if n > len(values):
+        raise TypeError
+    if most == 0:
+        most = 200 * (n + 1) if jac is None else 100 * (n + 1)
+    a = np.zeros((n, len(values)))
+    found = of_fits.levenberg_marquardt(residuals, columns, p, values, a, False, most, limits)
+    status = found[0]
+    return Result(
+        x=p, fun=values, nfev=found[1] + 2, njev=int(slopes[0]), status=status,
+        success=1 <= status <= 4, message=texts[status], is_said=texts[status] != "",
+    )  # fmt: skip

@@ -33,8 +33,7 @@ from .limited_models import (
     remembered,
 )
 from .line_searches import CALLS, GOES_ON, SEARCHED, SLOPES, begin, looked, searched
-from .of_odes import anyones
-from .of_products import inner, long_length
+from .of_products import anyones, inner, long_length
 
 _EPS = float(np.finfo(float).eps)
 

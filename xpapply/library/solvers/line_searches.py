@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .of_odes import anyones
+from .of_products import anyones
 
 _EPS = float(np.finfo(float).eps)
 _STEP = math.sqrt(_EPS)

@@ -19,6 +19,11 @@ from ..of_series import product
 _ZERO = np.float64(0.0)
 
 
+def anyones(x: Any) -> Any:
+    """A number that is Python's or NumPy's, as it comes."""
+    return x
+
+
 def fma(x: Any, y: Any, z: Any) -> Any:
     """``x * y + z``, rounded once; the compiler has an instruction for it."""
     found = x * y + z

@@ -29,8 +29,7 @@ from .line_searches import (
     looked,
     searched,
 )
-from .of_odes import anyones
-from .of_products import chained, inner, length, of_row
+from .of_products import anyones, chained, inner, length, of_row
 
 _START, _FIRST, _ALONG, _ALONG_SLOPES, _WITHIN, _WITHIN_SLOPES, _LAST = range(7)
 """Why a place is looked at."""
@@ -364,6 +363,22 @@ _MESSAGES = (
     "Maximum number of iterations has been exceeded.",
     "Desired error not necessarily achieved due to precision loss.",
 )
+
+
+def fmin_cg(whole: Any, *given: Any) -> Any:
+    """``scipy.optimize.fmin_cg``; `whole` is that of `fmin_bfgs`."""
+    found = conjugate(*given)
+    if whole is not None and found.nit == 0:
+        raise NotImplementedError
+    return found.x
+
+
+def full_fmin_cg(whole: Any, *given: Any) -> Any:
+    """The same with ``full_output``."""
+    found = conjugate(*given)
+    if whole is not None and found.nit == 0:
+        raise NotImplementedError
+    return found.x, found.fun, found.nfev, found.njev, found.status
 
 
 def fmin_bfgs(whole: Any, *given: Any) -> Any:

@@ -421,6 +421,18 @@ def weigh(values: Any, a: Any, loss: Any, size: float) -> Any:
     return found
 
 
+def scale_by(a: Any, scales: Any, inverse: Any) -> None:
+    """Put one divided by each scale into `inverse`; None: as the Jacobian says, and said before."""
+    for j in range(len(a)):
+        if scales is not None:
+            inverse[j] = 1.0 / float(scales[j])
+        else:
+            part = math.sqrt(dot(a[j], a[j]))
+            inverse[j] = max(part, float(inverse[j]))
+            if float(inverse[j]) == 0.0:
+                inverse[j] = 1.0
+
+
 def ended(
     actual: float, cost: float, walked: float, length: float, ratio: float, limits: Any
 ) -> int:
@@ -499,13 +511,7 @@ def reflective(
             weighed = weigh(values, a, loss, size)
             for j in range(n):
                 g[j] = dot(a[j], weighed)
-                if scales is not None:
-                    inverse[j] = 1.0 / float(scales[j])
-                else:
-                    part = math.sqrt(dot(a[j], a[j]))
-                    inverse[j] = max(part, float(inverse[j]))
-                    if float(inverse[j]) == 0.0:
-                        inverse[j] = 1.0
+            scale_by(a, scales, inverse)
             for i in range(m + n):
                 right[i] = weighed[i] if i < m else 0.0
         optimality = _scaling(x, g, lower, upper, v, dv)

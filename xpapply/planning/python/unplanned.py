@@ -191,7 +191,7 @@ def _of_solver(name: str, own: FunctionType) -> float:
 
 _SOLVERS = {
     "typed_solver": frozenset(
-        "curve_fit least_squares leastsq minimize fmin_bfgs fsolve root".split()
+        "curve_fit least_squares leastsq minimize fmin_bfgs fmin_cg fmin_powell fsolve root".split()
     ),
     "typed_short_solver": frozenset("quad solve_ivp".split()),
     "typed_minimum": frozenset("fmin minimize_scalar fminbound".split()),

@@ -20,6 +20,7 @@ from . import arrays, calls, held, lists, numbers, places, whole
 from .calls import mixed, of_device, of_device_arrays
 from .kinds import letters, sets, texts
 from .values import (
+    CALLED,
     DEVICE,
     EITHER,
     FRESH,
@@ -91,8 +92,10 @@ def global_value(t: Writes, f: types.FunctionType, name: str) -> Abstract:
     return known(t, found)
 
 
-def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
-    """``x.name``."""
+def attribute(t: Writes, x: Abstract, name: str, *to: Abstract) -> Abstract:
+    """``x.name``; `to`: `x` with another value of it."""
+    if to:
+        return _with_attribute(t, x, name, *to)
     if isinstance(x, (Arr, Lst, Rows, Held, Num)):
         return arrays.attribute(t, x, name)
     if letters.is_any(x):
@@ -118,7 +121,7 @@ def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
     return _of_object(t, holder, name)
 
 
-def _of_record(t: Writes, x: Record, name: str) -> Abstract:
+def _of_record(t: Writes, x: Record, name: Any) -> Abstract:
     """A value of what a solver has given; there may be others."""
     given = dict(zip(x.names, x.values, strict=True))
     if name not in given or name.startswith("is_"):
@@ -128,6 +131,16 @@ def _of_record(t: Writes, x: Record, name: str) -> Abstract:
     if name == "message" and "is_said" in given:
         t.mark(t.op("not", "bool", given["is_said"].value), "a message with a number in it")
     return given[name]
+
+
+def _of_table(t: Writes, x: Record, k: Any) -> Abstract:
+    """A table of one of several: SciPy's has no columns where it has no rows."""
+    found = dict(zip(x.names, x.values, strict=True)).get(k)
+    if not isinstance(found, Arr):
+        raise Leaves("an index is out of bounds", IndexError)
+    size = places.length(t, found)
+    t.mark(t.op("eq", "bool", size, Literal(0, "int64")), "a table without rows")
+    return found
 
 
 def _of_object(t: Writes, x: Any, name: str) -> Abstract:
@@ -149,6 +162,21 @@ def _of_object(t: Writes, x: Any, name: str) -> Abstract:
     return known(t, found)
 
 
+def _holds(y: Any, x: Abstract) -> bool:
+    """Whether a value is one, or has it in it."""
+    return y == x or (isinstance(y, tuple) and any(_holds(z, x) for z in y))
+
+
+def _with_attribute(t: Writes, x: Abstract, name: str, value: Abstract) -> Function:
+    """A function that is defined here, with an attribute, where it has one name alone."""
+    if not isinstance(x, Function) or not isinstance(value, Num):
+        raise t.refuse("it sets attributes")
+    held_ = [y for (_, own), y in t.state.items() if own[:1] != "." and _holds(y, x)]
+    if not isinstance(value.value, Literal) or held_ != [x]:
+        raise t.refuse("it sets an attribute of a function that has another name, or one computed")
+    return x._replace(attributes=(*x.attributes, (name, value.value.value)))
+
+
 def callee(
     t: Writes, called: Abstract, args: list[Abstract], kwargs: dict[str, Abstract]
 ) -> Abstract | Inlined:
@@ -165,6 +193,9 @@ def callee(
         return arrays.method(t, called.owner, called.name, args, kwargs)
     if isinstance(called, Function):
         return Inlined(called, args, kwargs)
+    if isinstance(called, Record) and called.names == (CALLED,):
+        f, *own = called.values[0].items
+        return callee(t, f, [*own, *args], kwargs)
     if not isinstance(called, Known):
         raise t.refuse(f"a {type(called).__name__.lower()} is called")
     f = called.value
@@ -320,6 +351,8 @@ def item(t: Writes, x: Abstract, index: Abstract) -> Abstract | Inlined:
     """``x[index]``."""
     if isinstance(x, Record) and isinstance(index, Known):
         return _of_record(t, x, index.value)
+    if isinstance(x, Record) and isinstance(index, Num) and isinstance(index.value, Literal):
+        return _of_table(t, x, index.value.value)
     if t.element == DEVICE and isinstance(x, Arr) and isinstance(index, Arr):
         return of_device_arrays.item(t, x, index)
     return arrays.item(t, x, index)

@@ -165,10 +165,14 @@ class Starred(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What a solver gives: values by name."""
+    """What a solver gives: values by name, or by number; or one thing that can be called."""
 
-    names: tuple[str, ...]
+    names: tuple[str | int, ...]
     values: tuple[Any, ...]
+
+
+CALLED = "__call__"
+"""The name in a record of a function, and what it gets before other arguments."""
 
 
 class Known(NamedTuple):
@@ -226,12 +230,15 @@ class Function(NamedTuple):
         Of the function that has defined it, whose names it reads.
     defaults, named : tuple
         Of its last arguments, and of those by name that have one.
+    attributes : tuple
+        Names and numbers.
     """
 
     number: int
     depth: int
     defaults: tuple[Any, ...]
     named: tuple[Any, ...]
+    attributes: tuple[Any, ...] = ()
 
 
 class Span(NamedTuple):

@@ -17,9 +17,12 @@ LIBRARY = _written.__name__.rpartition(".")[0]
 """Where functions of libraries are written in Python, for the compiler."""
 
 _SOLVERS = (
-    "of_fits", "of_integrals", "of_results", "of_roots", "solvers.fits", "solvers.hybrids",
-    "solvers.limited_memory", "solvers.limited_models", "solvers.line_searches",
-    "solvers.of_minima", "solvers.of_odes", "solvers.of_products", "solvers.of_samples",
+    "of_fits", "of_integrals", "of_results", "of_roots", "solvers.boxes",
+    "solvers.directions", "solvers.fits",
+    "solvers.hybrids", "solvers.limited_memory", "solvers.limited_models", "solvers.line_searches",
+    "solvers.odes.driver", "solvers.odes.equations", "solvers.odes.events",
+    "solvers.odes.runge_kutta", "solvers.odes.solution",
+    "solvers.of_minima", "solvers.of_products", "solvers.of_samples",
     "solvers.of_xarray", "solvers.quasi_newton",
     "solvers.simplexes", "solvers.trust_regions",
 )  # fmt: skip

@@ -12,14 +12,23 @@ import numpy as np
 
 from .....ir.typed import Literal
 from .....library import of_fits
-from .....library.solvers import fits
+from .....library.solvers import boxes, fits
 from .....library.solvers import trust_regions as regions
 from .....limits import LIMITS
 from .. import arrays, numbers, whole
 from ..values import NUMPY, Abstract, Arr, Inlined, Known, Num, Tup, Writes, integer
-from .arguments import FALSE, TRUE, as_array
+from .arguments import TRUE, as_array
 from .common import Call, as_float, number
-from .solving import further_arguments, is_none, option, plainly, real, taken, whole_number
+from .solving import (
+    further_arguments,
+    is_none,
+    option,
+    options_of,
+    plainly,
+    real,
+    taken,
+    whole_number,
+)
 
 _NOTHING = Known(None)
 _EPS = math.ulp(1.0)
@@ -55,19 +64,21 @@ def _agrees_by(solver: Callable[..., Any], method: str, args: tuple[Any, Any]) -
     return ours.nfev == theirs.nfev and np.allclose(ours.x, theirs.x, near, near)
 
 
-_STEPS = {"trf": fits.within, "lm": fits.free}
+_STEPS = {"trf": regions.reflective, "dogbox": boxes.rectangular, "lm": fits.free}
 
 
 @functools.cache
-def _agrees_within_bounds() -> bool:
+def _agrees_within_bounds(method: str) -> bool:
     """The same of fits within bounds, to rounding."""
     curve_fit = sys.modules["scipy.optimize"].curve_fit
     x, ends = np.arange(6.0), (np.array([0.5, 0.0]), np.array([9.0, 1.0]))
-    rest = (1, 1), None, True, None, True, ends, None, np.ones(2), None, 1.0, (1e-8,) * 3
+    near = LIMITS.typed_solving
+    region = ends, None, np.ones(2), None, 1.0, (1e-8,) * 3
+    rest = (1, 1), None, True, None, _STEPS[method], *region
     for y in (2.0 / (1.0 + c * x) for c in (0.2, 0.7, 3.0)):
         ours, _ = fits.best_fit(False, _peak, x, (True, None), y, np.ones(2), *rest)
-        near = LIMITS.typed_solving
-        if not np.allclose(ours, curve_fit(_peak, x, y, (1, 1), bounds=ends)[0], near, near):
+        theirs, _ = curve_fit(_peak, x, y, (1, 1), bounds=ends, method=method)
+        if not np.allclose(ours, theirs, near, near):
             return False
     return True
 
@@ -98,7 +109,7 @@ _FIT = {
 def _curve_fit(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     bounds, method = kwargs.get("bounds"), _text(kwargs.get("method"))
     is_free = bounds is None or _is_unbounded(bounds)
-    has_region = method == "trf" or (method is None and not is_free)
+    has_region = method in ("trf", "dogbox") or (method is None and not is_free)
     if not has_region and (method not in (None, "lm") or not is_free):
         raise t.refuse(f"scipy.optimize.curve_fit with method={method!r}")
     further = _REGION | {"maxfev": None} if has_region else _MINPACK
@@ -121,8 +132,8 @@ def _curve_fit(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     axes = Tup(tuple(TRUE if ndim == n else _NOTHING for n in (1, 2)))
     whole_fit = t.reads_part(1)
     if has_region:
-        if not _agrees_within_bounds():
-            raise t.refuse("the trf of this SciPy")
+        if not _agrees_within_bounds(method or "trf"):
+            raise t.refuse(f"the {method or 'trf'} of this SciPy")
         t.rounds(LIMITS.typed_solving)
         most = rest.pop("maxfev")
         if is_none(rest["max_nfev"]):
@@ -130,7 +141,7 @@ def _curve_fit(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
         if is_none(start):
             first = _NOTHING
         ends = both_ends(t, bounds, n)
-        chosen = FALSE if method is None else TRUE
+        chosen = _NOTHING if method is None else Known(_STEPS[method])
         region = [jac, chosen, ends, *_region(t, "curve_fit", rest, n)]
         ours = fits.curve_fit if whole_fit else fits.best_fit
         return Inlined(ours, [absolute, f, x, axes, y, first, count, weights, finite, *region], {})
@@ -245,6 +256,55 @@ def _leastsq(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
         start = Tup((start,))
     rest = [_slopes(t, "leastsq", jac), further_arguments(further), *_limits(t, limits)]
     return Inlined(of_fits.least_squares, [f, doubles(t, start), *rest], {})
+
+
+_ROOT = {
+    "col_deriv": 0, "xtol": 1.49012e-8, "ftol": 1.49012e-8, "gtol": 0.0, "maxiter": 0, "eps": 0.0,
+    "factor": 100, "diag": None,
+}  # fmt: skip
+
+
+def root(
+    t: Writes, f: Any, jac: Abstract, start: Arr, further: Tup, tol: Any, options: Any
+) -> Inlined:  # fmt: skip
+    """A root of several functions as their least squares."""
+    said = options_of(t, "root", options, _ROOT if is_none(tol) else _ROOT | {"xtol": tol})
+    plainly(t, "root", said, col_deriv=0, diag=None)
+    xtol, ftol, gtol, most, eps, factor = said.values()
+    limits = Tup(tuple(real(t, x) for x in (ftol, xtol, gtol, factor)))
+    known = [x.value.value for x in limits.items if isinstance(x.value, Literal)]
+    texts = _texts(*known[:3]) if len(known) == 4 and _root_agrees() else ("",) * 9
+    told = Tup(tuple(map(Known, texts)))
+    rest = [start, further, whole_number(t, most), real(t, eps), limits, told]
+    return Inlined(fits.root, [f, jac, *rest], {})
+
+
+def _texts(ftol: float, xtol: float, gtol: float) -> tuple[str, ...]:
+    """What SciPy says of why MINPACK ended; nothing where it says how often `f` was called."""
+    return (
+        "",
+        "Both actual and predicted relative reductions in the sum of squares\n  are at most "
+        f"{ftol:f}",
+        f"The relative error between two consecutive iterates is at most {xtol:f}",
+        "Both actual and predicted relative reductions in the sum of squares\n  are at most "
+        f"{ftol:f} and the relative error between two consecutive iterates is at \n  most {xtol:f}",
+        "The cosine of the angle between func(x) and any column of the\n  Jacobian is at most "
+        f"{gtol:f} in absolute value",
+        "",
+        f"ftol={ftol:f} is too small, no further reduction in the sum of squares\n  is possible.",
+        f"xtol={xtol:f} is too small, no further improvement in the approximate\n  solution is "
+        "possible.",
+        f"gtol={gtol:f} is too small, func(x) is orthogonal to the columns of\n  the Jacobian to "
+        "machine precision.",
+    )
+
+
+@functools.cache
+def _root_agrees() -> bool:
+    """Whether this SciPy says the same."""
+    solver: Any = sys.modules["scipy.optimize"].root
+    theirs = solver(lambda p: p * p - 2.0, [1.0], method="lm", options={"ftol": 0.1})
+    return theirs.message == _texts(0.1, 1.49012e-8, 0.0)[theirs.status]
 
 
 def _slopes(t: Writes, name: str, jac: Any, usual: tuple[str, ...] = ()) -> Abstract:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .....ir.typed import Literal
-from .....library.solvers import limited_memory, line_searches, quasi_newton, simplexes
+from .....library.solvers import directions, limited_memory, line_searches, quasi_newton, simplexes
 from .....limits import LIMITS
 from .. import arrays, iterators, places
 from ..values import Abstract, Arr, Inlined, Known, Num, Tup, Writes
@@ -182,25 +182,104 @@ def _of_bfgs(
     ]  # fmt: skip
 
 
-_FMIN_BFGS = {
+_FMIN_CG = {
     "f": None, "x0": None, "fprime": None, "args": (), "gtol": 1e-5, "norm": math.inf,
     "epsilon": _STEP, "maxiter": None, "full_output": 0, "disp": 1, "retall": 0,
-    "callback": None, "xrtol": 0.0, "c1": 1e-4, "c2": 0.9, "hess_inv0": None,
+    "callback": None, "c1": 1e-4, "c2": 0.4,
+}  # fmt: skip
+_FMIN_BFGS = {
+    **{k: x for k, x in _FMIN_CG.items() if k not in ("c1", "c2")},
+    "xrtol": 0.0, "c1": 1e-4, "c2": 0.9, "hess_inv0": None,
 }  # fmt: skip
 
 
-def _fmin_bfgs(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
-    given = taken(t, "fmin_bfgs", _FMIN_BFGS, args, kwargs)
-    plainly(t, "fmin_bfgs", given, retall=0, callback=None, hess_inv0=None)
-    is_full = _is_said(t, given.pop("full_output"))
+def _fmin_by_steps(name: str, spec: dict[str, Any], ours: tuple[Any, Any]) -> Call:
+    """Minima by these steps, by an older name; `ours`: what gives the place, and what all."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+        given = taken(t, name, spec, args, kwargs)
+        plainly(t, name, given, retall=0, callback=None)
+        if "hess_inv0" in given:
+            plainly(t, name, given, hess_inv0=None)
+        page = _quiet(t, name, given, ours)
+        f, start, jac, further = (given.pop(k) for k in ("f", "x0", "fprime", "args"))
+        given["eps"] = given.pop("epsilon")
+        whole = _NOTHING if _starts(t, start).type.dtype == "float64" else TRUE
+        own = [whole, *_of_bfgs(t, f, jac, start, further, **{"xrtol": 0.0, **given})]
+        return Inlined(page, own, {})
+
+    return call
+
+
+def _quiet(t: Writes, name: str, given: dict[str, Any], ours: tuple[Any, Any]) -> Any:
+    """Take out whether it prints, and whether all is given: which of ours that is."""
     if _is_said(t, given.pop("disp")):
-        raise t.refuse("scipy.optimize.fmin_bfgs that prints: disp=False does not")
-    f, start, jac, further = (given.pop(k) for k in ("f", "x0", "fprime", "args"))
-    given["eps"] = given.pop("epsilon")
-    whole = _NOTHING if _starts(t, start).type.dtype == "float64" else TRUE
-    own = [whole, *_of_bfgs(t, f, jac, start, further, **given)]
-    ours = quasi_newton.full_fmin_bfgs if is_full else quasi_newton.fmin_bfgs
-    return Inlined(ours, own, {})
+        raise t.refuse(f"scipy.optimize.{name} that prints: disp=False does not")
+    return ours[1 if _is_said(t, given.pop("full_output")) else 0]
+
+
+# --- along directions ---------------------------------------------------------------------------
+
+_POWELL = {
+    "xtol": 1e-4, "ftol": 1e-4, "maxiter": None, "maxfev": None, "disp": False, "direc": None,
+    "return_all": False,
+}  # fmt: skip
+
+
+def _by_powell(t: Writes, given: dict[str, Any]) -> Inlined:
+    plainly(t, "minimize", given, jac=None)
+    f, start, further, bounds, tol, options = given.values()
+    usual = _POWELL if is_none(tol) else _POWELL | {"xtol": tol, "ftol": tol}
+    said = options_of(t, "minimize", options, usual)
+    plainly(t, "minimize", said, disp=False, return_all=False, direc=None)
+    first = begins(t, start)
+    own = _of_powell(t, f, first, first, further, bounds, **said)
+    return Inlined(directions.powell, own, {})
+
+
+def _of_powell(
+    t: Writes, f: Any, start: Arr, first: Arr, further: Any, bounds: Any, xtol: Any, ftol: Any,
+    maxiter: Any, maxfev: Any,
+) -> list[Abstract]:  # fmt: skip
+    """What ours is called with."""
+    if not _powell_agrees():
+        raise t.refuse("the method of Powell's in this SciPy")
+    limits = (_NOTHING if is_none(x) else whole_number(t, x) for x in (maxiter, maxfev))
+    return [
+        f, start, first, further_arguments(further), _bounds(t, bounds), real(t, xtol),
+        real(t, ftol), *limits,
+    ]  # fmt: skip
+
+
+_FMIN_POWELL = {
+    "func": None, "x0": None, "args": (), "xtol": 1e-4, "ftol": 1e-4, "maxiter": None,
+    "maxfun": None, "full_output": 0, "disp": 1, "retall": 0, "callback": None, "direc": None,
+}  # fmt: skip
+
+
+def _fmin_powell(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    name = "fmin_powell"
+    given = taken(t, name, _FMIN_POWELL, args, kwargs)
+    plainly(t, name, given, retall=0, callback=None, direc=None)
+    page = _quiet(t, name, given, (directions.fmin_powell, directions.full_fmin_powell))
+    f, start, further, xtol, ftol, rounds, most = given.values()
+    said = {"xtol": xtol, "ftol": ftol, "maxiter": rounds, "maxfev": most}
+    own = _of_powell(t, f, begins(t, start), _starts(t, start), further, None, **said)
+    return Inlined(page, own, {})
+
+
+@functools.cache
+def _powell_agrees() -> bool:
+    """Whether this SciPy goes as ours does."""
+    solver = sys.modules["scipy.optimize"].minimize
+    for start in (np.array([-1.0, 0.0]), np.array([0.5, 2.0, -1.0])):
+        for ends in (None, (-2.0, math.inf), (-2.0, 2.5)):
+            ours = directions.powell(_valley, start, start, (), ends, 1e-4, 1e-4, None, None)
+            how = None if ends is None else [ends] * len(start)
+            theirs = solver(_valley, start, method="Powell", bounds=how)
+            if not all(np.array_equal(x, theirs[k]) for k, x in ours.items()):
+                return False
+    return True
 
 
 _L_BFGS_B = {
@@ -408,9 +487,15 @@ OURS: dict[Any, Call] = {line_searches.value: _value, line_searches.gradient: _g
 _METHODS: dict[str, Callable[[Writes, dict[str, Any]], Inlined]] = {
     "nelder-mead": _by_simplex, "l-bfgs-b": _by_l_bfgs_b,
     "bfgs": _by_steps("BFGS", quasi_newton.bfgs, _BFGS),
-    "cg": _by_steps("CG", quasi_newton.conjugate, _CG),
+    "cg": _by_steps("CG", quasi_newton.conjugate, _CG), "powell": _by_powell,
 }  # fmt: skip
 ROWS: dict[str, Call] = {
-    "minimize": _minimize, "fmin": _fmin, "fmin_bfgs": _fmin_bfgs,
-    "fmin_l_bfgs_b": _fmin_l_bfgs_b,
+    "minimize": _minimize, "fmin": _fmin, "fmin_l_bfgs_b": _fmin_l_bfgs_b,
+    "fmin_powell": _fmin_powell,
+    "fmin_bfgs": _fmin_by_steps(
+        "fmin_bfgs", _FMIN_BFGS, (quasi_newton.fmin_bfgs, quasi_newton.full_fmin_bfgs)
+    ),
+    "fmin_cg": _fmin_by_steps(
+        "fmin_cg", _FMIN_CG, (quasi_newton.fmin_cg, quasi_newton.full_fmin_cg)
+    ),
 }  # fmt: skip

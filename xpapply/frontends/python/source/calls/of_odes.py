@@ -6,18 +6,36 @@ import functools
 import math
 import sys
 from collections.abc import Callable
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 
-from .....library.solvers import of_odes, of_products
+from .....functions.guards import MISSING
+from .....library.solvers import of_products
+from .....library.solvers.odes import driver, equations, events, runge_kutta, solution
 from .....limits import LIMITS
 from .. import arrays, iterators, numbers, places, whole
-from ..values import EITHER, NUMPY, Abstract, Arr, Inlined, Known, Lst, Num, Tup, Writes, integer
-from .arguments import as_array
+from ..values import (
+    CALLED,
+    EITHER,
+    NUMPY,
+    Abstract,
+    Arr,
+    Function,
+    Inlined,
+    Known,
+    Lst,
+    Num,
+    Record,
+    Tup,
+    Writes,
+    integer,
+)
+from .arguments import TRUE, as_array
 from .common import Call, number
 from .of_numpy import array
-from .solving import is_none, plainly, real, taken
+from .solving import is_none, option, plainly, real, taken
 
 _SOLVE = {
     "fun": None, "t_span": None, "y0": None, "method": "RK45", "t_eval": None,
@@ -27,22 +45,24 @@ _SOLVE = {
 _METHODS = ("RK23", "RK45", "DOP853")
 
 
-def parts_of(method: str) -> tuple[tuple[Any, ...], tuple[Any, ...], int, tuple[str, str]]:
-    """What `of_odes.solved` gets of a method: coefficients, functions, an order, texts."""
+def parts_of(method: str) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...], Any]:
+    """What `driver.solved` gets of a method: coefficients, functions, what it is told, texts."""
     cls: Any = getattr(sys.modules["scipy.integrate"], method)
-    ended = sys.modules["scipy.integrate._ivp.ivp"].MESSAGES[0]
-    between, rows = of_odes.by_polynomial, cls.n_stages + 1
-    of_error: Callable[..., Any] = of_odes.error
-    more = ("E", "P")
+    said = sys.modules["scipy.integrate._ivp.ivp"].MESSAGES
+    texts = said[0], said[1], cls.TOO_SMALL_STEP
+    ours = runge_kutta
+    further, rows = ("E", "P"), cls.n_stages + 1
+    between = ours.polynomials, ours.of_polynomial, ours.of_polynomials, False
+    of_error: Callable[..., Any] = ours.error
     if method == "DOP853":
-        more = ("E5", "E3", "D", "A_EXTRA", "C_EXTRA")  # type: ignore[assignment]
-        of_error, between = of_odes.error_of_two, of_odes.by_further_slopes
-        rows += len(cls.A_EXTRA)
+        further = ("E5", "E3", "D", "A_EXTRA", "C_EXTRA")  # type: ignore[assignment]
+        between = ours.further_slopes, ours.of_seven, ours.of_sevens, True  # type: ignore[assignment]
+        of_error, rows = ours.error_of_two, rows + len(cls.A_EXTRA)
     steps = np.zeros((cls.n_stages + 1, cls.n_stages))
     steps[:-1, : cls.A.shape[1]], steps[-1] = cls.A, cls.B
-    tables = (cls.C.astype(float), steps, *(getattr(cls, name) for name in more))
-    functions = of_error, between, rows, method == "DOP853"
-    return tables, functions, cls.error_estimator_order, (ended, cls.TOO_SMALL_STEP)
+    tables = (cls.C.astype(float), steps, *(getattr(cls, name) for name in further))
+    functions = ours.begun, ours.stepped, of_error, *between, False
+    return tables, functions, (cls.error_estimator_order, rows), texts
 
 
 @functools.cache
@@ -51,14 +71,20 @@ def agrees() -> bool:
     solver = sys.modules["scipy.integrate"].solve_ivp
     for method, far in zip(_METHODS, (1.0, 2.5, -3.0), strict=True):
         limits = 1e-3, np.full(2, 1e-6), math.inf, None
-        places_ = np.array([far / 3, far / 2])
-        start = 0.0, 0.0, far, np.array([1.0, 0.3])
-        parts = parts_of(method)
-        ours = of_odes.solved(_swing, (), *start, places_, places_, limits, *parts)
-        theirs = solver(_swing, (0.0, far), start[3], method, places_)
+        at = np.array([far / 3, far / 2])
+        start, looked = (0.0, 0.0, far, np.array([1.0, 0.3])), (_low,)
+        until = looked, start[3], np.array([math.inf]), np.zeros(1)
+        ours = driver.solved(_swing, (), *start, at, at, limits, *parts_of(method), until, None)
+        theirs = solver(_swing, (0.0, far), start[3], method, at, events=looked)
         if ours.nfev != theirs.nfev or not np.allclose(ours.y, theirs.y, rtol=1e-9, atol=0):
             return False
+        if not np.allclose(ours.t_events[0], theirs.t_events[0], rtol=1e-9, atol=0):
+            return False
     return True
+
+
+def _low(t: float, y: Any) -> Any:
+    return y[0] - 0.2
 
 
 def _swing(t: float, y: Any) -> Any:
@@ -67,10 +93,8 @@ def _swing(t: float, y: Any) -> Any:
 
 def _solve_ivp(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     given = taken(t, "solve_ivp", _SOLVE, args, kwargs)
-    plainly(t, "solve_ivp", given, dense_output=False, vectorized=False)
-    f, span, y0, method, at, events, further, rtol, atol, max_step, first = given.values()
-    if not is_none(events):
-        raise t.refuse("scipy.integrate.solve_ivp with events")
+    plainly(t, "solve_ivp", given, vectorized=False)
+    f, span, y0, method, at, dense, looked, further, rtol, atol, max_step, first = given.values()
     name = method.value if isinstance(method, Known) else method
     name = name if isinstance(name, str) else getattr(name, "__name__", "?")
     if name not in _METHODS:
@@ -79,7 +103,7 @@ def _solve_ivp(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     if not of_products.are_known() or (by_more and not of_products.are_sixteen_known()):
         t.rounds(LIMITS.typed_rounding)
     begin, end = (real(t, x) for x in iterators.unpacked(t, span, 2).items)
-    tables, (of_error, between, rows, turned), order, texts = parts_of(name)
+    tables, functions, told, texts = parts_of(name)
     y = _doubles(t, y0)
     ours = tuple(t.constant(x, is_own=True) for x in tables)
     limits = (
@@ -95,15 +119,53 @@ def _solve_ivp(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     if further is not None and not is_none(further) and not isinstance(further, Tup):
         raise t.refuse("scipy.integrate.solve_ivp with args that are no tuple")
     more = Tup(()) if is_none(further) else further
-    methods = Known(of_error), Known(between), integer(rows), integer(turned)
+    until = Known(None) if is_none(looked) else _events(t, looked, y0)
     return Inlined(
-        of_odes.solved,
+        driver.solved,
         [
             f, more, begin, begin._replace(kind=EITHER), end._replace(kind=EITHER), y, own, asked,
-            Tup(limits), Tup(ours), Tup(methods), integer(order), Tup(tuple(map(Known, texts))),
+            Tup(limits), Tup(ours), Tup(tuple(map(_said, functions))), Tup(tuple(map(_said, told))),
+            Tup(tuple(map(Known, texts))), until,
+            TRUE if option(t, dense) == TRUE else Known(None),
         ],
         {},
     )  # fmt: skip
+
+
+def _said(x: Any) -> Abstract:
+    """What a method is told: an integer, or a function of ours."""
+    return integer(int(x)) if isinstance(x, int) else Known(x)
+
+
+def _events(t: Writes, x: Abstract, y: Abstract) -> Tup:
+    """Functions whose zeros are looked for, and what they are to do where they are zero."""
+    functions = x.items if isinstance(x, Tup) else (x,)
+    ways, most = np.empty(len(functions)), np.empty(len(functions))
+    for k, f in enumerate(functions):
+        way, ends = (held_by(t, f, name) for name in ("direction", "terminal"))
+        ways[k] = 0.0 if way is None else way
+        if ends is not None and ends != 0 and (ends < 0 or int(ends) != ends):
+            raise t.refuse("scipy.integrate.solve_ivp with such an event")
+        most[k] = ends or math.inf
+    if not functions:
+        raise t.refuse("scipy.integrate.solve_ivp with no events in a list of them")
+    own = (t.constant(table, is_own=True) for table in (most, ways))
+    return Tup((Tup(functions), arrays.loaded(t, y), *own))
+
+
+def held_by(t: Writes, f: Abstract, name: str) -> Any:
+    """A number that a function has as an attribute; None: it has none."""
+    if isinstance(f, Function):
+        found = dict(f.attributes).get(name)
+    elif isinstance(f, Known) and isinstance(f.value, (FunctionType, MethodType)):
+        own = getattr(f.value, "__func__", f.value)
+        found = t.watch.look(own, "attribute", name)
+    else:
+        raise t.refuse("scipy.integrate.solve_ivp with an event that is no function of Python's")
+    found = None if found is MISSING else found
+    if found is not None and not isinstance(found, (bool, int, float)):
+        raise t.refuse("scipy.integrate.solve_ivp with such an event")
+    return found
 
 
 def _doubles(t: Writes, x: Abstract) -> Arr:
@@ -135,8 +197,40 @@ def _slopes(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Arr:
     return _doubles(t, value)._replace(own=0)
 
 
-def _lent(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Arr:
-    return args[0]._replace(own=0)  # type: ignore[no-any-return]
+def _lent(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
+    (y,) = args
+    return y._replace(own=0) if isinstance(y, Arr) else y
+
+
+def _value(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    """The value of a function whose zeros are looked for."""
+    x = arrays.loaded(t, args[0])
+    if not isinstance(x, Num) or numbers.kind_of(x.dtype) not in "biuf":
+        raise t.refuse(f"an event that gives {places.described(x)}")
+    return number(t, x)
+
+
+def _tabled(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Record:
+    """Tables by their numbers, from the first one on and from the last one."""
+    own = args[0].items
+    names = *range(len(own)), *range(-len(own), 0)
+    return Record(names, own * 2)
+
+
+def _solution(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Record:
+    """What can be called with places."""
+    return Record((CALLED,), (Tup((Known(solution.asked), *args)),))
+
+
+def _asked(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    """The solution at one place, or at several."""
+    *own, at = args
+    if kwargs:
+        raise t.refuse("a solution of solve_ivp with keywords")
+    at = arrays.loaded(t, at)
+    if isinstance(at, Num):
+        return Inlined(solution.at_one, [*own, real(t, at)], {})
+    return Inlined(solution.at, [*own, _doubles(t, at)], {})
 
 
 def _fma(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
@@ -152,8 +246,13 @@ def _odeint(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 ROWS: dict[str, Call] = {"solve_ivp": _solve_ivp, "odeint": _odeint}
 OURS: dict[Any, Call] = {
-    of_odes.anyones: lambda t, args, kwargs: number(t, args[0])._replace(kind=EITHER),
-    of_odes.slopes: _slopes,
-    of_odes.lent: _lent,
+    of_products.anyones: lambda t, args, kwargs: number(t, args[0])._replace(kind=EITHER),
+    equations.slopes: _slopes,
+    equations.lent: _lent,
+    events.value: _value,
+    events.listed: lambda t, args, kwargs: args[0]._replace(is_list=True),
+    events.tabled: _tabled,
+    solution.solution: _solution,
+    solution.asked: _asked,
     of_products.fma: _fma,
 }

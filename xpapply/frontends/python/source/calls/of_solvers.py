@@ -275,8 +275,13 @@ def _root(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     plainly(t, "root", given, callback=None)
     f, start, further, method, jac, tol, options = given.values()
     name = method.value if isinstance(method, Known) else method
-    if not isinstance(name, str) or name.lower() != "hybr":
+    name = name.lower() if isinstance(name, str) else name
+    if name not in ("hybr", "lm"):
         raise t.refuse(f"scipy.optimize.root with method={name!r}")
+    jac = _slopes(t, jac)
+    if name == "lm":
+        start = of_minimize.begins(t, start)
+        return of_least_squares.root(t, f, jac, start, further_arguments(further), tol, options)
     usual = _HYBRID if is_none(tol) else _HYBRID | {"xtol": tol}
     said = options_of(t, "root", options, usual)
     plainly(t, "root", said, col_deriv=0, band=None, diag=None)
@@ -289,16 +294,21 @@ def _of_hybrid(
     factor: Any,
 ) -> list[Abstract]:  # fmt: skip
     """What Powell's method is called with."""
+    eps = _EPS if is_none(eps) else eps
+    return [
+        f, _slopes(t, jac), of_minimize.begins(t, start),
+        further_arguments(further), real(t, xtol), whole_number(t, most), real(t, eps),
+        real(t, factor),
+    ]  # fmt: skip
+
+
+def _slopes(t: Writes, jac: Any) -> Abstract:
+    """A function that gives slopes, or None."""
     if isinstance(jac, (Num, bool)):
         if option(t, jac) == TRUE:
             raise t.refuse("scipy.optimize.root of a function that gives its slopes too")
         jac = None
-    eps = _EPS if is_none(eps) else eps
-    return [
-        f, _NOTHING if is_none(jac) else jac, of_minimize.begins(t, start),
-        further_arguments(further), real(t, xtol), whole_number(t, most), real(t, eps),
-        real(t, factor),
-    ]  # fmt: skip
+    return _NOTHING if is_none(jac) else jac  # type: ignore[no-any-return]
 
 
 def _hybrid_agrees(name: str, solver: Any) -> bool:

@@ -38,7 +38,7 @@ def options_of(t: Writes, name: str, x: Any, usual: Mapping[str, Any]) -> dict[s
     """Options by name, with SciPy's defaults for those that are not given."""
     given: dict[str, Any] = {}
     if isinstance(x, Record):
-        given = dict(zip(x.names, x.values, strict=True))
+        given = dict(zip(map(str, x.names), x.values, strict=True))
     elif isinstance(x, Known) and type(x.value) is dict:
         given = {k: held.known_item(t, x.value, Known(k), None) for k in x.value}
     elif not is_none(x):

@@ -131,13 +131,16 @@ class _Reader(Formats):
     def set_name(self, name: str, value: Operand, line: int) -> None:
         """Give a name a value, also one of a function around this one."""
         own = self._renamed_name(name)
-        if own != name or name in self._locals:
+        if self._is_local(name):
             self._step("copy", line, value, to=own)
             return
         found = None if self._outer is None else self._outer.found(name)
         if found is None:
             raise TraceError(f"it writes a global (line {line})")
         self._do("set outer", line, *found, value)
+
+    def _is_local(self, name: str) -> bool:
+        return self._renamed_name(name) != name or name in self._locals
 
     def function(self, tree: ast.FunctionDef | ast.Lambda) -> Operand:
         """A function that is defined here."""

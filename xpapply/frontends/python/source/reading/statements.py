@@ -74,6 +74,10 @@ class Statements(Writer):
     def _renamed_name(self, name: str) -> str:
         raise NotImplementedError
 
+    def _is_local(self, name: str) -> bool:
+        """Whether a name is one of the function's own."""
+        raise NotImplementedError
+
     def body(self, statements: Sequence[ast.stmt]) -> None:
         some = list(statements)
         for k, s in enumerate(some):
@@ -211,6 +215,12 @@ class Statements(Writer):
         elif isinstance(target, ast.Subscript):
             holder = self.expression(target.value)
             self._do("set item", line, holder, self.index(target.slice), value)
+        elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
+            name = target.value.id
+            if not self._is_local(name):
+                raise self._refuse("it sets attributes", target)
+            holder = self.read(name, line)
+            self.set_name(name, self._step("attribute", line, target.attr, holder, value), line)
         else:
             raise self._refuse("it sets attributes", target)
 

@@ -1,0 +1,1 @@
+"""Ordinary differential equations, as ``scipy.integrate.solve_ivp`` solves them."""
