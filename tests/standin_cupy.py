@@ -146,6 +146,10 @@ def of(function, module):
     return call
 
 
+def asnumpy(a):
+    return a.get() if isinstance(a, ndarray) else np.asarray(a)
+
+
 def asarray(a, dtype=None, **kwargs):
     if isinstance(a, np.ndarray):  # from the host
         return ndarray(np.array(a, dtype))
@@ -215,6 +219,7 @@ def installed():
     made = {"cupy": filled("cupy", np)}
     cupy = made["cupy"]
     cupy.ndarray, cupy.asarray, cupy.array = ndarray, asarray, asarray
+    cupy.asnumpy = asnumpy
     cupy.abs = cupy.absolute  # one object, as NumPy has it
     asarray.__module__ = "cupy._creation"
     cupy.apply_along_axis = apply_along_axis

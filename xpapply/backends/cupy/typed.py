@@ -18,7 +18,7 @@ from ...codegen.llvm import typed as text_of
 from ...errors import UnsupportedError
 from ...functions.cache import BoundedDict, remembered
 from ...ir.typed import TypedFunction
-from ...ir.typed.function import ARRAYS
+from ...ir.typed.function import ARRAYS, LISTS
 from ...limits import LIMITS
 from . import compiler
 
@@ -40,9 +40,9 @@ def why_not(made: TypedFunction, number: int) -> str | None:
         return "functions are compiled for NVIDIA's GPUs, not yet for AMD's"
     if int(cupy.__version__.partition(".")[0]) < _OLDEST:
         return f"CuPy {cupy.__version__} has other types of results than CuPy {_OLDEST}"
-    if made.externals:
+    if others := _others(made):
         try:
-            compiler.relocatable(_others(made), number)
+            compiler.relocatable(others, number)
         except (AttributeError, RuntimeError, UnsupportedError) as error:
             return f"CuPy's own functions are not compiled for it: {error}"
     return None
@@ -50,9 +50,12 @@ def why_not(made: TypedFunction, number: int) -> str | None:
 
 def _others(made: TypedFunction) -> str:
     """What a typed function calls of CuPy's and of the C library, in CUDA."""
-    return "".join(
-        of_ufunc(*name) if kind == "cupy" else _of_c(*name) for kind, *name in made.externals
-    )
+    found = [
+        of_ufunc(*x[1:]) if x[0] == "cupy" else _of_c(*(text_of.in_c(x) or x)[1:])
+        for x in made.externals
+        if x[0] != "ufunc" or text_of.in_c(x)
+    ]
+    return "".join(dict.fromkeys(found))
 
 
 class Compiled:
@@ -74,13 +77,14 @@ class Compiled:
         self, made: TypedFunction, compile: Compile, architecture: Callable[[int], int | None]
     ) -> None:
         self.made, self._compile, self._architecture = made, compile, architecture
-        self._frame, self._own = text_of.fields(made), cast(Sequence[Any], made.constants)
+        self._frame = text_of.fields(made)
+        self._copies: dict[int, list[tuple[bytes, Any]]] = {}
         self._layouts = BoundedDict()
         self._memory, self._marks = 0, False
         # whose rounds may come one after the other: what threads read meanwhile is more than is
         # kept near them
         self._loops = any(x.op == "round" for b in made.blocks for x in b.instructions)
-        self._wants = [k + 1 for k, m in enumerate(made.marks) if m.why == ARRAYS]
+        self._wants = [k + 1 for k, m in enumerate(made.marks) if m.why in (ARRAYS, LISTS)]
         if self._wants:
             self._memory = _MEMORY[0]
 
@@ -107,7 +111,8 @@ class Compiled:
         if device.id != cupy.cuda.runtime.getDevice():
             with device:
                 return self.run(arrays, outs, batch, seconds, originals)
-        everything = [*self._own, *arrays, *outs]
+        own = self._constants(device.id)
+        everything = [*own, *arrays, *outs]
         key = (batch, device.id, *[(x.shape, x.strides) for x in everything])
         found = self._layouts.get(key)
         self.has_compiled = found is None
@@ -129,8 +134,9 @@ class Compiled:
 
     def kept(self, arrays: Sequence[Any], outs: Sequence[Any], batch: int) -> Any:
         """What `launched` takes, of arrays that lie like these, for which it has run."""
-        everything = [*self._own, *arrays, *outs]
-        key = (batch, arrays[0].device.id, *[(x.shape, x.strides) for x in everything])
+        number = arrays[0].device.id
+        everything = [*self._constants(number), *arrays, *outs]
+        key = (batch, number, *[(x.shape, x.strides) for x in everything])
         return self._layouts.get(key)
 
     def launched(self, kept: Any, arrays: Sequence[Any], outs: Sequence[Any]) -> np.ndarray | None:
@@ -139,12 +145,13 @@ class Compiled:
         Where marks stand is not cleared before: if there are some, against expectation, the kernel
         runs once more.
         """
-        function, may_mark, count, steps, dims, sizes, few = kept
-        places = [x.data.ptr for x in (*self._own, *arrays, *outs)]
+        function, may_mark, count, steps, dims, sizes, few, number = kept
+        constants = self._constants(number)
+        places = [x.data.ptr for x in (*constants, *arrays, *outs)]
         for at, size in zip(places, sizes, strict=True):
             if at % size:  # of which no strides tell
                 raise UnsupportedError(_ODD)
-        own = len(self._own)
+        own = len(constants)
         given = [count, 0, 0, *places[:own], *dims]
         if few:  # one step each
             for at, step in zip(places[own:], few, strict=True):
@@ -179,6 +186,18 @@ class Compiled:
                 return found
             self._marks = expects = True
 
+    def _constants(self, number: int) -> Sequence[Any]:
+        """The arrays that the function reads; of NumPy's what is on a device, which is current."""
+        constants = cast(Sequence[Any], self.made.constants)
+        if not self.made.fetches:
+            return constants
+        found = self._copies.setdefault(number, [(b"", None)] * len(constants))
+        for k, x in enumerate(constants):
+            now = x.tobytes()
+            if found[k][1] is None or found[k][0] != now:
+                found[k] = now, cupy.asarray(np.ascontiguousarray(x))
+        return [x for _, x in found]
+
     def _prepared(self, arrays: Sequence[Any], outs: Sequence[Any], batch: int, device: Any) -> Any:
         """The kernel for arrays that lie like these, and all that its calls have alike."""
         everything = [*arrays, *outs]
@@ -212,8 +231,9 @@ class Compiled:
             math.prod(shape),
             steps,
             sizes[1:],
-            [x.itemsize for x in (*self._own, *everything)],
+            [x.itemsize for x in (*self.made.constants, *everything)],
             [s[0] for s in steps] if len(sizes) == 1 else [],
+            device.id,
         )
 
     def _values(self, arrays: Sequence[Any], outs: Sequence[Any], batch: int) -> dict[int, int]:
@@ -223,7 +243,8 @@ class Compiled:
         for x, (dims, strides) in zip([*arrays, *outs], places, strict=True):
             found |= dict(zip(dims, x.shape[batch:], strict=True))
             found |= dict(zip(strides, x.strides[batch:], strict=True))
-        constants = zip(self._own, self._frame.constants, strict=True)
+        own = self._constants(arrays[0].device.id)
+        constants = zip(own, self._frame.constants, strict=True)
         for x, (base, (dims, strides)) in constants:
             found |= dict(zip(dims, x.shape, strict=True))
             found |= dict(zip(strides, x.strides, strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -17,6 +17,7 @@ from .function import (
     Block,
     Instruction,
     Literal,
+    Register,
     Slot,
     TypedFunction,
     ufunc_named,
@@ -30,6 +31,7 @@ def evaluate(
     most: int = 10**7,
     *,
     is_first: bool = False,
+    gone: Collection[Register] = (),
 ) -> int:
     """Run it on one slice: 0, or the number of a mark.
 
@@ -45,8 +47,10 @@ def evaluate(
         Instructions that it may take.
     is_first : bool
         Whether it is the slice whose result says of which dtype all are.
+    gone : collection of Register
+        New arrays of which each one takes the memory of the one before: see `lifetimes`.
     """
-    run = _Run(made, slices, outs, most)
+    run = _Run(made, slices, outs, most, gone)
     how: Any = {"invalid": "call", "divide": "call", "over": "call", "under": "ignore"}
     with np.errstate(**how, call=run.note):
         mark = run.all(made)
@@ -63,11 +67,13 @@ class _Run:
         slices: Sequence[Any],
         outs: Sequence[np.ndarray],
         left: int = 10**7,
+        gone: Collection[Register] = (),
     ) -> None:
         self.made, self.slices, self.outs, self.left = made, slices, outs, left
         self.slots: dict[Slot, Any] = {}
         self.values: dict[int, Any] = {}
         self.given: list[Any] = []
+        self._gone: dict[int, Any] = dict.fromkeys(x.number for x in gone)
         self.warned = self.differs = False
 
     def all(self, now: TypedFunction) -> int:
@@ -99,6 +105,12 @@ class _Run:
                 return np.dtype(x.type).type(x.value)
         return self.values[x.number]
 
+    def _forget(self, x: Instruction) -> None:
+        """Write over the array that lies where an instruction makes the next one."""
+        old = None if x.result is None else self._gone.get(x.result.number)
+        if old is not None:
+            old.view(np.uint8)[...] = 0xA5 if old.size else 0
+
     def block(self, block: Block) -> int:
         """The next block, or a negative number: the mark, beyond -1."""
         for x in block.instructions:
@@ -120,12 +132,15 @@ class _Run:
             if x.op == "catch" and args[0]:
                 return int(x.what)
             if x.op not in ("mark", "round", "catch"):
+                self._forget(x)
                 flushes = self.made.flushes and x.op in _FLUSHED and x.what != KEPT
                 args = list(map(_flushed, args)) if flushes else args
                 found = _OPS[x.op](self, x, *args)
                 found = _flushed(found) if flushes else found
                 if x.result is not None:
                     self.values[x.result.number] = found
+                    if x.result.number in self._gone:
+                        self._gone[x.result.number] = found
         raise AssertionError("a block without an end")
 
 

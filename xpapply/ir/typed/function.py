@@ -85,7 +85,8 @@ COUNTED, COUNTED_OF_OURS = "counted", "counted, of ours"
 """Of a ``branch`` before the rounds of a ``for``: that it is known before how many there are at
 most, and that the loop is one of our library's, which all fit into few instructions."""
 ARRAYS = "its arrays need much memory"
-"""Why there is a mark where memory is taken."""
+LISTS = "its lists grow long"
+"""Why there are marks where memory is taken."""
 OTHER = 0xFFFE
 """The mark of a first slice, whose result says of which dtype all are, and that is another one."""
 WARNED = 0xFFFF
@@ -179,6 +180,9 @@ class TypedFunction:
         relatively; 0: they have its bits.
     writes : bool
         Whether it writes to a slice. What a slice that is marked has then is not said.
+    fetches : bool
+        Whether its slices are on a device, and it computes with copies of them on the host: by
+        NumPy's rules, though the device does it.
     decides, walks : bool
         Whether what it does depends on numbers of the slice, and whether how often it does that
         depends on the length of something.
@@ -187,6 +191,9 @@ class TypedFunction:
         are values of any type; marks, constants, externals and texts are those of this one.
     gives : tuple of Array or dtype
         Of one of those: the types of what its ``return`` gives.
+    calm : set of Register
+        What a solver of ours computes and asks, which goes on until roundings are left: it may
+        decide otherwise.
     """
 
     name: str
@@ -202,10 +209,12 @@ class TypedFunction:
     flushes: bool = False
     rounds: float = 0.0
     writes: bool = False
+    fetches: bool = False
     decides: bool = False
     walks: bool = False
     functions: list[TypedFunction] = field(default_factory=list)
     gives: tuple[Type, ...] = ()
+    calm: set[Register] = field(default_factory=set)
 
     @property
     def instructions(self) -> Iterator[Instruction]:
@@ -308,6 +317,16 @@ EXACT = frozenset(("fmod", "fmodf"))
 """Functions of the C library that have the same bits everywhere."""
 
 
+_EXACT_UFUNCS = frozenset(
+    "add subtract multiply divide sqrt square reciprocal negative absolute fabs floor ceil trunc "
+    "rint copysign nextafter maximum minimum fmax fmin isfinite isnan isinf less less_equal "
+    "greater greater_equal equal not_equal logical_and logical_or logical_xor logical_not "
+    "bitwise_and bitwise_or bitwise_xor".split()
+)
+
+
 def is_rounded(external: Sequence[str]) -> bool:
     """Whether an external function has other last bits on a device."""
+    if external[0] == "ufunc":
+        return external[1] not in _EXACT_UFUNCS
     return external[0] == "libm" and external[1] not in EXACT

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .function import (
     EXACT,
+    Array,
     Instruction,
     Literal,
     Mark,
@@ -25,25 +26,27 @@ from .function import (
 
 COMPARED = frozenset("lt le gt ge eq ne".split())
 _WHOLE = frozenset("floor ceil trunc rint".split())
-_WRITES = frozenset(("set element", "fill"))
+_WRITES = frozenset(("set element", "fill", "set list item"))
 WHY = "the last bit decides"
 
 
-def with_margins(made: TypedFunction, share: float, calm: Collection[Register]) -> None:
+def with_margins(made: TypedFunction, share: float) -> None:
     """Mark slices that decide by what is so close, relative to what is compared, in place.
 
-    `calm`: what decides so in any case, and may decide otherwise.
+    `made` runs no other functions.
     """
-    if not any(map(is_rounded, made.externals)):
-        return
     rounded = _rounded(made)
+    if not rounded:
+        return
+    if any(is_rounded(x) and "float32" in x for x in made.externals):
+        share *= 2**29  # as much less is known of what a shorter float is
     used = [x.result.number for x in made.instructions if x.result is not None]
     numbers = itertools.count(1 + max(used, default=0))
     for block in made.blocks:
         found: list[Instruction] = []
         before: dict[Any, Instruction] = {}
         for x in block.instructions:
-            if x.result not in calm:
+            if x.result not in made.calm:
                 found += _asked(made, x, rounded, before, share, numbers)
             found.append(x)
             before[x.result] = x
@@ -57,20 +60,40 @@ def _rounded(made: TypedFunction) -> set[Any]:
     while count != len(found):
         count = len(found)
         for x in made.instructions:
-            if x.op == "call" and is_rounded(made.externals[x.what]):
-                found.add(x.result)
+            if x.result is not None and is_other(made, x):
+                found.add("arrays" if isinstance(x.result.type, Array) else x.result)
             if x.op == "load" and x.what in found:
                 found.add(x.result)
             if not found.isdisjoint(x.args):
                 if x.op == "store":
                     found.add(x.what)
+                elif x.op == "append":
+                    found.add("lists")
                 elif x.op in _WRITES:
                     found.add("arrays")
                 elif _is_float(x.result) and x.op not in _WHOLE:  # which then is what it is
                     found.add(x.result)
-            if x.op == "element" and "arrays" in found and _is_float(x.result):
+            if x.op in _FROM and _FROM[x.op] in found and _is_float(x.result):
                 found.add(x.result)
     return found
+
+
+_FROM = {
+    **dict.fromkeys(("element", "reduce", "dot"), "arrays"),
+    **dict.fromkeys(("list item", "pop", "pop first"), "lists"),
+}
+"""Instructions that give numbers of what several have been put into."""
+_SUMMED = ("add", "multiply")
+
+
+def is_other(made: TypedFunction, x: Instruction) -> bool:
+    """Whether an instruction has other last bits on a device."""
+    if x.op == "reduce":
+        name, *types = made.externals[x.what][1:]
+        return name in _SUMMED and types[-1].startswith("float")
+    if x.op in ("call", "map", "ufunc"):
+        return is_rounded(made.externals[x.what[0] if x.op == "map" else x.what])
+    return x.op == "dot"
 
 
 def _is_float(x: Any) -> bool:

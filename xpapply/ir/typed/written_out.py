@@ -57,14 +57,15 @@ def _write_out(made: TypedFunction, functions: dict[int, TypedFunction], sign: s
         for n, x in enumerate(block.instructions):
             if x.op == "run" and x.what in functions:
                 name = f"{sign}{len(made.blocks)}."
-                _write(made.blocks, block, n, functions[x.what], name, numbers)
+                _write(made, block, n, functions[x.what], name, numbers)
                 break
 
 
 def _write(
-    blocks: list[Block], block: Block, at: int, f: TypedFunction, name: str, numbers: Iterator[int]
+    made: TypedFunction, block: Block, at: int, f: TypedFunction, name: str, numbers: Iterator[int]
 ) -> None:
     """Write a function where a block runs it: `name` begins those of its slots."""
+    blocks = made.blocks
     first = len(blocks)
     before, (run, *after) = block.instructions[:at], block.instructions[at:]
     given = [Slot(f"{name}given.{n}", t) for n, t in enumerate(f.gives)]
@@ -81,7 +82,10 @@ def _write(
         new[r] = again = Register(next(numbers), r.type)
         behind.append(Instruction("load", again, (), slot, run.line))
     to = first + len(f.blocks)
-    blocks += [_copied(b, first, to, name, given, numbers) for b in f.blocks]
+    for b in f.blocks:
+        copied, renamed = _copied(b, first, to, name, given, numbers)
+        blocks.append(copied)
+        made.calm |= {renamed[x] for x in f.calm if x in renamed}
     for x in after:
         if x.op == "run":
             given = []  # what comes behind is of that one
@@ -95,11 +99,11 @@ def _write(
 
 def _copied(
     block: Block, first: int, to: int, name: str, given: list[Slot], numbers: Iterator[int]
-) -> Block:
-    """A block of a function that begins at block `first`, and goes on at block `to`."""
+) -> tuple[Block, dict[Value, Register]]:
+    """A block of a function that begins at block `first` and goes on at block `to`; new names."""
     found: list[Instruction] = []
     targets = tuple(first + t for t in block.targets)
-    new: dict[Value, Value] = {}
+    new: dict[Value, Register] = {}
     for x in block.instructions:
         x = x._replace(args=tuple(new.get(a, a) for a in x.args))
         if x.op in ("load", "store"):
@@ -117,4 +121,4 @@ def _copied(
             if x.op == "input":
                 x = x._replace(op="load", what=Slot(f"{name}{x.what}", result.type))
         found.append(x)
-    return Block(found, targets)
+    return Block(found, targets), new

@@ -384,7 +384,7 @@ def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
 
 def and_compiled(what: Applied, why: str) -> str:
     """Why the loop runs, with what there is to say of compiling."""
-    if not (has_loop(what.f) or _is_short(what) or CALLS_BACK in why):
+    if not (has_loop(what.f) or _is_short(what) or solves(what.f) or CALLS_BACK in why):
         return why
     from . import from_source
 

@@ -21,7 +21,7 @@ from ...frontends.python.run.comparison import check_holds
 from ...frontends.python.run.rows import Rows
 from ...functions.purity import has_loop
 from ...ir.typed import TypedFunction
-from ...ir.typed.function import ARRAYS
+from ...ir.typed.function import ARRAYS, LISTS
 from ...limits import LIMITS
 from ...loop.arguments import Arguments
 from ...loop.begun import Begun, Users
@@ -40,6 +40,8 @@ class TypedOnDevice(TypedLoop):
     asks_first = False  # the launch tells
     engines = ENGINES["cupy"]
     guesses = True
+    _host: Any = None
+    """What runs slices that the device marks, on the host."""
 
     def __init__(self, f: Any, arguments: Arguments, slices: tuple[Any, ...], *more: Any) -> None:
         super().__init__(f, arguments, slices, *more)
@@ -66,7 +68,7 @@ class TypedOnDevice(TypedLoop):
             raise TraceError(str(error)) from None
         if marks is not None:
             known = self.compiled.made.marks
-            if 0 < (mark := int(marks)) <= len(known) and known[mark - 1].why == ARRAYS:
+            if 0 < (mark := int(marks)) <= len(known) and known[mark - 1].why in (ARRAYS, LISTS):
                 raise TraceError("its arrays need more memory than a thread of a GPU has")
             self.doubt = known[mark - 1].why if 0 < mark <= len(known) else "it may warn"
             return
@@ -90,6 +92,9 @@ class TypedOnDevice(TypedLoop):
 
         Of a function without loops few may be left: it has other ways, and a loop has none.
         """
+        if self.compiled.made.fetches:  # compiled code of the host takes what is left
+            self.doubt = ""
+            return
         with rows.like.device:
             _, marks = self._compiled(rows)
         left = 0 if marks is None else int(np.count_nonzero(marks))
@@ -182,6 +187,41 @@ class TypedOnDevice(TypedLoop):
             return outs if marks is None else None
 
         return again, False
+
+    def _by_itself(self, rows: Rows, f: Any, outs: list[Any], left: np.ndarray) -> None:
+        if self.compiled.made.fetches:
+            left = self._on_host(rows, outs, left)
+            self.looped = left.size
+        if left.size:
+            super()._by_itself(rows, f, outs, left)
+
+    def _on_host(self, rows: Rows, outs: list[Any], left: np.ndarray) -> np.ndarray:
+        """Which of some slices are left, after the host's code of a function that fetches them.
+
+        That has NumPy's bits, so that last bits decide as they do there, and knows what warns.
+        """
+        import cupy
+
+        from ...backends.cpu import typed as backend
+
+        if self._host is None:
+            self._host = backend.Compiled(self.compiled.made)
+        dear = left.size * self.seconds < LIMITS.typed_worth * self._host.seconds
+        if dear or not rows.batch:
+            return left
+        places = np.unravel_index(left, rows.batch)
+        there = tuple(map(cupy.asarray, places))
+        given = [x[there].get() for x in rows.views]
+        found = [np.empty((left.size, *r.shape), r.dtype) for r in self.results]
+        try:
+            marks = self._host.run(given, found, 1, self.seconds)
+        except (UnsupportedError, CompilerError):
+            return left
+        done = marks == 0
+        there = tuple(x[cupy.asarray(done)] for x in there)
+        for out, own in zip(outs, found, strict=True):
+            out[there] = cupy.asarray(own[done])
+        return left[~done]
 
     def _again(self, rows: Rows) -> list[Any] | None:
         outs = self._outs(rows)

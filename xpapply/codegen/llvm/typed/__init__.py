@@ -6,6 +6,7 @@ and `device` what does so on a GPU.
 
 from .device import THREADS, name_of
 from .device import kernel as kernel_of_device
+from .device_arrays import in_c
 from .kernel import NAME, fields, kernel, kernel_of_lanes, of_numbers, tile_bytes
 from .notes import ALWAYS, BITS
 
@@ -15,6 +16,7 @@ __all__ = [
     "NAME",
     "THREADS",
     "fields",
+    "in_c",
     "kernel",
     "kernel_of_device",
     "kernel_of_lanes",

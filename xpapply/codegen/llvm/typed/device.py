@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ....ir.typed import Array, Block, Instruction, Literal, TypedFunction
-from ....ir.typed.function import COUNTED, COUNTED_OF_OURS, KEPT, OTHER, PARTS, is_rounded
+from ....ir.typed import Array, Block, Instruction, Literal, Register, TypedFunction
+from ....ir.typed.function import (
+    COUNTED,
+    COUNTED_OF_OURS,
+    KEPT,
+    OTHER,
+    PARTS,
+    WARNED,
+    Value,
+    is_rounded,
+)
+from ....ir.typed.lifetimes import MADE, reused
+from ....ir.typed.margins import is_other
 from ..target import Target
-from .forms import ARENA, ARENA_END, machine, size
+from . import device_arrays, lists
+from .device_arrays import Formula
+from .forms import ARENA, ARENA_END, InRegisters, literal, machine, size
 from .function import FunctionWriter
 from .notes import Notes
-from .operations import ON_NUMBERS, OPERATIONS
+from .operations import ON_NUMBERS, OPERATIONS, WARNS
+from .whole_arrays import over
 
 NAME = "typed"
 ROUNDS = 1 << 22
@@ -27,15 +44,15 @@ _ON_SLICES = (
     "set element,new,fill,copy,expected,put,put array,jump,branch,return,leave,new axis,reshape,"
     "transpose,diagonal"
 ).split(",")
-KNOWN = frozenset((*ON_NUMBERS, *_ON_SLICES)) - {"complex", "real", "imag"}
-"""The instructions that are written for a device."""
-
-
-_MADE = {
-    **dict.fromkeys(("map", "as type", "reduce"), "it computes with whole arrays"),
-    **dict.fromkeys(("new list", "append", "repeat", "list item", "clear"), "it makes a list"),
-    **dict.fromkeys(("push", "pull"), "it calls itself"),
+_WITH_UFUNCS = {
+    "map": device_arrays.is_written, "ufunc": device_arrays.is_written,
+    "reduce": device_arrays.is_reduced,
+}  # fmt: skip
+"""Those that stand for some ufuncs alone, and which."""
+KNOWN = frozenset((*ON_NUMBERS, *_ON_SLICES, *lists.OPERATIONS, "as type", "dot", "errors")) - {
+    *("complex", "real", "imag")
 }
+"""The instructions that are written for a device, beside those."""
 
 
 _ODD = ("float16", *PARTS)
@@ -58,7 +75,7 @@ def is_known(external: Sequence[str]) -> bool:
 
 def rounds(made: TypedFunction) -> bool:
     """Whether a device has other last bits than the host for something that a function calls."""
-    return any(map(is_rounded, made.externals))
+    return any(is_other(made, x) for x in made.instructions)
 
 
 def why_not(made: TypedFunction) -> str | None:
@@ -67,8 +84,15 @@ def why_not(made: TypedFunction) -> str | None:
         for x in block.instructions:
             if x.op == "call" and is_known(made.externals[x.what]):
                 continue
+            if x.op in _WITH_UFUNCS and made.fetches:  # CuPy's are written otherwise
+                of = made.externals[x.what[0] if x.op == "map" else x.what]
+                if not _WITH_UFUNCS[x.op](of):
+                    name = of[1].removeprefix("scipy.special.")
+                    how = f"{name} of numbers of {' and '.join(dict.fromkeys(of[2:]))}"
+                    return f"{how}, which is not compiled for a GPU (line {x.line})"
+                continue
             if x.op not in KNOWN:
-                why = _MADE.get(x.op, f"it needs {x.op!r}")
+                why = f"it needs {x.op!r}"
                 if x.op == "call":
                     why = f"{made.externals[x.what][1]} is a function of the host's library"
                 return f"{why}, which is not compiled for a GPU (line {x.line})"
@@ -100,6 +124,14 @@ class DeviceWriter(FunctionWriter):
         self._known, self._memory = known, memory
         self._arena = self._used = ""
         self.loops = set[int]()
+        self._reused = reused(made)
+        self._site: Register | None = None
+        self._uses: dict[Value, int] = {}
+        self._formulas: list[Register] = []
+        self._odd = self.at_entry("alloca i1, align 1") if made.fetches else ""
+        if made.fetches:
+            self._entry.append(f"  store i1 false, ptr {self._odd}")
+        self._static = 0
         longest = max((known.get(k, 0) for k in self.frame.lengths), default=0)
         self._unrolled = {x for x, most in UNROLLED.items() if longest <= most}
         self.most_rounds = ROUNDS
@@ -127,6 +159,15 @@ class DeviceWriter(FunctionWriter):
         assert index not in (ARENA, ARENA_END)
         return str(self._known.get(index, f"%w{index}"))
 
+    def constant(self, k: int) -> InRegisters:
+        """An array of the user's; one of NumPy's lies side by side where it was copied to."""
+        found = super().constant(k)
+        if not self.made.fetches:
+            return found
+        x = self.made.constants[k]
+        apart = itertools.accumulate((x.itemsize, *x.shape[:0:-1]), operator.mul)
+        return found._replace(strides=tuple(map(str, [*apart][::-1])))
+
     def pointer(self, index: int) -> str:
         """An address of the frame, in the memory that all threads share."""
         found = self._frame.get(-index - 1)
@@ -149,18 +190,153 @@ class DeviceWriter(FunctionWriter):
         self.line(f"store i64 {after}, ptr {self._used}")
         return self.emit(f"getelementptr i8, ptr {self._arena}, i64 {used}")
 
+    def fresh(self, dtype: str, dims: Sequence[str], mark: int) -> InRegisters:
+        """Memory for an array: the same each time, if nothing reaches the last one any more."""
+        if self._site not in self._reused:
+            return super().fresh(dtype, dims, mark)
+        strides, bytes_ = [""] * len(dims), str(size(dtype))
+        for k in reversed(range(len(dims))):
+            strides[k] = bytes_
+            is_known = dims[k].isdigit() and bytes_.isdigit()
+            bytes_ = (
+                str(int(dims[k]) * int(bytes_))
+                if is_known
+                else self.emit(f"mul i64 {dims[k]}, {bytes_}")
+            )
+        if bytes_.isdigit() and self._static + int(bytes_) <= _STATIC:
+            many = max(16, -(-int(bytes_) // 16) * 16)
+            self._static += many
+            base = self.at_entry(f"alloca [{many} x i8], align 16")
+            return InRegisters(base, tuple(dims), tuple(strides))
+        place, room = self.at_entry("alloca ptr, align 8"), self.at_entry("alloca i64, align 8")
+        self._entry.append(f"  store i64 -1, ptr {room}")
+        more, on = self.label(), self.label()
+        held = self.emit(f"load i64, ptr {room}")
+        self.line(
+            f"br i1 {self.emit(f'icmp sgt i64 {bytes_}, {held}')}, label %{more}, label %{on}"
+        )
+        self.begin(more)
+        self.line(f"store ptr {self.allocated(bytes_, mark)}, ptr {place}")
+        self.line(f"store i64 {bytes_}, ptr {room}")
+        self.line(f"br label %{on}")
+        self.begin(on)
+        return InRegisters(self.emit(f"load ptr, ptr {place}"), tuple(dims), tuple(strides))
+
+    # --- whole arrays ---------------------------------------------------------------------
+
+    def _block(self, block: Block) -> None:
+        self._uses, self._formulas = Counter(a for x in block.instructions for a in x.args), []
+        super()._block(block)
+
+    def before(self, x: Instruction) -> None:
+        """What is to be done before an instruction: what it writes to may be read by formulas."""
+        self._site = x.result
+        if x.op in _WRITES:
+            for register in self._formulas:
+                self.array(register)
+            self._formulas = []
+
+    def after(self, x: Instruction) -> None:
+        """What is to be done after it: what is read in several places is computed once."""
+        if x.op in MADE and x.result is not None and self.formula(x.result) is not None:
+            if self._uses[x.result] > 1:
+                self.array(x.result)
+            else:
+                self._formulas.append(x.result)
+
+    def formula(self, x: Value) -> Formula | None:
+        """That of an array which is not in memory."""
+        found = self._values.get(x) if isinstance(x, Register) else None
+        return found if isinstance(found, Formula) else None
+
+    def lengths(self, x: Value) -> tuple[str, ...]:
+        found = self.formula(x)
+        return found.dims if found else self.array(x).dims
+
+    def strides(self, x: Value) -> tuple[str, ...]:
+        found = self.formula(x)
+        return ("0",) * len(found.dims) if found else self.array(x).strides
+
+    def array(self, x: Value) -> InRegisters:
+        """Where an array is, which is put there now if it is not."""
+        found = self.formula(x)
+        if found is not None:
+            assert isinstance(x, Register)
+            site, self._site = self._site, x
+            made = self._values[x] = self.fresh(found.dtype, found.dims, found.mark)
+            self._site = site
+
+            def body(at: list[str]) -> None:
+                self.store(found.element(at), self.place(made, at), found.dtype)
+
+            over(self, found.dims, body)
+        return super().array(x)
+
+    def noted(self, value: str, kind: str, of: Sequence[str], is_called: bool = False) -> str:
+        """What an operation of NumPy's gives `of` numbers; it is noted if NumPy may have warned.
+
+        It may where something is infinite of finite numbers, or NaN of numbers. Of what a function
+        gives (`is_called`) one of them is enough: 0 to the power of -inf is a division by zero.
+        """
+        if not self._odd:
+            return value
+        infinite = literal(float("inf"), "float32" if kind == "float" else "float64")
+
+        def size(x: str) -> str:
+            return self.plain("fabs", kind, [x])
+
+        odd, on = self.label(), self.label()
+        is_odd = self.emit(f"fcmp ueq {kind} {size(value)}, {infinite}")
+        self.line(f"br i1 {is_odd}, label %{odd}, label %{on}, !prof !0")
+        self.begin(odd)
+        is_nan = self.emit(f"fcmp uno {kind} {value}, {value}")
+        warned = self.emit(f"load i1, ptr {self._odd}")
+        none, some = "true", "false" if is_called else "true"
+        for x in of:
+            own = self.emit(f"fcmp ord {kind} {x}, {x}")
+            finite = self.emit(f"fcmp olt {kind} {size(x)}, {infinite}")
+            none = self.emit(f"and i1 {none}, {own}")
+            some = self.emit(f"{'or' if is_called else 'and'} i1 {some}, {finite}")
+        known = self.emit(f"select i1 {is_nan}, i1 {none}, i1 {some}")
+        self.line(f"store i1 {self.emit(f'or i1 {warned}, {known}')}, ptr {self._odd}")
+        self.line(f"br label %{on}")
+        self.begin(on)
+        return value
+
+    def returned(self, x: Instruction) -> None:
+        """End the function; the slice is left if NumPy may have warned."""
+        if self._odd:
+            odd = self.emit(f"load i1, ptr {self._odd}")
+            self.line(f"ret i32 {self.emit(f'select i1 {odd}, i32 {WARNED}, i32 0')}")
+        else:
+            super().returned(x)
+
+    def called(self, external: Sequence[str], values: Sequence[str]) -> str:
+        """What a function of CuPy's, or of the C library, gives for numbers of one type."""
+        name, kind = name_of(external), machine(external[2])
+        self.declared[name] = (
+            f"declare {kind} @{name}({', '.join([kind] * len(values))}) "
+            "nounwind willreturn memory(none)"
+        )
+        return self.emit(f"call {kind} @{name}({', '.join(f'{kind} {v}' for v in values)})")
+
     def strict(self, name: str, kind: str, result: str, values: list[str]) -> str:
-        """An operation; nothing is noted of it."""
+        """An operation; of NumPy's it is noted whether it may have warned."""
         if name == "fptrunc":
-            return self.emit(f"fptrunc {kind} {values[0]} to {result}")
+            return self.other_float(values[0], "float64", "float32")
         if name in ("fadd", "fsub", "fmul", "fdiv"):
-            return self.emit(f"{name} {kind} {', '.join(values)}")
-        return self.plain(name, kind, values)
+            found = self.emit(f"{name} {kind} {', '.join(values)}")
+        else:
+            found = self.plain(name, kind, values)
+        return self.noted(found, result, values)
 
     def other_float(self, value: str, from_: str, to: str) -> str:
         """A float in the other type of floats."""
         if to == "float32":
-            return self.emit(f"fptrunc double {value} to float")
+            found = self.emit(f"fptrunc double {value} to float")
+            if self._odd:
+                self.noted(self.emit(f"fpext float {found} to double"), "double", [value])
+            return found
         return self.emit(f"fpext float {value} to double")
 
     def keep_notes(self) -> None:
@@ -196,20 +372,49 @@ def _call(w: FunctionWriter, x: Instruction) -> None:
     external = w.made.externals[x.what]
     if external[1] == "pow" and x.args[1] == Literal(2.0, "float64"):
         value = w.operand(x.args[0])
-        w.set(x, w.emit(f"fmul double {value}, {value}"))
+        w.set(x, w.strict("fmul", "double", "double", [value, value]))
         return
     name = name_of(external)
     kind = machine(str(x.result.type))
     kinds = ", ".join(machine(str(a.type)) for a in x.args)
     w.declared[name] = f"declare {kind} @{name}({kinds}) nounwind willreturn memory(none)"
-    w.set(x, w.emit(f"call {kind} @{name}({', '.join(map(w.typed, x.args))})"))
+    value = w.emit(f"call {kind} @{name}({', '.join(map(w.typed, x.args))})")
+    assert isinstance(w, DeviceWriter)
+    given = [w.value(a) for a in x.args]
+    w.set(x, w.noted(value, kind, given, True) if external[1] in WARNS else value)
 
 
 def _differs(w: FunctionWriter, x: Instruction) -> None:
     w.line("store i1 true, ptr %differs")
 
 
-_OPERATIONS = {**OPERATIONS, "cast": _cast, "call": _call, "differs": _differs}
+_WRITES = frozenset(
+    (
+        *"set element,fill,copy,copy list,append,new,repeat,set list item".split(","),
+        *"put,put array,put list,clear,pop,pop first".split(","),
+    )
+)
+"""Instructions that write to memory, or say that it is free."""
+_STATIC = 4096
+"""Bytes of arrays, of which it is known beforehand how large they are, that have a place each."""
+
+
+def _hooked(write: Any) -> Any:
+    def hooked(w: FunctionWriter, x: Instruction) -> None:
+        assert isinstance(w, DeviceWriter)
+        w.before(x)
+        write(w, x)
+        w.after(x)
+
+    return hooked
+
+
+_OF_DEVICES = {
+    "cast": _cast, "call": _call, "differs": _differs, "map": device_arrays.map_,
+    "as type": device_arrays.as_type, "reduce": device_arrays.reduce_, "dot": device_arrays.dot,
+    "ufunc": device_arrays.ufunc,
+}  # fmt: skip
+_OPERATIONS = {name: _hooked(write) for name, write in (OPERATIONS | _OF_DEVICES).items()}
 
 
 THREADS = 128

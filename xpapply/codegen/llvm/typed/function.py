@@ -246,6 +246,14 @@ class FunctionWriter:
         assert isinstance(x, Register)
         return self._values[x]  # type: ignore[no-any-return]
 
+    def lengths(self, x: Value) -> tuple[str, ...]:
+        """Those of an array."""
+        return self.array(x).dims
+
+    def strides(self, x: Value) -> tuple[str, ...]:
+        """Those of an array, in bytes."""
+        return self.array(x).strides
+
     def mark_if(self, condition: str, mark: int, also: str = "") -> None:
         """Leave where a condition holds, which seldom is so, and perhaps another one."""
         self._marks.add(mark)

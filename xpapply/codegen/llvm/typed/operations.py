@@ -183,14 +183,14 @@ def function_at(w: FunctionWriter, k: int) -> str:
     return w.emit(f"load ptr, ptr {at}, align 8, !invariant.load !1")
 
 
-_WARNS = frozenset("pow powf hypot hypotf fmod fmodf".split())
+WARNS = frozenset("pow powf hypot hypotf fmod fmodf".split())
 """Functions of the C library that NumPy's numbers call too, and warn of what they note."""
 
 
 def _is_pure(w: FunctionWriter, k: int) -> bool:
     """Whether nothing counts of a function but what it gives: LLVM asks it once then."""
     kind, name = w.made.externals[k][:2]
-    return kind == "libm" and name not in _WARNS and not w.has_pairs
+    return kind == "libm" and name not in WARNS and not w.has_pairs
 
 
 def _call(w: FunctionWriter, x: Instruction) -> None:

@@ -157,16 +157,25 @@ def mapped(w: FunctionWriter, x: Instruction) -> tuple[InRegisters, list[list[st
     assert x.result is not None
     kind = x.result.type
     assert isinstance(kind, Array)
-    operands = [w.array(a) if isinstance(a.type, Array) else None for a in x.args]
-    arrays = [a for a in operands if a is not None]
+    dims, steps = spread(w, x, unlike)
+    result = w.fresh(kind.dtype, dims, memory)
+    return result, [*steps, list(result.strides)]
+
+
+def spread(w: FunctionWriter, x: Instruction, unlike: int) -> tuple[list[str], list[list[str]]]:
+    """The lengths of what a ufunc gives, and the steps of its operands; a mark where none fit."""
+    assert x.result is not None
+    kind = x.result.type
+    assert isinstance(kind, Array)
+    operands = [w.lengths(a) if isinstance(a.type, Array) else None for a in x.args]
     dims: list[str] = []
     for axis in range(kind.ndim):
         found = ""
-        for one_of in arrays:
-            at = axis - kind.ndim + len(one_of.dims)
-            if at < 0:
+        for own in operands:
+            at = axis - kind.ndim + (0 if own is None else len(own))
+            if own is None or at < 0:
                 continue
-            n = one_of.dims[at]
+            n = own[at]
             if not found:
                 found = n
             elif found != n:
@@ -174,23 +183,25 @@ def mapped(w: FunctionWriter, x: Instruction) -> tuple[InRegisters, list[list[st
                 found = w.emit(f"select i1 {one}, i64 {n}, i64 {found}")
         dims.append(found)
     steps: list[list[str]] = []
-    for a in operands:
-        if a is None:
+    for a, lengths in zip(x.args, operands, strict=True):
+        if lengths is None:
             steps.append(["0"] * kind.ndim)
             continue
-        own = ["0"] * (kind.ndim - len(a.dims))
-        for axis, (n, stride) in enumerate(zip(a.dims, a.strides, strict=True), len(own)):
+        mine = ["0"] * (kind.ndim - len(lengths))
+        if lengths == tuple(dims):  # of a formula, which has no strides, they all are
+            steps.append([*w.strides(a)])
+            continue
+        for axis, (n, stride) in enumerate(zip(lengths, w.strides(a), strict=True), len(mine)):
             if n == dims[axis]:
-                own.append(stride)
+                mine.append(stride)
                 continue
             same = w.emit(f"icmp eq i64 {n}, {dims[axis]}")
             one = w.emit(f"icmp eq i64 {n}, 1")
             fits = w.emit(f"or i1 {same}, {one}")
             w.mark_if(w.emit(f"xor i1 {fits}, true"), unlike)
-            own.append(w.emit(f"select i1 {same}, i64 {stride}, i64 0"))
-        steps.append(own)
-    result = w.fresh(kind.dtype, dims, memory)
-    return result, [*steps, list(result.strides)]
+            mine.append(w.emit(f"select i1 {same}, i64 {stride}, i64 0"))
+        steps.append(mine)
+    return dims, steps
 
 
 def as_type(w: FunctionWriter, x: Instruction) -> None:

@@ -24,6 +24,7 @@ from .reading.steps import RAISED
 from .values import (
     DEVICE,
     FRESH,
+    HOST,
     LETTERS,
     NOTHING_SAID,
     NUMPY,
@@ -53,16 +54,17 @@ class Blocks:
         watch: Guards,
         element: str = NUMPY,
     ) -> None:
-        self.element = element
+        self.fetches = element == HOST
+        """Whether slices are on a device, and it computes with copies on the host."""
+        self.element = NUMPY if self.fetches else element
         self.solves = False
-        self.solved: set[Register] = set()
-        """What a solver of ours computes and asks, which goes on until roundings are left."""
         self.of_numbers = False
         """Whether a function gets single elements, as numbers of Python's."""
         dtypes = [str(getattr(x, "dtype", x)) for x in inputs]
         self.settles = element == DEVICE and {*dtypes} == {"float64"}
         self.settled = False
-        self.made = TypedFunction(name, tuple(inputs), (), flushes=element != NUMPY)
+        self.made = TypedFunction(name, tuple(inputs), (), flushes=element == DEVICE)
+        self.made.fetches = self.fetches
         self.watch = watch
         self.guess: list[Expected] | None = expected if isinstance(expected, Guess) else None
         self.expect(None if self.guess is not None else expected)
@@ -96,7 +98,7 @@ class Blocks:
         found = Register(self._registers, dtype)
         self._block.instructions.append(Instruction(op, found, args, what, self.line))
         if self.solves:
-            self.solved.add(found)
+            self.made.calm.add(found)
         return found
 
     def do(self, op: str, *args: Value, what: Any = None) -> None:
@@ -124,13 +126,18 @@ class Blocks:
         return self.place.code.is_of(calls.LIBRARY)
 
     @property
+    def on_device(self) -> bool:
+        """Whether slices are on a device, which computes."""
+        return self.fetches or self.element == DEVICE
+
+    @property
     def _has_few_rounds(self) -> bool:
         """Whether it is one whose loops are short: those of solvers are as long as a user wants."""
         return self._is_ours and self.place.code.function.__module__ not in calls.SOLVERS
 
     def count_round(self, *many: Value) -> None:
         """Count a round of a loop, or so many; there are not too many, and our own have few."""
-        if self.element != DEVICE or not self._has_few_rounds:
+        if not self.on_device or not self._has_few_rounds:
             self.do("round", *many, what=self.mark_number("a loop of very many rounds"))
 
     @property
@@ -217,11 +224,11 @@ class Blocks:
         return self.made.externals.index(name)
 
     def constant(self, x: np.ndarray, is_own: bool = False) -> Arr:
-        """An array of the user's, which the function reads: of CuPy's it is what it is then.
+        """An array of the user's, which the function reads as it is then.
 
         `is_own`: one of ours, known by content.
         """
-        of = "numpy" if self.element == NUMPY else "cupy"
+        of = "cupy" if self.element == DEVICE else "numpy"
         if is_own:
             x = self._tables.setdefault((x.dtype.str, x.tobytes()), x)
         if x.dtype.name not in numbers.DTYPES or not x.dtype.isnative or x.ndim not in (1, 2):
@@ -250,7 +257,7 @@ class Blocks:
         """Say that a result may be of another dtype than that of the first slice."""
         self.made.differs = True
         # of numbers the first call has told, and slices of NumPy's are asked before all run
-        if self.element != NUMPY and not self.of_numbers:
+        if (self.fetches or self.element != NUMPY) and not self.of_numbers:
             self.do("differs")
 
     def rounds(self, about: float) -> None:

@@ -42,6 +42,7 @@ STEPS: dict[str, Callable[..., Abstract]] = {
     "text of": lambda t, made: letters.whole(t, t.value(made)),
     "result": lambda t, x: results.prepared(t, t.value(x)) if not t.place.callers else t.value(x),
     "copy": lambda t, x: iterators.kept(t, t.value(x)),
+    "keep": lambda t, x, is_calm: iterators.kept(t, t.value(x), is_calm.value),
     "read": lambda t, x: t.value(x),
     "free": lambda t, x: t.free(x),
     "global": lambda t, name: objects.global_value(t, t.place.code.function, name),

@@ -32,6 +32,7 @@ from .values import (
     Mixed,
     Num,
     Once,
+    OnDevice,
     Range,
     Record,
     Rows,
@@ -62,7 +63,7 @@ def taken_apart(x: Abstract, registers: list[Value]) -> Any:
 
 _COMPOUND = (
     Mixed, Rows, Held, Watched, Tup, Starred, Record, Letters, Method, Function, Span, Range,
-    Along, Through, Counted, Zipped, Once, Eager, Cursor, Groups,
+    Along, Through, Counted, Zipped, Once, Eager, Cursor, Groups, OnDevice,
 )  # fmt: skip
 
 

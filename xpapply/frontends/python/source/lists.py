@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ....ir.typed import Literal
-from ....ir.typed.function import PARTS, Value
+from ....ir.typed.function import LISTS, PARTS, Value
 from ....library import of_lists, of_python
 from ....library.texts import of_texts
 from . import numbers
@@ -37,8 +37,6 @@ from .values import (
     Tup,
     Writes,
 )
-
-_LONG = "its lists grow long"
 
 
 def element(t: Writes, x: Lst | Rows, at: Value) -> Abstract:
@@ -187,7 +185,7 @@ def new_list(t: Writes, items: tuple[Abstract, ...], *, grows: bool = False, par
         if not all(isinstance(x, Num) for x in items) or len({x.dtype for x in items}) > 1:
             return Tup(items, True)
     made: Lst | Rows = Lst(
-        "", "", t.site(part), t.op("new list", "list", what=t.mark_number(_LONG))
+        "", "", t.site(part), t.op("new list", "list", what=t.mark_number(LISTS))
     )
     for x in items:
         made = append(t, made, x)
@@ -215,7 +213,7 @@ def append(t: Writes, x: Abstract, value: Abstract) -> Lst | Rows:
         x = _as_rows(t, x, Tup(letters.parts(t, value)), letters.TEXTS)
     columns = _columns(t, x, value)
     for column, one in columns:
-        t.do("append", column.value, one.value, what=t.mark_number(_LONG))
+        t.do("append", column.value, one.value, what=t.mark_number(LISTS))
     found = tuple(c for c, _ in columns)
     return x._replace(columns=found) if isinstance(x, Rows) else found[0]
 
@@ -231,7 +229,7 @@ def _as_rows(t: Writes, x: Lst, value: Tup, number: str = "") -> Rows:
         raise t.refuse(f"a list of {described(value)}")
     columns = [x]
     for k in range(1, len(value.items)):
-        more = t.op("new list", "list", what=t.mark_number(_LONG))
+        more = t.op("new list", "list", what=t.mark_number(LISTS))
         columns.append(Lst("", "", t.site(k), more))
     found = Rows(tuple(columns), value.is_list, number)
     _renew(t, lambda y: found if y.site == x.site and not y.dtype else y)
@@ -310,7 +308,7 @@ def repeated(t: Writes, x: Abstract, count: Num) -> Abstract:
     if isinstance(x, Rows):
         raise t.refuse("a list of tuples as often as is said")
     n = as_index(t, count)
-    made = t.op("repeat", "list", x.value, n, what=t.mark_number(_LONG))
+    made = t.op("repeat", "list", x.value, n, what=t.mark_number(LISTS))
     return x._replace(site=t.site(), value=made)
 
 

@@ -18,7 +18,7 @@ from ....ir.typed.function import PARTS
 from ....library import of_lists, of_math, of_python
 from . import arrays, calls, held, lists, numbers, places, whole
 from .calls import mixed, of_device, of_device_arrays
-from .kinds import letters, sets, texts
+from .kinds import fetched, letters, sets, texts
 from .values import (
     CALLED,
     DEVICE,
@@ -39,6 +39,7 @@ from .values import (
     Lst,
     Method,
     Num,
+    OnDevice,
     Record,
     Rows,
     Span,
@@ -50,6 +51,8 @@ from .values import (
 def known(t: Writes, x: Any) -> Abstract:
     """An object as a value: numbers as such, tuples of what is in them."""
     if t.element == DEVICE and isinstance(x, (np.generic, np.ndarray)):
+        if fetched.may_be_so(t):
+            raise fetched.Fetches("it fetches its slice")
         raise t.refuse("a number or an array of NumPy's beside those on a device")
     found = numbers.number(x)
     if found is not None:
@@ -96,6 +99,10 @@ def attribute(t: Writes, x: Abstract, name: str, *to: Abstract) -> Abstract:
     """``x.name``; `to`: `x` with another value of it."""
     if to:
         return _with_attribute(t, x, name, *to)
+    if isinstance(x, OnDevice):
+        return fetched.attribute(t, x, name) or Method(x, name)
+    if t.element == DEVICE and name == "get" and isinstance(x, (Arr, Num)):
+        raise fetched.Fetches("it fetches its slice")
     if isinstance(x, (Arr, Lst, Rows, Held, Num)):
         return arrays.attribute(t, x, name)
     if letters.is_any(x):
@@ -182,6 +189,8 @@ def callee(
 ) -> Abstract | Inlined:
     """The result of a call, or the function of Python's that is to be written here."""
     if isinstance(called, Method):
+        if isinstance(called.owner, OnDevice):
+            return fetched.method(t, called.owner, called.name, args, kwargs)
         table = calls.METHODS if t.element != DEVICE else of_device.methods()
         row = table.get(called.name) if isinstance(called.owner, Arr) else None
         if row is not None:
@@ -200,7 +209,10 @@ def callee(
         raise t.refuse(f"a {type(called).__name__.lower()} is called")
     f = called.value
     found = calls.find(f)
+    if t.fetches:
+        found = fetched.called(f) or found
     if t.element == DEVICE:
+        fetched.asked_for(f)
         found = of_device.find(f)
         if found is not None and f not in (max, min):
             args = [arrays.loaded(t, x) for x in args]
@@ -351,6 +363,8 @@ def item(t: Writes, x: Abstract, index: Abstract) -> Abstract | Inlined:
     """``x[index]``."""
     if isinstance(x, Record) and isinstance(index, Known):
         return _of_record(t, x, index.value)
+    if isinstance(x, OnDevice):
+        return fetched.item(t, x, index)
     if isinstance(x, Record) and isinstance(index, Num) and isinstance(index.value, Literal):
         return _of_table(t, x, index.value.value)
     if t.element == DEVICE and isinstance(x, Arr) and isinstance(index, Arr):

@@ -6,11 +6,10 @@ import math
 
 import numpy as np
 
-from ....errors import TraceError
 from ....ir.typed import Literal
 from . import arrays, numbers
 from .calls import of_numpy
-from .kinds import letters, texts
+from .kinds import fetched, letters, texts
 from .places import ZERO, described, length
 from .values import (
     LETTERS,
@@ -67,12 +66,13 @@ def _guess(t: Writes, value: Abstract) -> None:
     t.expect([found])
 
 
-class PutTogether(TraceError):
+class PutTogether(fetched.ReadAnew):
     """A result is a text that is put together: its letters are the result then."""
 
 
 def prepared(t: Writes, value: Abstract) -> Abstract:
     """A result before it is put where results are: letters of texts, where such are expected."""
+    value = fetched.result(value)
     if t.expected is None or not any(e.dtype == LETTERS for e in t.expected):
         return value
     if len(t.expected) > 1:

@@ -7,6 +7,7 @@ of the user's that it calls are written where they are called.
 
 from __future__ import annotations
 
+import contextlib
 import types
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -33,12 +34,14 @@ from . import (
 from .calls import LIBRARY, SOLVERS, mixed, of_device
 from .each_step import STEPS
 from .frames import HUB, RESULT, Caller, Code, Place, Version, calls_itself
+from .kinds import fetched
 from .reading.find import tree_of
 from .reading.flow import Const, Flow, Step, flow_of
 from .recursion import SharedCalls
 from .values import (
     DEVICE,
     FRESH,
+    HOST,
     LETTERS,
     NUMPY,
     OF_SLICE,
@@ -51,6 +54,7 @@ from .values import (
     Known,
     Leaves,
     Num,
+    OnDevice,
     Tup,
 )
 
@@ -91,7 +95,7 @@ def typed(
     watch : Guards
         What it reaches is looked at from now on.
     element : str
-        Whose number an element of a slice is: `NUMPY`; `DEVICE`: an array of CuPy's.
+        Whose number an element of a slice is: `NUMPY`, `DEVICE`, or `HOST`.
 
     Raises
     ------
@@ -102,9 +106,18 @@ def typed(
         return _settled(Typer(f, inputs, expected, watch, element), arguments, named) or Typer(
             f, inputs, expected, watch, element, settles=False
         ).run(arguments, named)
+    except fetched.Fetches:
+        return typed(f, arguments, named, inputs, expected, watch, HOST)
     except results.PutTogether:
         if not expected or not all(e.width for e in expected):
             raise
+    except TraceError:
+        of_numbers = any(isinstance(x, Input) and x.as_python for x in arguments)
+        if element != DEVICE or not (of_numbers or fetched.may_fetch(f)):
+            raise
+        with contextlib.suppress(TraceError):  # numbers of Python's, by NumPy's rules
+            return typed(f, arguments, named, inputs, expected, watch, HOST)
+        raise
     expected = [Expected(LETTERS, (*e.shape, e.width)) for e in expected]
     made = Typer(f, inputs, expected, watch, element).run(arguments, named)
     made.spells = True
@@ -117,7 +130,7 @@ def _settled(
     """What it writes; None: whose floats some are makes a difference after all."""
     try:
         made = typer.run(arguments, named)
-    except results.PutTogether:
+    except fetched.ReadAnew:
         raise
     except TraceError:
         if not typer.settled:
@@ -162,20 +175,21 @@ class Typer(SharedCalls):
         self._bind(code, 0, found)
         self._write_all(self.place)
         if self.made.functions:  # few have any
-            from ....ir.typed.written_out import seldom_run
+            from ....ir.typed import written_out
 
-            seldom_run(self.made)
+            self.made = written_out.written_out(self.made) if self.on_device else self.made
+            written_out.seldom_run(self.made)
         for made in (self.made, *self.made.functions):
             unchecked(made)
             asked_once(made)
-            if self.expected is not None and self.element != DEVICE:
+            if self.expected is not None and not self.on_device:
                 asked_sooner(made)  # no thread of a GPU guesses, and LLVM sees less through it
         if self.expected is not None:
             decided(self.made)
-        if self.element == DEVICE:
+        if self.on_device:
             from ....ir.typed.margins import with_margins
 
-            with_margins(self.made, LIMITS.typed_margin, self.solved)
+            with_margins(self.made, LIMITS.typed_margin)
         return self.made
 
     def _write_all(self, place: Place) -> None:
@@ -192,7 +206,9 @@ class Typer(SharedCalls):
 
     def _another(self) -> Typer:
         """What writes a function that this one runs."""
-        found = Typer(self._f, (), self.expected, self.watch, self.element)
+        found = Typer(
+            self._f, (), self.expected, self.watch, HOST if self.fetches else self.element
+        )
         found._kept, found._defined = self._kept, self._defined
         found.cached = self.cached
         return found
@@ -203,7 +219,8 @@ class Typer(SharedCalls):
         kind = self.made.inputs[x.k]
         value = self.op("input", kind, what=x.k)
         if isinstance(kind, Array):
-            return Arr(kind, OF_SLICE, value)
+            found = Arr(kind, OF_SLICE, value)
+            return OnDevice(found) if self.fetches else found
         if x.infinite:
             self.mark(
                 self.op("ne", "bool", value, Literal(x.infinite, kind)),
@@ -286,7 +303,7 @@ class Typer(SharedCalls):
     def iterator(self, x: Any, calm: bool) -> Abstract:
         """What a loop goes through, which is calm if it changes nothing of that."""
         found = iterators.gone_through(self, self.value(x), calm or self._is_ours)
-        if self.element == DEVICE and not iterators.is_fixed(found):
+        if self.on_device and not iterators.is_fixed(found):
             if iterators.is_counted(found) and not self._has_few_rounds:
                 self.count_round(iterators.most_rounds(self, found))
         return found
@@ -342,7 +359,7 @@ class Typer(SharedCalls):
                 self._leaves(leaves.why, leaves.raises, speaks)
                 return
             except TraceError as error:
-                if "(line " in str(error) or isinstance(error, results.PutTogether):
+                if "(line " in str(error) or isinstance(error, fetched.ReadAnew):
                     raise
                 raise self.refuse(str(error)) from None
 
@@ -411,7 +428,7 @@ class Typer(SharedCalls):
                 counted = COUNTED_OF_OURS
             elif not self._is_ours and not iterators.is_long(iterator):
                 counted = COUNTED
-        elif self.element == DEVICE and not iterators.is_fixed(iterator):
+        elif self.on_device and not iterators.is_fixed(iterator):
             self.count_round()
         condition = iterators.has_more(self, iterator)
         yes, no = self._targets

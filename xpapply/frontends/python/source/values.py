@@ -15,6 +15,8 @@ from ....ir.typed.function import Type, Value
 PYTHON, NUMPY, EITHER, NO_AXES = "python", "numpy", "either", "no axes"
 """Whose number it is. Python's and NumPy's float64 compute the same; beside float32 they do not.
 An array without axes is NumPy's number, until something is done to it in place."""
+HOST = "host"
+"""In the place of these: slices are on a device, and their copies on the host are NumPy's."""
 DEVICE, FRESH = "device", "fresh"
 """CuPy's numbers are arrays without axes: elements of arrays, and others that something else may
 hold as well; and what an operation gave, as long as one name alone has it."""
@@ -63,6 +65,12 @@ class Arr(NamedTuple):
 
 
 OF_SLICE = 2
+
+
+class OnDevice(NamedTuple):
+    """An array of CuPy's that a function fetches: what its copy on the host is."""
+
+    copy: Any
 
 
 class Inner(NamedTuple):
@@ -432,11 +440,14 @@ class Writes(Protocol):
         What looks at all that the function reaches.
     element : str
         Whose number an element of an array is: `NUMPY`, or `DEVICE`.
+    fetches : bool
+        Whether slices are on a device, and it computes with copies on the host.
     cached : dict
         With numbers of which types functions are called that have a cache.
     """
 
     element: str
+    fetches: bool
     cached: dict[Any, Any]
     expected: Sequence[Expected] | None
     guess: list[Expected] | None

@@ -1,0 +1,270 @@
+"""Functions of CuPy's slices that compute on the host, ``x.get()``: one launch does all of it."""
+
+import shutil
+import subprocess
+import warnings
+
+import numpy as np
+import pytest
+import standin_cupy
+from device_on_host import OnHost
+from on_standin import evaluated_on_standin, made
+
+import xpapply
+from xpapply.backends.cpu import for_gpus, host
+from xpapply.codegen.llvm import typed as text_of
+from xpapply.errors import TraceError
+from xpapply.limits import LIMITS
+
+optimize = pytest.importorskip("scipy.optimize")
+integrate = pytest.importorskip("scipy.integrate")
+pytestmark = pytest.mark.skipif(host.why_not() is not None, reason=str(host.why_not()))
+
+TIMES = np.linspace(0.0, 3.0, 16)
+OFFSETS = np.array([0.5, -1.5])
+
+
+def decay(t, a, b):
+    return a * np.exp(-b * t)
+
+
+def decays(count, seed=0):
+    rng = np.random.default_rng(seed)
+    a, b = 1 + rng.random((count, 1)), 0.5 + rng.random((count, 1))
+    return decay(TIMES, a, b) + 0.01 * rng.standard_normal((count, 16))
+
+
+def device_of(cupy):
+    """The functions, which name the library that is in force."""
+
+    def fit(v):
+        return cupy.asarray(optimize.curve_fit(decay, TIMES, v.get(), p0=(1.0, 1.0))[0])
+
+    def rate(v):
+        return optimize.curve_fit(decay, TIMES, cupy.asnumpy(v), p0=(1.0, 1.0))[0][1]
+
+    def fit_or_gap(v):
+        try:
+            found, _ = optimize.curve_fit(decay, TIMES, v.get(), p0=(1.0, 1.0))
+        except (RuntimeError, ValueError):
+            return cupy.asarray(np.full(2, np.nan))
+        return cupy.asarray(found)
+
+    def within(v):
+        data = v.get()
+        found = optimize.least_squares(lambda p: p[0] * np.exp(-p[1] * TIMES) - data, [1.0, 1.0])
+        return cupy.array([found.x[0], found.x[1], found.cost])
+
+    def least(v):
+        data = v.get()
+
+        def misfit(p):
+            return np.sum((p[0] * np.exp(-p[1] * TIMES) - data) ** 2)
+
+        return cupy.asarray(optimize.minimize(misfit, [1.0, 1.0], method="Nelder-Mead").x)
+
+    def state(v):
+        k = v.get()
+        found = integrate.solve_ivp(lambda t, y: [-k[0] * y[0]], (0.0, 1.0), [1.0])
+        return found.y[0, -1]
+
+    def area(v):
+        return integrate.quad(lambda s: np.exp(-s * s * float(v[0])), 0.0, 1.0)[0]
+
+    def runs(v):
+        n, most = 0, 0
+        for x in v.get():
+            n = n + 1 if x > 0.5 else 0
+            most = max(most, n)
+        return most
+
+    def cleaned(v):
+        w = v.get()
+        w[w < 0.2] = 0.0
+        w[0] += 1.0
+        return cupy.asarray(w)
+
+    def scaled(v):
+        w = v.get()
+        return cupy.asarray((w - w.mean()) / (w.max() - w.min()) + OFFSETS[0])
+
+    def ordered(v):
+        return cupy.asarray(np.sort(v.get())[:3])
+
+    def middle(v):
+        return float(np.median(v.get()))
+
+    def of_parts(v):
+        return v[1].item() + v[2:5].get().sum() + v.shape[0]
+
+    def listed(v):
+        kept = [x for x in v.get() if x > 0.3]
+        return len(kept)
+
+    def at_once(v):
+        w = v.get()
+        return cupy.asarray(np.array([w[0], w[-1], w @ w]))
+
+    return dict(locals())
+
+
+NAMES = (
+    "fit rate fit_or_gap within least state area runs cleaned scaled ordered middle of_parts "
+    "listed at_once"
+).split()
+
+
+def values(result):
+    return np.asarray(standin_cupy.unwrap(result))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_as_in_the_loop_and_in_one_launch(name):
+    x = decays(5)
+    with evaluated_on_standin() as cupy:
+        f, y = device_of(cupy)[name], standin_cupy.ndarray(x)
+        with xpapply.options(engine="loop"):
+            want = values(xpapply.apply_along_axis(f, 1, y))
+        got = xpapply.apply_along_axis(f, 1, y)
+        assert type(got) is standin_cupy.ndarray
+        assert values(got).dtype == want.dtype
+        close = 1e-9 * np.max(np.abs(want))
+        np.testing.assert_allclose(values(got), want, rtol=1e-9, atol=close)
+        assert "one launch" in str(xpapply.explain(f, 1, y))
+
+
+def test_the_first_axis_and_arrays_of_several():
+    x = decays(6).reshape(2, 3, 16)
+    with evaluated_on_standin() as cupy:
+        f = device_of(cupy)["scaled"]
+        for axis, a in ((2, x), (0, np.moveaxis(x, 2, 0)), (1, np.moveaxis(x, 2, 1).copy())):
+            y = standin_cupy.ndarray(a)
+            with xpapply.options(engine="loop"):
+                want = values(xpapply.apply_along_axis(f, axis, y))
+            np.testing.assert_array_equal(values(xpapply.apply_along_axis(f, axis, y)), want)
+
+
+def test_what_a_copy_is_compared_with_is_read_anew():
+    """An array of NumPy's that a function reads may have changed."""
+    offset = np.zeros(3)
+    x = np.arange(12.0).reshape(4, 3)
+    with evaluated_on_standin() as cupy:
+
+        def moved(v):
+            return cupy.asarray(v.get() + offset)
+
+        y = standin_cupy.ndarray(x)
+        np.testing.assert_array_equal(values(xpapply.apply_along_axis(moved, 1, y)), x)
+        offset[1] = 2.0
+        np.testing.assert_array_equal(values(xpapply.apply_along_axis(moved, 1, y)), x + offset)
+
+
+def logs(cupy):
+    return lambda v: cupy.asarray(np.log(v.get()))
+
+
+@pytest.mark.parametrize("worth", [0.0, None])
+def test_warnings_are_those_of_the_host(worth):
+    """Where NumPy would warn the function itself says so; the host's code has done the others."""
+    x = np.array([[1.0, 2.0], [3.0, 0.0], [np.nan, 1.0], [4.0, np.inf], [5.0, 6.0]])
+    limits = {} if worth is None else {"typed_worth": worth}
+    with (
+        evaluated_on_standin() as cupy,
+        LIMITS.set(**limits),
+        warnings.catch_warnings(record=True) as said,
+        np.errstate(divide="warn"),
+    ):
+        warnings.simplefilter("always")
+        got = values(xpapply.apply_along_axis(logs(cupy), 1, standin_cupy.ndarray(x)))
+    assert [str(w.message) for w in said if w.category is RuntimeWarning] == [
+        "divide by zero encountered in log"
+    ]
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(got, np.log(x))
+
+
+def test_an_exception_is_that_of_the_first_slice_that_raises():
+    x = decays(4)
+    x[2, 3] = np.nan
+    with evaluated_on_standin() as cupy:
+        f = device_of(cupy)["fit"]
+        with pytest.raises(ValueError, match="infs or NaNs") as caught:
+            xpapply.apply_along_axis(f, 1, standin_cupy.ndarray(x))
+    assert "arr[2, :]" in "".join(caught.value.__notes__)
+
+
+def test_gaps_are_left_to_code_of_the_host(monkeypatch):
+    """A volume may have many gaps: the function itself runs for none of them."""
+    x = decays(40)
+    x[5:35] = np.nan
+    calls = []
+    with evaluated_on_standin() as cupy, LIMITS.set(typed_worth=0.0):
+        inner = device_of(cupy)["fit_or_gap"]
+        xpapply.apply_along_axis(inner, 1, standin_cupy.ndarray(x))
+        want = values(xpapply.apply_along_axis(inner, 1, standin_cupy.ndarray(x)))
+        real = standin_cupy.ndarray.get
+
+        def get(self):
+            calls.append(self._array.shape)
+            return real(self)
+
+        monkeypatch.setattr(standin_cupy.ndarray, "get", get)
+        got = values(xpapply.apply_along_axis(inner, 1, standin_cupy.ndarray(x)))
+    assert np.isnan(got[5:35]).all()
+    np.testing.assert_array_equal(got, want)
+    assert (16,) not in calls
+
+
+REFUSED = [
+    (lambda v: v.get().sum() + v.sum(), "whose copy on the host is used too"),
+    (lambda v: v.get(0).sum(), "get with arguments"),
+    (lambda v: np.linalg.svd(v.get().reshape(2, 8))[1][0], "svd"),
+]
+
+
+@pytest.mark.parametrize(("f", "why"), REFUSED)
+def test_what_is_refused_says_why(f, why):
+    with standin_cupy.installed(), pytest.raises(TraceError, match=why):
+        made(f, "float64", [np.zeros(())])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_thread_gives_what_the_function_gives(name):
+    """What is written for a GPU, compiled for this processor."""
+    x = decays(8, seed=3)
+    x[3] = 0.0
+    x[5, 2] = np.nan
+    with standin_cupy.installed() as cupy:
+        f = device_of(cupy)[name]
+        want, fails = [], []
+        for v in x:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error")
+                    want.append(values(f(standin_cupy.ndarray(v.copy()))))
+                fails.append(False)
+            except Exception:
+                want.append(np.zeros_like(want[0]))
+                fails.append(True)
+        function = made(f, "float64", [want[0]])
+    outs = [np.zeros((8, *want[0].shape), want[0].dtype)]
+    marks = OnHost(function).run([x], outs)
+    assert not marks[[0, 1, 2, 4, 6, 7]].any()
+    for k in range(8):
+        assert marks[k] or not fails[k]
+        if not marks[k]:
+            np.testing.assert_allclose(outs[0][k], want[k], rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not here")
+@pytest.mark.parametrize(("name", "architecture"), [("fit", 90), ("least", 75), ("cleaned", 120)])
+def test_ptxas_takes_a_kernel(name, architecture, tmp_path):
+    x = decays(1)
+    with standin_cupy.installed() as cupy:
+        f = device_of(cupy)[name]
+        result = values(f(standin_cupy.ndarray(x[0])))
+        function = made(f, "float64", [result])
+    text = text_of.kernel_of_device(function, {}, 1, 4096)
+    (tmp_path / "kernel.ptx").write_bytes(for_gpus.ptx(text, architecture).rstrip(b"\0"))
+    how = ["ptxas", "-O0", "-c", f"-arch=sm_{architecture}", "kernel.ptx", "-o", "kernel"]
+    subprocess.run(how, check=True, capture_output=True, cwd=tmp_path)

@@ -1,0 +1,240 @@
+"""Whole arrays of NumPy's on a device, where its loops cannot be called: element by element.
+
+What a ufunc gives is computed where it is read, if that is one place: a formula of arrays is one
+loop, and nothing of it lies in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from ....ir.typed import Array, Instruction, Literal
+from ....ir.typed.function import Value
+from .forms import InRegisters, literal, machine
+from .function import converted
+from .whole_arrays import spread
+
+Element = Callable[[Sequence[str]], str]
+
+
+class Formula(NamedTuple):
+    """An array that is not in memory: its lengths, and what writes an element of it."""
+
+    dims: tuple[str, ...]
+    element: Element
+    dtype: str
+    mark: int
+
+
+IN_C = {
+    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh",
+    "arccosh": "acosh", "arctanh": "atanh", "power": "pow",
+    **{n: n for n in "exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh".split()},
+    "cbrt": "cbrt", "hypot": "hypot", "nextafter": "nextafter",
+    "scipy.special.erf": "erf", "scipy.special.erfc": "erfc",
+}  # fmt: skip
+"""Ufuncs that CUDA has by these names of the C library's."""
+_FLOATS = {"float32", "float64"}
+_TWO = {"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"}
+_ONE = {
+    "sqrt": "sqrt", "fabs": "fabs", "absolute": "fabs", "floor": "floor", "ceil": "ceil",
+    "trunc": "trunc", "rint": "rint",
+}  # fmt: skip
+_COMPARED = {
+    "less": "olt", "less_equal": "ole", "greater": "ogt", "greater_equal": "oge", "equal": "oeq",
+    "not_equal": "une",
+}  # fmt: skip
+_LOGICAL = {"logical_and": "and", "logical_or": "or", "logical_xor": "xor"}
+_BITS = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
+_MORE = ("negative", "square", "reciprocal", "copysign", "maximum", "minimum", "fmax", "fmin")
+_ASKED = ("isfinite", "isnan", "isinf")
+_REDUCED = ("add", "multiply", "maximum", "minimum", "logical_and", "logical_or")
+
+
+def in_c(external: Sequence[str]) -> tuple[str, ...] | None:
+    """The C library's function that a device has for a ufunc; None: it is written out, or not."""
+    kind, name, *types = external
+    if kind != "ufunc" or name not in IN_C or len({*types}) > 1 or not {*types} <= _FLOATS:
+        return None
+    return "libm", IN_C[name], types[0], str(len(types) - 1)
+
+
+def is_written(external: Sequence[str]) -> bool:
+    """Whether a ufunc of some types is written for a device."""
+    kind, name, *types = external
+    if kind != "ufunc":
+        return False
+    if name in _LOGICAL or name in _BITS or name == "logical_not":
+        return {*types} == {"bool"}
+    *given, out = types
+    if len({*given}) > 1 or not {*given} <= _FLOATS:
+        return False
+    if name in _COMPARED or name in _ASKED:
+        return out == "bool"
+    known = name in IN_C or name in _TWO or name in _ONE or name in _MORE
+    return known and {out} == {*given}
+
+
+def is_reduced(external: Sequence[str]) -> bool:
+    """Whether a reduction is written for a device."""
+    return external[1] in _REDUCED and is_written(external)
+
+
+def computed(w: Any, k: int, values: Sequence[str], args: Sequence[Value] = ()) -> str:
+    """What a ufunc gives for numbers; `args`: what they are of, where that is known."""
+    _, name, *types = w.made.externals[k]
+    dtype = types[0]
+    kind = machine(dtype)
+    (a, *rest) = values
+    b = rest[0] if rest else ""
+    if name in _TWO:
+        return w.strict(_TWO[name], kind, kind, [a, b])  # type: ignore[no-any-return]
+    if name == "power" and args and isinstance(args[1], Literal) and args[1].value == 2:
+        name, b = "square", ""
+    if name == "square":
+        return w.strict("fmul", kind, kind, [a, a])  # type: ignore[no-any-return]
+    if name == "reciprocal":
+        return w.strict("fdiv", kind, kind, [literal(1.0, dtype), a])  # type: ignore[no-any-return]
+    if name in _ONE:
+        found: str = w.plain(_ONE[name], kind, [a])
+        return w.noted(found, kind, [a]) if name == "sqrt" else found  # type: ignore[no-any-return]
+    if name == "negative":
+        return w.emit(f"fneg {kind} {a}")  # type: ignore[no-any-return]
+    if name == "copysign":
+        return w.plain("copysign", kind, [a, b])  # type: ignore[no-any-return]
+    if name in _COMPARED:
+        return w.emit(f"fcmp {_COMPARED[name]} {kind} {a}, {b}")  # type: ignore[no-any-return]
+    if name in _LOGICAL or name in _BITS:
+        return w.emit(f"{(_LOGICAL | _BITS)[name]} i1 {a}, {b}")  # type: ignore[no-any-return]
+    if name == "logical_not":
+        return w.emit(f"xor i1 {a}, true")  # type: ignore[no-any-return]
+    if name in _ASKED:
+        return _asked(w, name, a, dtype)
+    if name in ("maximum", "minimum", "fmax", "fmin"):
+        return _chosen(w, name, a, b, kind)
+    external = in_c(w.made.externals[k])
+    assert external is not None
+    return w.noted(w.called(external, values), kind, values, True)  # type: ignore[no-any-return]
+
+
+def _asked(w: Any, name: str, a: str, dtype: str) -> str:
+    kind = machine(dtype)
+    if name == "isnan":
+        return w.emit(f"fcmp uno {kind} {a}, {a}")  # type: ignore[no-any-return]
+    size = w.plain("fabs", kind, [a])
+    how = "one" if name == "isfinite" else "oeq"
+    return w.emit(f"fcmp {how} {kind} {size}, {literal(float('inf'), dtype)}")  # type: ignore[no-any-return]
+
+
+def _chosen(w: Any, name: str, a: str, b: str, kind: str) -> str:
+    """The larger or smaller one; of ``maximum`` NaN, if one is."""
+    how = "ogt" if name.endswith("x") or name == "maximum" else "olt"
+    first = w.emit(f"fcmp {how} {kind} {a}, {b}")
+    same = w.emit(f"fcmp oeq {kind} {a}, {b}")
+    first = w.emit(f"or i1 {first}, {same}")
+    odd = b if name.startswith("f") else a
+    is_odd = w.emit(f"fcmp uno {kind} {odd}, {odd}")
+    first = w.emit(f"or i1 {first}, {is_odd}")
+    return w.emit(f"select i1 {first}, {kind} {a}, {kind} {b}")  # type: ignore[no-any-return]
+
+
+def _operand(w: Any, x: Value, steps: Sequence[str], dims: Sequence[str]) -> Element:
+    """What reads an element of what a ufunc gets."""
+    if not isinstance(x.type, Array):
+        value = w.value(x)
+        return lambda at: value  # type: ignore[no-any-return]
+    found = w.formula(x)
+    if found is not None:
+        return found.element  # type: ignore[no-any-return]
+    array, dtype = w.array(x), x.type.dtype
+    own = InRegisters(array.base, tuple(dims), tuple(steps))
+    return lambda at: w.load(w.place(own, at), dtype)  # type: ignore[no-any-return]
+
+
+def map_(w: Any, x: Instruction) -> None:
+    """A ufunc; axes of length 1 are spread."""
+    k, unlike, memory = x.what
+    assert x.result is not None
+    assert isinstance(x.result.type, Array)
+    for a in x.args:
+        found = w.formula(a)
+        if found is not None and any(
+            isinstance(b.type, Array) and w.lengths(b) != found.dims for b in x.args
+        ):
+            w.array(a)  # it may be spread
+    dims, steps = spread(w, x, unlike)
+    operands = [_operand(w, a, own, dims) for a, own in zip(x.args, steps, strict=True)]
+
+    def element(at: Sequence[str]) -> str:
+        return computed(w, k, [read(at) for read in operands], x.args)
+
+    w.set(x, Formula(tuple(dims), element, x.result.type.dtype, memory))
+
+
+def as_type(w: Any, x: Instruction) -> None:
+    """Numbers in another type."""
+    (a,) = x.args
+    assert x.result is not None
+    assert isinstance(x.result.type, Array)
+    assert isinstance(a.type, Array)
+    dims = w.lengths(a)
+    found, old, new = w.formula(a), a.type.dtype, x.result.type.dtype
+    read = found.element if found else _operand(w, a, w.array(a).strides, dims)
+    w.set(x, Formula(tuple(dims), lambda at: converted(w, read(at), old, new), new, x.what))
+
+
+def reduce_(w: Any, x: Instruction) -> None:
+    """A ufunc's reduction, one element after the other."""
+    a = x.args[0]
+    assert x.result is not None
+    assert isinstance(a.type, Array)
+    found, dims = w.formula(a), w.lengths(a)
+    read = found.element if found else _operand(w, a, w.array(a).strides, dims)
+    dtype = a.type.dtype
+    kind = machine(dtype)
+    place = w.at_entry(f"alloca {kind}, align 8")
+    begin = "0"
+    if len(x.args) > 1:
+        first = w.value(x.args[1])
+    else:
+        first, begin = read(["0"]), "1"
+    w.line(f"store {kind} {first}, ptr {place}")
+
+    def body(i: str) -> None:
+        at = w.emit(f"add i64 {i}, {begin}")
+        before = w.emit(f"load {kind}, ptr {place}")
+        after = computed(w, x.what, [before, read([at])])
+        w.line(f"store {kind} {after}, ptr {place}")
+
+    w.loop(w.emit(f"sub i64 {dims[0]}, {begin}"), body)
+    w.set(x, w.emit(f"load {kind}, ptr {place}"))
+
+
+def dot(w: Any, x: Instruction) -> None:
+    """A sum of products."""
+    a = x.args[0]
+    assert x.result is not None
+    dtype = str(x.result.type)
+    kind, dims = machine(dtype), w.lengths(a)
+    both = [w.formula(y) for y in x.args]
+    reads = [
+        f.element if f else _operand(w, y, w.array(y).strides, dims)
+        for f, y in zip(both, x.args, strict=True)
+    ]
+    place = w.at_entry(f"alloca {kind}, align 8")
+    w.line(f"store {kind} {literal(0.0, dtype)}, ptr {place}")
+
+    def body(i: str) -> None:
+        before = w.emit(f"load {kind}, ptr {place}")
+        parts = [read([i]) for read in reads]
+        after = w.plain("fma", kind, [*parts, before])
+        w.line(f"store {kind} {w.noted(after, kind, [*parts, before])}, ptr {place}")
+
+    w.loop(dims[0], body)
+    w.set(x, w.emit(f"load {kind}, ptr {place}"))
+
+
+def ufunc(w: Any, x: Instruction) -> None:
+    """A ufunc of numbers."""
+    w.set(x, computed(w, x.what, [w.value(a) for a in x.args], x.args))

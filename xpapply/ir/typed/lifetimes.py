@@ -1,0 +1,126 @@
+"""Arrays that nothing can reach any more when the next one is made in the same place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .function import Array, Block, Instruction, Register, Slot, TypedFunction, Value
+
+MADE = frozenset(("new", "map", "as type"))
+"""Instructions whose results are new arrays."""
+_VIEWS = frozenset(
+    ("row", "view", "new axis", "reshape", "transpose", "diagonal", "part", "load", "store")
+)
+"""Those whose results lie in the memory of what they get."""
+_READ = frozenset(
+    "map,as type,reduce,dot,length,stride,element,set element,fill,copy,put array,copy list".split(
+        ","
+    )
+)
+"""Those after which nobody has an array who did not have it before."""
+
+
+def reused(made: TypedFunction) -> set[Register]:
+    """The new arrays for which each execution of their instruction may take the same memory.
+
+    `made` runs no other functions.
+    """
+    places = _places(made)
+    if places is None:
+        return set()
+    before, after = _live(made)
+    found: set[Register] = set()
+    for block, behind in zip(made.blocks, after, strict=True):
+        last = _last_uses(block)
+        known = _known(block, places)
+        for k, x, waiting in _backwards(block, behind, before):
+            if x.op not in MADE or x.result is None:
+                continue
+            old = [r for r, of in known.items() if x.result in of and r != x.result]
+            begun = {y.result for y in block.instructions[:k]}
+            held = any(last.get(r, -1) >= k for r in old if r in begun)
+            if not held and not any(x.result in places.get(s, ()) for s in waiting):
+                found.add(x.result)
+    return found
+
+
+def _places(made: TypedFunction) -> dict[Slot, set[Register]] | None:
+    """Which new arrays each slot may hold; None: some go where that is not followed."""
+    places: dict[Slot, set[Register]] = {}
+    size = -1
+    while size != (size := sum(map(len, places.values()))):
+        for block in made.blocks:
+            known = _known(block, places)
+            for x in block.instructions:
+                if x.op == "store" and isinstance(x.what.type, Array):
+                    places.setdefault(x.what, set()).update(known.get(x.args[0], ()))
+                elif x.op not in _READ and x.op not in _VIEWS:
+                    if any(isinstance(a.type, Array) for a in x.args):
+                        return None
+    return places
+
+
+def _known(block: Block, places: dict[Slot, set[Register]]) -> dict[Value, set[Register]]:
+    """Which new arrays each register of a block may be, or be a part of."""
+    known: dict[Value, set[Register]] = {}
+    for x in block.instructions:
+        if x.result is None or not isinstance(x.result.type, Array):
+            continue
+        if x.op in MADE:
+            known[x.result] = {x.result}
+        elif x.op == "load":
+            known[x.result] = set(places.get(x.what, ()))
+        elif x.args:
+            known[x.result] = set(known.get(x.args[0], ()))
+    return known
+
+
+def _last_uses(block: Block) -> dict[Value, int]:
+    """The last instruction that reads each register; who reads a map reads what it is of."""
+    last: dict[Value, int] = {}
+    for k in reversed(range(len(block.instructions))):
+        x = block.instructions[k]
+        until = max(k, last.get(x.result, k)) if x.op == "map" and x.result else k
+        for a in x.args:
+            last[a] = max(last.get(a, until), until)
+    return last
+
+
+def _live(made: TypedFunction) -> tuple[list[set[Slot]], list[set[Slot]]]:
+    """The slots of arrays that are read, before they are written, from and after each block."""
+    before: list[set[Slot]] = [set() for _ in made.blocks]
+    after: list[set[Slot]] = [set() for _ in made.blocks]
+    changes = True
+    while changes:
+        changes = False
+        for k in reversed(range(len(made.blocks))):
+            block = made.blocks[k]
+            after[k] = set().union(*(before[t] for t in block.targets))
+            now = after[k]
+            for _, x, waiting in _backwards(block, after[k], before):
+                now = _step(x, waiting, before)
+            if now != before[k]:
+                before[k], changes = now, True
+    return before, after
+
+
+def _step(x: Instruction, waiting: set[Slot], before: list[set[Slot]]) -> set[Slot]:
+    """The slots that are waited for before an instruction, of those after it."""
+    if x.op == "store":
+        return waiting - {x.what}
+    if x.op == "load" and isinstance(x.what.type, Array):
+        return waiting | {x.what}
+    if x.op == "catch":
+        return waiting | before[x.what]
+    return waiting
+
+
+def _backwards(
+    block: Block, after: set[Slot], before: list[set[Slot]]
+) -> Iterator[tuple[int, Instruction, set[Slot]]]:
+    """The instructions of a block from its end, and the slots that are read after each."""
+    waiting = after
+    for k in reversed(range(len(block.instructions))):
+        x = block.instructions[k]
+        yield k, x, waiting
+        waiting = _step(x, waiting, before)
