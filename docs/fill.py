@@ -16,7 +16,7 @@ from sphinx.pycode import ModuleAnalyzer
 from sphinx.util import logging
 
 import xpapply
-from benchmarks import gpu_report, readme, slices_report, solvers_report
+from benchmarks import gpu_functions_report, gpu_report, readme, slices_report, solvers_report
 from benchmarks import overview as overview_page
 from xpapply import batching
 from xpapply.ir.ops import OPS, Kind, Op
@@ -193,6 +193,12 @@ def speed() -> str:
     return gpu_report.page(json.loads(GPU.read_text(encoding="utf-8")))
 
 
+def gpu_fits() -> str:
+    """The solvers on a GPU."""
+    found = json.loads((RESULTS / "gpu_functions.json").read_text(encoding="utf-8"))
+    return gpu_functions_report.fits(found["solvers"])
+
+
 def solvers() -> str:
     """Fits and others beside SciPy in NumPy's loop."""
     return solvers_report.short(json.loads(SOLVERS.read_text(encoding="utf-8")))
@@ -253,7 +259,7 @@ def time() -> str:
 FILLS = {
     f.__name__: f
     for f in (
-        *(ops, functions, overview, result, speed, logsumexp, solvers, testing),
+        *(ops, functions, overview, result, speed, logsumexp, solvers, gpu_fits, testing),
         *(sentence, before_after, time),
     )
 }

@@ -1,14 +1,16 @@
 """Functions of CuPy's slices that compute on the host, ``x.get()``: one launch does all of it."""
 
+import contextlib
 import shutil
 import subprocess
 import warnings
+from unittest import mock
 
 import numpy as np
 import pytest
 import standin_cupy
 from device_on_host import OnHost
-from on_standin import evaluated_on_standin, made
+from on_standin import Evaluated, evaluated_on_standin, made
 
 import xpapply
 from xpapply.backends.cpu import for_gpus, host
@@ -114,6 +116,21 @@ NAMES = (
 ).split()
 
 
+@contextlib.contextmanager
+def off_by_a_bit():
+    """Exponentials of the device that have other last bits, more than there are."""
+    real = Evaluated.run
+
+    def run(self, arrays, outs, batch, seconds, originals):
+        marks = real(self, arrays, outs, batch, seconds, originals)
+        for out in outs:
+            out._array[...] = out._array + 1
+        return marks
+
+    with mock.patch.object(Evaluated, "run", run):
+        yield
+
+
 def values(result):
     return np.asarray(standin_cupy.unwrap(result))
 
@@ -213,6 +230,38 @@ def test_gaps_are_left_to_code_of_the_host(monkeypatch):
     assert np.isnan(got[5:35]).all()
     np.testing.assert_array_equal(got, want)
     assert (16,) not in calls
+
+
+def test_what_rounding_changes_runs_in_code_of_the_host():
+    """How many steps a search takes may depend on last bits: those are NumPy's."""
+    times = np.linspace(0.1, 1.0, 12)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(30, 1)) * np.exp(-times) + 0.3 * rng.normal(size=(30, 12))
+
+    def steps(v):
+        data = v.get()
+
+        def misfit(p):
+            return np.sum(np.abs(p[0] * np.exp(-p[1] * times) - data))
+
+        found = optimize.minimize(misfit, [1.0, 1.0], method="Nelder-Mead")
+        return found.nfev
+
+    with evaluated_on_standin() as cupy, LIMITS.set(typed_worth=0.0):
+        y = cupy.asarray(x)
+        first = values(xpapply.apply_along_axis(steps, 1, y))
+        with off_by_a_bit():
+            again = values(xpapply.apply_along_axis(steps, 1, y))
+            for _ in range(2):
+
+                def other(v):
+                    return steps(v)
+
+                found = values(xpapply.apply_along_axis(other, 1, y))
+                np.testing.assert_array_equal(found, first)
+            assert "compiled on the host" in str(xpapply.explain(other, 1, y))
+    np.testing.assert_array_equal(first, [steps(standin_cupy.ndarray(v)) for v in x])
+    assert again.shape == first.shape
 
 
 REFUSED = [

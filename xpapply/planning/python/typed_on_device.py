@@ -21,7 +21,7 @@ from ...frontends.python.run.comparison import check_holds
 from ...frontends.python.run.rows import Rows
 from ...functions.purity import has_loop
 from ...ir.typed import TypedFunction
-from ...ir.typed.function import ARRAYS, LISTS
+from ...ir.typed.function import ARRAYS, LISTS, WARNED
 from ...limits import LIMITS
 from ...loop.arguments import Arguments
 from ...loop.begun import Begun, Users
@@ -42,6 +42,8 @@ class TypedOnDevice(TypedLoop):
     guesses = True
     _host: Any = None
     """What runs slices that the device marks, on the host."""
+    _has_other_bits = False
+    """Whether the host runs all slices, as the device rounds otherwise, and that tells."""
 
     def __init__(self, f: Any, arguments: Arguments, slices: tuple[Any, ...], *more: Any) -> None:
         super().__init__(f, arguments, slices, *more)
@@ -76,7 +78,20 @@ class TypedOnDevice(TypedLoop):
         for out, part in zip(outs, parts, strict=True):
             mine, real = out.get(), on_host(self.array(part))
             if not self._are_same(mine, real.astype(mine.dtype)):
+                if self._may_fetch:
+                    self._has_other_bits = True
+                    return
                 raise TraceError(f"compiled it gives {mine}, a real call gives {real}")
+
+    @property
+    def _may_fetch(self) -> bool:
+        """Whether code of the host takes slices that the device marks."""
+        return self.compiled.made.fetches
+
+    def _compiled(self, rows: Rows, *more: Any) -> Any:
+        if self._has_other_bits:
+            return self._outs(rows), np.full(rows.batch, WARNED, np.uint16)
+        return super()._compiled(rows, *more)
 
     def _are_same(self, mine: np.ndarray, real: np.ndarray) -> bool:
         """Whether results are equal; where they round, to what is lost of the largest of them."""
@@ -92,7 +107,7 @@ class TypedOnDevice(TypedLoop):
 
         Of a function without loops few may be left: it has other ways, and a loop has none.
         """
-        if self.compiled.made.fetches:  # compiled code of the host takes what is left
+        if self._may_fetch:  # compiled code of the host takes what is left
             self.doubt = ""
             return
         with rows.like.device:
@@ -153,9 +168,15 @@ class TypedOnDevice(TypedLoop):
 
     def __call__(self, rows: Rows, f: Any, account: Account | None = None) -> Any:
         with rows.like.device:
-            return super().__call__(rows, f, account)
+            before = self._has_other_bits
+            found = super().__call__(rows, f, account)
+            if self._has_other_bits is not before:  # of which another slice has told
+                found = super().__call__(rows, f, account)
+        return found
 
     def _said(self) -> str:
+        if self._has_other_bits:
+            return "compiled on the host, for a copy of the array: a GPU's last bits tell here"
         return f"one compiled {'loop' if self.has_loop else 'function'} on the GPU, one launch"
 
     def run_for(self, rows: Rows, told: list[str] | None = None) -> Run:
@@ -168,6 +189,8 @@ class TypedOnDevice(TypedLoop):
 
     def ran(self, rows: Rows) -> tuple[Callable[[Rows], Any], bool] | None:
         """What ran on slices like these: for arrays that lie alike nothing is looked up again."""
+        if self._has_other_bits:
+            return None
         found = super().ran(rows)
         kept = found and self.compiled.kept(rows.views, self._outs(rows), len(rows.batch))
         if not kept:
@@ -189,7 +212,7 @@ class TypedOnDevice(TypedLoop):
         return again, False
 
     def _by_itself(self, rows: Rows, f: Any, outs: list[Any], left: np.ndarray) -> None:
-        if self.compiled.made.fetches:
+        if self._may_fetch:
             left = self._on_host(rows, outs, left)
             self.looped = left.size
         if left.size:
@@ -253,6 +276,9 @@ class TypedOnDevice(TypedLoop):
             for out, part in zip(outs, parts, strict=True):
                 mine, real = out[at].get(), on_host(self.array(part))
                 if not self._are_same(mine, real.astype(mine.dtype)):
+                    if self._may_fetch:
+                        self._has_other_bits = True
+                        return
                     raise Differs(f"compiled it gives {mine}, a real call gives {real}")
         self._checked = bool(some)
 
@@ -262,6 +288,8 @@ class NumbersOnDevice(TypedOnDevice):
 
     For those that are left to the function, and in the loop, it gets them on the host.
     """
+
+    _may_fetch = False  # type: ignore[assignment]  # the function itself takes few of them
 
     def __init__(self, f: Any, arguments: Arguments, slices: tuple[Any, ...], *more: Any) -> None:
         super().__init__(f, arguments, slices, *more)
