@@ -90,6 +90,7 @@ class Limits:
     typed_marked = 0.8  # ... and from which the function runs for all
     # times that is asked until what was refused for the slices of one call is tried again
     typed_again = 16
+    device_long = 1000  # instructions of a function that is compiled once, whatever memory it needs
     device_packed = 128  # instructions of a function that reads and writes, and does little else
     # numbers of a slice on a GPU up to which a thread takes it, of a function without loops, ...
     device_numbers = 32

@@ -24,7 +24,7 @@ from . import compiler
 
 _OLDEST = 14
 """Of CuPy: types of results are NumPy 2's since then."""
-_MEMORY = 512, 4096, 16384
+_MEMORY = 512, 4096, 16384, 32768
 """Bytes of a thread for arrays that a function makes, and more if they are too few: a device keeps
 them for as many threads as it can run."""
 
@@ -86,7 +86,8 @@ class Compiled:
         self._loops = any(x.op == "round" for b in made.blocks for x in b.instructions)
         self._wants = [k + 1 for k, m in enumerate(made.marks) if m.why in (ARRAYS, LISTS)]
         if self._wants:
-            self._memory = _MEMORY[0]
+            # each further size is compiled anew, which takes seconds for a long function
+            self._memory = _MEMORY[0 if made.size < LIMITS.device_long else 2]
 
     @property
     def seconds(self) -> float:

@@ -108,7 +108,9 @@ class _Run:
     def _forget(self, x: Instruction) -> None:
         """Write over the array that lies where an instruction makes the next one."""
         old = None if x.result is None else self._gone.get(x.result.number)
-        if old is not None:
+        if isinstance(old, list):
+            old[:] = [math.nan] * len(old)
+        elif old is not None:
             old.view(np.uint8)[...] = 0xA5 if old.size else 0
 
     def block(self, block: Block) -> int:

@@ -1,4 +1,4 @@
-"""Arrays that nothing can reach any more when the next one is made in the same place."""
+"""Arrays and lists that nothing can reach any more when the next one is made in the same place."""
 
 from __future__ import annotations
 
@@ -6,26 +6,29 @@ from collections.abc import Iterator
 
 from .function import Array, Block, Instruction, Register, Slot, TypedFunction, Value
 
-MADE = frozenset(("new", "map", "as type"))
-"""Instructions whose results are new arrays."""
+MADE = frozenset(("new", "map", "as type", "new list"))
+"""Instructions whose results are new arrays, or lists."""
 _VIEWS = frozenset(
     ("row", "view", "new axis", "reshape", "transpose", "diagonal", "part", "load", "store")
 )
 """Those whose results lie in the memory of what they get."""
 _READ = frozenset(
-    "map,as type,reduce,dot,length,stride,element,set element,fill,copy,put array,copy list".split(
-        ","
+    (
+        *("map", "as type", "reduce", "dot", "length", "stride", "element", "set element"),
+        *("fill", "copy", "put array", "copy list", "append", "list item", "list length"),
+        *("set list item", "pop", "pop first", "clear", "put list", "repeat"),
     )
 )
-"""Those after which nobody has an array who did not have it before."""
+"""Those after which nobody has an array or a list who did not have it before, but for `append` and
+`set list item`."""
 
 
 def reused(made: TypedFunction) -> set[Register]:
-    """The new arrays for which each execution of their instruction may take the same memory.
+    """The new arrays and lists that may take the memory of the one before, each time.
 
     `made` runs no other functions.
     """
-    places = _places(made)
+    places, kept = _places(made)
     if places is None:
         return set()
     before, after = _live(made)
@@ -39,32 +42,47 @@ def reused(made: TypedFunction) -> set[Register]:
             old = [r for r, of in known.items() if x.result in of and r != x.result]
             begun = {y.result for y in block.instructions[:k]}
             held = any(last.get(r, -1) >= k for r in old if r in begun)
-            if not held and not any(x.result in places.get(s, ()) for s in waiting):
+            if (
+                not held
+                and x.result not in kept
+                and not any(x.result in places.get(s, ()) for s in waiting)
+            ):
                 found.add(x.result)
     return found
 
 
-def _places(made: TypedFunction) -> dict[Slot, set[Register]] | None:
-    """Which new arrays each slot may hold; None: some go where that is not followed."""
+def _is_followed(x: Value | Slot) -> bool:
+    """Whether a value lies in memory that was taken."""
+    return isinstance(x.type, Array) or x.type == "list"
+
+
+def _places(made: TypedFunction) -> tuple[dict[Slot, set[Register]] | None, set[Value]]:
+    """Which new arrays and lists each slot may hold, and those that are in lists.
+
+    None: some go where that is not followed.
+    """
     places: dict[Slot, set[Register]] = {}
+    kept: set[Value] = set()
     size = -1
     while size != (size := sum(map(len, places.values()))):
         for block in made.blocks:
             known = _known(block, places)
             for x in block.instructions:
-                if x.op == "store" and isinstance(x.what.type, Array):
+                if x.op == "store" and _is_followed(x.what):
                     places.setdefault(x.what, set()).update(known.get(x.args[0], ()))
+                elif x.op in ("append", "set list item") and _is_followed(x.args[-1]):
+                    kept |= known.get(x.args[-1], set())
                 elif x.op not in _READ and x.op not in _VIEWS:
-                    if any(isinstance(a.type, Array) for a in x.args):
-                        return None
-    return places
+                    if any(map(_is_followed, x.args)):
+                        return None, kept
+    return places, kept
 
 
 def _known(block: Block, places: dict[Slot, set[Register]]) -> dict[Value, set[Register]]:
     """Which new arrays each register of a block may be, or be a part of."""
     known: dict[Value, set[Register]] = {}
     for x in block.instructions:
-        if x.result is None or not isinstance(x.result.type, Array):
+        if x.result is None or not _is_followed(x.result):
             continue
         if x.op in MADE:
             known[x.result] = {x.result}
@@ -108,7 +126,7 @@ def _step(x: Instruction, waiting: set[Slot], before: list[set[Slot]]) -> set[Sl
     """The slots that are waited for before an instruction, of those after it."""
     if x.op == "store":
         return waiting - {x.what}
-    if x.op == "load" and isinstance(x.what.type, Array):
+    if x.op == "load" and _is_followed(x.what):
         return waiting | {x.what}
     if x.op == "catch":
         return waiting | before[x.what]

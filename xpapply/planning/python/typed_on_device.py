@@ -42,6 +42,8 @@ class TypedOnDevice(TypedLoop):
     guesses = True
     _host: Any = None
     """What runs slices that the device marks, on the host."""
+    _spent = 0.0
+    """Seconds that slices have taken which were marked."""
     _has_other_bits = False
     """Whether the host runs all slices, as the device rounds otherwise, and that tells."""
 
@@ -229,8 +231,8 @@ class TypedOnDevice(TypedLoop):
 
         if self._host is None:
             self._host = backend.Compiled(self.compiled.made)
-        dear = left.size * self.seconds < LIMITS.typed_worth * self._host.seconds
-        if dear or not rows.batch:
+        self._spent += left.size * self.seconds  # by the function itself, until compiling pays
+        if self._spent < LIMITS.typed_worth * self._host.seconds or not rows.batch:
             return left
         places = np.unravel_index(left, rows.batch)
         there = tuple(map(cupy.asarray, places))

@@ -124,7 +124,7 @@ class DeviceWriter(FunctionWriter):
         self._known, self._memory = known, memory
         self._arena = self._used = ""
         self.loops = set[int]()
-        self._reused = reused(made)
+        self.reused = reused(made)
         self._site: Register | None = None
         self._uses: dict[Value, int] = {}
         self._formulas: list[Register] = []
@@ -192,7 +192,7 @@ class DeviceWriter(FunctionWriter):
 
     def fresh(self, dtype: str, dims: Sequence[str], mark: int) -> InRegisters:
         """Memory for an array: the same each time, if nothing reaches the last one any more."""
-        if self._site not in self._reused:
+        if self._site not in self.reused:
             return super().fresh(dtype, dims, mark)
         strides, bytes_ = [""] * len(dims), str(size(dtype))
         for k in reversed(range(len(dims))):
@@ -384,6 +384,26 @@ def _call(w: FunctionWriter, x: Instruction) -> None:
     w.set(x, w.noted(value, kind, given, True) if external[1] in WARNS else value)
 
 
+def _new_list(w: FunctionWriter, x: Instruction) -> None:
+    """The one of before without its elements, if nothing reaches it any more."""
+    assert isinstance(w, DeviceWriter)
+    if x.result not in w.reused:
+        OPERATIONS["new list"](w, x)
+        return
+    place = w.at_entry("alloca ptr, align 8")
+    w._entry.append(f"  store ptr null, ptr {place}")
+    first, on = w.label(), w.label()
+    held = w.emit(f"load ptr, ptr {place}")
+    w.line(f"br i1 {w.emit(f'icmp eq ptr {held}, null')}, label %{first}, label %{on}")
+    w.begin(first)
+    OPERATIONS["new list"](w, x)
+    w.line(f"store ptr {w._values[x.result]}, ptr {place}")
+    w.line(f"br label %{on}")
+    w.begin(on)
+    w.set(x, w.emit(f"load ptr, ptr {place}"))
+    OPERATIONS["clear"](w, x._replace(args=(x.result,)))
+
+
 def _differs(w: FunctionWriter, x: Instruction) -> None:
     w.line("store i1 true, ptr %differs")
 
@@ -412,7 +432,7 @@ def _hooked(write: Any) -> Any:
 _OF_DEVICES = {
     "cast": _cast, "call": _call, "differs": _differs, "map": device_arrays.map_,
     "as type": device_arrays.as_type, "reduce": device_arrays.reduce_, "dot": device_arrays.dot,
-    "ufunc": device_arrays.ufunc,
+    "ufunc": device_arrays.ufunc, "new list": _new_list,
 }  # fmt: skip
 _OPERATIONS = {name: _hooked(write) for name, write in (OPERATIONS | _OF_DEVICES).items()}
 
