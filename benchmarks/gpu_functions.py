@@ -16,7 +16,7 @@ import numpy as np
 
 import xpapply
 
-from . import clocks, runner, solvers
+from . import clocks, runner
 from .gpu_function_rows import LENGTH, LOOPS, NUMBERS, ROWS, Numbers, Row
 from .gpu_functions_report import (
     COPY,
@@ -29,9 +29,7 @@ from .gpu_functions_report import (
     OURS,
     OURS_AXIS0,
     OWN,
-    SCIPY,
 )
-from .solver_rows import SolverRow
 
 SLICES, FEW_SLICES, CHECKED = 1_000_000, 8_000, 40
 REPEATS = 7
@@ -42,15 +40,13 @@ PATIENCE = 0.25
 WRONG = 1e-6
 """Of the largest result: what no rounding explains."""
 HOST_CALLS = 300
-OF_SCIPY = 200
-"""Slices that SciPy does, in the loop on the host."""
 
 
 def start(run: runner.Run) -> dict[str, Any]:
     """What the file of results begins with."""
     slices = run.args.slices or (FEW_SLICES if run.quick else SLICES)
     settings = {"slices": slices, "length": LENGTH, "few": FEW_SLICES}
-    return {"settings": settings, "functions": {}, "numbers": {}, "solvers": {}}
+    return {"settings": settings, "functions": {}, "numbers": {}}
 
 
 def measure(run: runner.Run) -> None:
@@ -64,10 +60,6 @@ def measure(run: runner.Run) -> None:
             run.part(f"functions/{row.name}", partial(_one, run, row, x), line)
         for row in run.chosen(NUMBERS):
             run.part(f"numbers/{row.name}", partial(_of_numbers, run, row), line)
-        from . import solver_rows  # which need SciPy
-
-        for solver in run.chosen(solver_rows.ROWS):
-            run.part(f"solvers/{solver.name}", partial(_of_solver, run, solver), line)
 
 
 def line(found: dict[str, Any]) -> str:
@@ -152,42 +144,6 @@ def _of_numbers(run: runner.Run, row: Numbers) -> dict[str, Any]:
         found[f"{CUPYS}, {FEW}"] = _of_host(run, lambda: theirs(*few))
     except Exception as problem:
         found["cupy.vectorize fails"] = clocks.reason(problem)
-    return found
-
-
-def _of_solver(run: runner.Run, row: SolverRow) -> dict[str, Any]:
-    """A row of the suite `solvers`: the function fetches its slices, which nothing does then."""
-    xp, count, f = run.on.xp, run.data["settings"]["slices"], row.f
-    rng = np.random.default_rng(0)
-    given = row.data(rng, count)
-    x = [xp.asarray(a) for a in given]
-    if row.signature == "":
-        made = xpapply.vectorize(f)
-        call = lambda: made(*x)  # noqa: E731
-        explained = made.explain
-    else:
-        on_device = hasattr(x[0], "get")  # but in a dry run
-
-        def fetched(v: Any) -> Any:
-            return xp.asarray(f(v.get() if on_device else v))
-
-        call = lambda: xpapply.apply_along_axis(fetched, 1, x[0])  # noqa: E731
-        explained = lambda *x: xpapply.explain(fetched, 1, *x)  # noqa: E731
-        fetched(x[0][0])
-    run.on.synchronize()
-    begin = time.perf_counter()
-    y = call()
-    run.on.synchronize()
-    found: dict[str, Any] = {"group": row.group, "says": row.says, "elements": count}
-    found[FIRST] = time.perf_counter() - begin
-    found["engine"] = _short(explained(*x))
-    some = np.linspace(0, count - 1, OF_SCIPY).astype(int)
-    begin = time.perf_counter()
-    want = np.stack([np.asarray(f(*(a[k] for a in given))) for k in some])
-    found[SCIPY] = (time.perf_counter() - begin) / len(some)
-    found |= solvers.beside(row, want, _host(y[xp.asarray(some)]))
-    found[OURS] = _seconds(run, call)
-    found["wrong"] = f"{found['other']} of {len(some)} end otherwise" if found["other"] else ""
     return found
 
 

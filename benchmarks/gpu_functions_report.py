@@ -12,7 +12,6 @@ OURS, OURS_AXIS0 = "xpapply", "xpapply, first axis"
 FEW, FIRST, COPY = "few slices", "first call", "copy"
 HAND, JAX, NUMBA, CUPYS = "CuPy by hand", "JAX", "numba.cuda", "cupy.vectorize"
 OWN = "CuPy's first slice"
-SCIPY = "SciPy, a slice"
 
 # --- what is wanted
 
@@ -62,16 +61,6 @@ def render(data: dict[str, Any]) -> str:
             "looked at; those of CuPy's wrap.",
             pages.table(_HEAD, [_of_numbers(n, e) for n, e in numbers.items()], full=False),
         ]
-    solvers = {n: e for n, e in data.get("solvers", {}).items() if "skipped" not in e}
-    if solvers:
-        parts += [
-            "## Fits and other solvers",
-            f"The problems of the suite `solvers`, {settings['slices']:,} slices of float64 in a "
-            "CuPy array, which the function fetches: `lambda v: cupy.asarray(f(v.get()))`. Beside "
-            "them SciPy in the loop, on one core of the "
-            "host, for slices that are there already.",
-            fits(solvers),
-        ]
     remarks = [f"- {n}: {e[k]}" for n, e in found.items()
                for k in ("wrong", "jax fails", "numba fails") if k in e]  # fmt: skip
     remarks += [f"- {n}: the results of numba differ" for n, e in found.items()
@@ -81,27 +70,6 @@ def render(data: dict[str, Any]) -> str:
     if remarks:
         parts += ["## Remarks", "\n".join(remarks)]
     return pages.page(parts)
-
-
-def fits(solvers: dict[str, Any]) -> str:
-    """The table of solvers."""
-    head = ["", f"{OURS}, ms", "slices per second", f"{SCIPY}, us", "times SciPy's loop"]
-    head += ["values beyond 1e-9", "largest", "first call, s", ""]
-    return pages.table(head, [_of_solver(e) for e in solvers.values()], full=False)
-
-
-def _of_solver(e: dict[str, Any]) -> list[str]:
-    return [
-        e["says"],
-        milli(e[OURS]),
-        f"{e['elements'] / e[OURS]:.2g}",
-        digits(1e6 * e[SCIPY], 3),
-        f"{e[SCIPY] * e['elements'] / e[OURS]:,.0f}",
-        f"{e['off']} of {e['values']}",
-        f"{e['worst']:.1e}",
-        digits(e[FIRST], 2),
-        e["wrong"] or ("" if e["engine"] == "one launch" else e["engine"].replace("|", "\\|")),
-    ]
 
 
 def most(name: str) -> float:

@@ -16,6 +16,7 @@ from pathlib import Path
 from . import (
     cpu_report,
     gpu_functions_report,
+    gpu_solvers_report,
     gpu_report,
     never_slower_report,
     pages,
@@ -33,6 +34,7 @@ CPU, GPU, FUNCTIONS = (pages.load(name, pages.RESULTS) for name in ("cpu", "gpu"
 IDIOMS = FUNCTIONS["idioms"]
 FUNCTIONS_ON_GPU = pages.load("gpu_functions", pages.RESULTS)
 SOLVERS = pages.load("solvers", pages.RESULTS)
+SOLVERS_ON_GPU = pages.load("gpu_solvers", pages.RESULTS)
 LOOPED = "numpy.apply_along_axis"
 
 
@@ -153,7 +155,8 @@ def solvers() -> str:
     return (
         f"[{of} fits, roots, integrals and equations](benchmarks/results/solvers.md) run {faster} "
         f"times as fast as SciPy in the loop, {many} of them {solvers_report.WANTED:g} times or "
-        "more."
+        "more; [on the GPU](benchmarks/results/gpu_solvers.md) "
+        f"{gpu_solvers_report.mean_gain(SOLVERS_ON_GPU):,.0f} times."
     )
 
 

@@ -16,7 +16,7 @@ from sphinx.pycode import ModuleAnalyzer
 from sphinx.util import logging
 
 import xpapply
-from benchmarks import gpu_functions_report, gpu_report, readme, slices_report, solvers_report
+from benchmarks import gpu_report, gpu_solvers_report, readme, slices_report, solvers_report
 from benchmarks import overview as overview_page
 from xpapply import batching
 from xpapply.ir.ops import OPS, Kind, Op
@@ -195,8 +195,8 @@ def speed() -> str:
 
 def gpu_fits() -> str:
     """The solvers on a GPU."""
-    found = json.loads((RESULTS / "gpu_functions.json").read_text(encoding="utf-8"))
-    return gpu_functions_report.fits(found["solvers"])
+    found = json.loads((RESULTS / "gpu_solvers.json").read_text(encoding="utf-8"))
+    return gpu_solvers_report.table(found)
 
 
 def solvers() -> str:
