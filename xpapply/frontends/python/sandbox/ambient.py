@@ -108,16 +108,21 @@ def tells_settings(function: Any) -> bool:
 
 
 def watch_torch(watch: Guards, function: Any, args: tuple, kwargs: dict, found: Any) -> None:
-    """Notice other settings of torch: what a function without tensors has said, and the dtype that
-    it makes tensors of."""
+    """Notice other settings of torch: what a function without tensors has said, the dtype that it
+    makes tensors of, and how their texts are."""
     torch = sys.modules["torch"]
     if isinstance(found, torch.Tensor):
-        dtype, device = torch.get_default_dtype(), torch.get_default_device()
-        watch.add(
-            lambda: torch.get_default_dtype() is dtype and torch.get_default_device() == device
-        )
+        was = _torchs(torch)
+        watch.add(lambda: _torchs(torch) == was)
     elif not (args or kwargs) and type(found) in (bool, int, float, str, torch.dtype):
         watch.add(lambda: function() == found)
+
+
+def _torchs(torch: Any) -> tuple[Any, ...]:
+    """How torch makes tensors, and texts of them."""
+    told = getattr(torch._tensor_str, "PRINT_OPTS", None)
+    texts = tuple(vars(told).items()) if hasattr(told, "__dict__") else repr(told)
+    return torch.get_default_dtype(), torch.get_default_device(), texts
 
 
 # --- what constants alone give --------------------------------------------------------------------
