@@ -285,3 +285,44 @@ def test_texts_of_tensors():
         )
     finally:
         torch.set_printoptions(profile="default")
+
+
+# --- what constants alone give, which warns in each call ------------------------------------------
+
+ONE, NONE = np.float64(1.0), np.float64(0.0)
+CONSTANT = {
+    "a quotient": lambda v: np.median(v) + (ONE / NONE > 0),
+    "an overflow": lambda v: np.median(v) + (np.float64(1e308) * 10 > 0),
+    "of integers": lambda v: np.median(v) + (np.int8(100) + np.int8(100)),
+    "in place": lambda v: np.median(v) + (np.ones(2) / np.zeros(2))[0].clip(0, 1),
+    "a library's warning": lambda v: np.median(v) + np.isnan(np.nanmean([np.nan])),
+    "a fit": lambda v: np.median(v) + len(np.polyfit([1.0, 1.0], [1.0, 1.0], 1)),
+    "a conversion": lambda v: np.median(v) + np.array([1j]).astype(float)[0],
+    "a helper's": lambda v: np.median(v) + quotient(ONE),
+}
+
+
+def quotient(a):
+    return (a / NONE).clip(0.0, 3.0)
+
+
+@pytest.mark.parametrize("name", CONSTANT)
+def test_constants_that_warn(name):
+    f = CONSTANT[name]
+
+    def told(apply, how):
+        with np.errstate(all=how), warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            try:
+                apply(f, -1, X)
+            except FloatingPointError as error:
+                return str(error)
+        return {
+            str(w.message) for w in found if not issubclass(w.category, xpapply.FallbackWarning)
+        }
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        xpapply.apply_along_axis(f, -1, X)
+    for how in "warn", "warn", "raise", "ignore":
+        assert told(xpapply.apply_along_axis, how) == told(np.apply_along_axis, how), how

@@ -332,7 +332,7 @@ class TypedLoop(AtOnce):
 
     def _put(self, outs: list[np.ndarray], rows: Rows, k: int, result: Any) -> None:
         """A result of the function's own, where it belongs."""
-        at = np.unravel_index(k, rows.batch)
+        at: Any = np.unravel_index(k, rows.batch)
         for out, part in zip(outs, result if self._arguments.results else (result,), strict=True):
             out[(*at, ...)] = self.array(part)
 
