@@ -293,3 +293,13 @@ def test_results_that_are_classes(signature):
         got = xpapply.vectorize(type, signature=signature)(x)
         assert (got.shape, got.dtype) == (want.shape, want.dtype)
         assert got.ravel().tolist() == want.ravel().tolist()
+
+
+@pytest.mark.parametrize("result", [(1, 2), [1], np.array([1, 2]), np.ma.masked, {}])
+@pytest.mark.parametrize("x", [0.5, np.array(0.5), np.array([0.5]), [0.5], np.ones((1, 1))])
+def test_containers_of_arrays_of_no_dims(x, result):
+    want = np.vectorize(lambda a: result, otypes=[object])(x)
+    for how in {}, {"engine": "loop"}, {"workers": 1}:
+        with xpapply.options(**how):
+            got = xpapply.vectorize(lambda a: result, otypes=[object])(x)
+        assert (got.shape, got.dtype, str(got)) == (want.shape, want.dtype, str(want))

@@ -1,12 +1,16 @@
 """How control flows in compiled functions: what they handle, and which warnings they ignore."""
 
+import warnings
+
 import control_functions
 import numpy as np
 import pytest
 from typed_parity import marked
 
+import xpapply
 from xpapply.backends.cpu import typed as backend
 from xpapply.errors import TraceError
+from xpapply.limits import LIMITS
 
 RNG = np.random.default_rng(1)
 PLAIN = np.round(RNG.standard_normal((40, 7)) * 2) / 2
@@ -88,3 +92,22 @@ def test_a_list_that_gets_its_type_meanwhile_is_refused():
 
 def test_deep_recursion_is_left():
     assert marked(control_functions.too_deep, PLAIN) == (PLAIN[:, 0] <= 0).sum()
+
+
+@pytest.mark.parametrize("rare", [np.ma.masked, np.array([7.0]), np.array([[7.0]]), np.float32(7)])
+def test_results_of_slices_that_are_left_are_written_as_the_loop_writes_them(rare):
+    def f(v):
+        if v[0] > 1:
+            return rare
+        total = 0.0
+        for x in v:
+            total += x
+        return total
+
+    want = np.apply_along_axis(f, -1, PLAIN)
+    first = dict.fromkeys(("first_loops", "plan_worth", "typed_worth"), 0.0)
+    with LIMITS.set(**first), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        got = xpapply.apply_along_axis(f, -1, PLAIN)
+    assert (type(got), got.dtype) == (type(want), want.dtype)
+    np.testing.assert_array_equal(got, want)

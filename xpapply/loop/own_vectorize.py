@@ -80,8 +80,7 @@ class OwnVectorize(originals.vectorize):  # called as a function
 
 _FIRST: Any = originals.vectorize._get_ufunc_and_otypes  # type: ignore[attr-defined]
 _WHOLE: Any = originals.vectorize._vectorize_call  # type: ignore[attr-defined]
-_names = [x for x in _WHOLE.__code__.co_consts if type(x) is tuple]
-_OUT: dict[str, Any] = {"out": ...} if ("out",) in _names else {}
+_OUT: dict[str, Any] = {"out": ...} if "out" in _WHOLE.__code__.co_consts else {}
 """How NumPy's method calls the ufunc: for arrays of no dims that makes a difference."""
 asanyarray = np.asanyarray
 

@@ -231,3 +231,98 @@ def test_what_special_functions_of_constants_raise():
         xpapply.apply_along_axis(f, -1, X)
         with special.errstate(all="raise"), pytest.raises(special.SpecialFunctionError):
             xpapply.apply_along_axis(f, -1, X)
+
+
+# --- relatives that were tried later --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("basis", ["Polynomial", "Chebyshev", "Legendre", "HermiteE"])
+def test_polynomials_in_place(basis):
+    p = getattr(np.polynomial, basis)([1.0, 2.0], domain=[-2.0, 1.0])
+    follows(
+        lambda v: np.median(v) * p(2.0),
+        lambda: p.coef.__setitem__(0, 5.0),
+        lambda: setattr(p, "coef", np.array([3.0, 0.5])),
+        lambda: p.domain.__setitem__(0, -3.0),
+    )
+
+
+def test_callable_objects_of_scipy():
+    stats, interpolate = (
+        pytest.importorskip("scipy.stats"),
+        pytest.importorskip("scipy.interpolate"),
+    )
+    density = stats.gaussian_kde(X[0])
+    follows(lambda v: np.median(v) * density(0.5)[0], lambda: density.set_bandwidth(0.1))
+    spline = interpolate.CubicSpline([0.0, 1.0, 2.0], [0.0, 1.0, 5.0])
+    for f in (lambda v: np.median(v) * float(spline(0.5)), lambda v: spline(v).sum()):
+        follows(f, lambda: spline.c.__setitem__((0, 0), 9.0), lambda: spline.c.__imul__(0.5))
+
+
+def test_hashes_that_code_of_the_user_makes():
+    class Key:
+        k = 1
+
+        def __hash__(self):
+            return int(Key.k)
+
+        def __getattr__(self, name):
+            raise AttributeError(name)
+
+    key = Key()
+    follows(lambda v: np.median(v) * hash(key), lambda: setattr(Key, "k", 3))
+    table = {key: 2.0}
+    follows(lambda v: np.median(v) * table.get(key, 1.0), lambda: setattr(Key, "k", 4))
+
+
+def test_texts_of_tensors():
+    torch = pytest.importorskip("torch")
+    try:
+        follows(
+            lambda v: np.median(v) * len(str(torch.ones(2) / 3)),
+            lambda: torch.set_printoptions(precision=2),
+            lambda: torch.set_printoptions(sci_mode=True),
+        )
+    finally:
+        torch.set_printoptions(profile="default")
+
+
+# --- what constants alone give, which warns in each call ------------------------------------------
+
+ONE, NONE = np.float64(1.0), np.float64(0.0)
+CONSTANT = {
+    "a quotient": lambda v: np.median(v) + (ONE / NONE > 0),
+    "an overflow": lambda v: np.median(v) + (np.float64(1e308) * 10 > 0),
+    "of integers": lambda v: np.median(v) + (np.int8(100) + np.int8(100)),
+    "in place": lambda v: np.median(v) + (np.ones(2) / np.zeros(2))[0].clip(0, 1),
+    "a library's warning": lambda v: np.median(v) + np.isnan(np.nanmean([np.nan])),
+    "a fit": lambda v: np.median(v) + len(np.polyfit([1.0, 1.0], [1.0, 1.0], 1)),
+    "a conversion": lambda v: np.median(v) + np.array([1j]).astype(float)[0],
+    "a helper's": lambda v: np.median(v) + quotient(ONE),
+}
+
+
+def quotient(a):
+    return (a / NONE).clip(0.0, 3.0)
+
+
+@pytest.mark.parametrize("name", CONSTANT)
+def test_constants_that_warn(name):
+    f = CONSTANT[name]
+
+    def told(apply, how):
+        with np.errstate(all=how), warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            try:
+                apply(f, -1, X)
+            except FloatingPointError as error:
+                return str(error)
+        return {
+            str(w.message) for w in found if not issubclass(w.category, xpapply.FallbackWarning)
+        }
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        xpapply.apply_along_axis(f, -1, X)
+    for how in "warn", "warn", "raise", "ignore":
+        assert told(xpapply.apply_along_axis, how) == told(np.apply_along_axis, how), how

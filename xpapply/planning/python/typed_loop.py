@@ -332,9 +332,9 @@ class TypedLoop(AtOnce):
 
     def _put(self, outs: list[np.ndarray], rows: Rows, k: int, result: Any) -> None:
         """A result of the function's own, where it belongs."""
-        at = np.unravel_index(k, rows.batch)
+        at: Any = np.unravel_index(k, rows.batch)
         for out, part in zip(outs, result if self._arguments.results else (result,), strict=True):
-            out[at] = self.array(part)
+            out[(*at, ...)] = self.array(part)
 
     def _by_itself(self, rows: Rows, f: Any, outs: list[np.ndarray], left: np.ndarray) -> None:
         """The function itself, for some slices in their order."""
@@ -349,7 +349,7 @@ class TypedLoop(AtOnce):
                 for out, part in zip(outs, parts, strict=True):
                     if self._arguments.exactly:
                         check_holds(part, out[(*at, None)], self._arguments.numbers)
-                    out[at] = self.array(part)
+                    out[at if self._arguments.exactly else (*at, ...)] = self.array(part)
             except TraceError:
                 raise
             except Exception as error:

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from ....errors import written_at
 from ....functions.guards import LIBRARIES, Guards
 from ....limits import LIMITS
 from ....runtime import error_state
-from ....runtime.warning_filters import Place
+from ....runtime.warning_filters import Place, silent
 from ..trace.recorder import Recorder
 
 _SETTINGS = frozenset(
@@ -108,16 +109,21 @@ def tells_settings(function: Any) -> bool:
 
 
 def watch_torch(watch: Guards, function: Any, args: tuple, kwargs: dict, found: Any) -> None:
-    """Notice other settings of torch: what a function without tensors has said, and the dtype that
-    it makes tensors of."""
+    """Notice other settings of torch: what a function without tensors has said, the dtype that it
+    makes tensors of, and how their texts are."""
     torch = sys.modules["torch"]
     if isinstance(found, torch.Tensor):
-        dtype, device = torch.get_default_dtype(), torch.get_default_device()
-        watch.add(
-            lambda: torch.get_default_dtype() is dtype and torch.get_default_device() == device
-        )
+        was = _torchs(torch)
+        watch.add(lambda: _torchs(torch) == was)
     elif not (args or kwargs) and type(found) in (bool, int, float, str, torch.dtype):
         watch.add(lambda: function() == found)
+
+
+def _torchs(torch: Any) -> tuple[Any, ...]:
+    """How torch makes tensors, and texts of them."""
+    told = getattr(torch._tensor_str, "PRINT_OPTS", None)
+    texts = tuple(vars(told).items()) if hasattr(told, "__dict__") else repr(told)
+    return torch.get_default_dtype(), torch.get_default_device(), texts
 
 
 # --- what constants alone give --------------------------------------------------------------------
@@ -134,6 +140,8 @@ def of_constants(recorder: Recorder, function: Any) -> Iterator[None]:
     special = sys.modules.get("scipy.special")
     errors: Any = ()
     with contextlib.ExitStack() as stack:
+        # between the two, or it would look as if the user had silenced everything
+        stack.enter_context(silent(_NOTHING))
         stack.enter_context(error_state.noting(seen.add, _CALLED))
         if special is not None and getattr(special, name, None) is function:
             stack.enter_context(special.errstate(all="raise", underflow="ignore", loss="ignore"))
@@ -146,4 +154,15 @@ def of_constants(recorder: Recorder, function: Any) -> Iterator[None]:
         raise recorder.refuse(f"{name} of constants alone warns: {next(iter(seen))[0]}")
 
 
+def of_user(recorder: Recorder) -> Any:
+    """The same for arithmetic of NumPy's numbers in the user's code, which calls nothing."""
+
+    def reported(kind: str, _: int) -> None:
+        if written_at(sys._getframe(1).f_code.co_filename):
+            raise recorder.refuse(f"arithmetic of constants alone warns: {kind}")
+
+    return np.errstate(**_CALLED, call=reported)  # type: ignore[arg-type]
+
+
+_NOTHING = "(?!)"
 _CALLED = {kind: "ignore" if kind == "under" else "call" for kind in error_state.IGNORED}

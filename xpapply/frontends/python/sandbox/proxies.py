@@ -79,6 +79,13 @@ class Forbidden(Substitute):
     def _refuse(self, *args: Any) -> Any:
         raise self._xp_stage.recorder.refuse(f"it uses {self._xp_name}, {self._because}")
 
+    def __hash__(self) -> int:
+        kind = type(self.__xpapply_real__)
+        code = getattr(kind.__hash__, "__code__", None)
+        if code is not None and written_at(code.co_filename):
+            raise self._xp_stage.recorder.refuse(f"the hash of {self._xp_name}")
+        return super().__hash__()
+
     __getitem__ = __setitem__ = __len__ = __iter__ = __next__ = __contains__ = _refuse
     __bool__ = __enter__ = __exit__ = __add__ = __radd__ = __mul__ = __rmul__ = _refuse
     __sub__ = __rsub__ = __truediv__ = __rtruediv__ = __lt__ = __gt__ = __le__ = __ge__ = _refuse

@@ -454,10 +454,12 @@ class Sandbox(Stage):
         if root_of(x) in CUPY and callable(x):
             return self._of_cupy(x, name)
         if type(x).__module__.partition(".")[0] in ("numpy", "scipy") and callable(x):
+            if type(x).__flags__ & _WRITTEN:  # a polynomial, a density
+                self.watch.object(x)
             return Function(self, x, name)  # e.g. numpy's array functions
         if type(x).__module__.partition(".")[0] in ("numpy", "scipy", *CUPY):
             return Forbidden(self, x, name)
-        if type(x).__flags__ & (1 << 9) and hasattr(x, "__dict__"):  # a class written in Python
+        if type(x).__flags__ & _WRITTEN and hasattr(x, "__dict__"):
             self.watch.kind(x)
             for special in ("__getattribute__", "__getattr__"):
                 self.watch.attribute_of_class(type(x), special)
@@ -554,6 +556,8 @@ def _is_library(x: Any) -> bool:
     return root in LIBRARIES or root == "builtins"
 
 
+_WRITTEN = 1 << 9
+"""Among the flags of a class: it is written in Python."""
 _BUILTINS = {name: x for name, x in vars(builtins).items() if not isinstance(x, types.FunctionType)}
 """Python's own builtins: what a user puts in their place is traced like any function."""
 

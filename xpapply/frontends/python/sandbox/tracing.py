@@ -26,6 +26,7 @@ from ..trace.python_builtins import plain, real
 from ..trace.recorder import Recorder
 from ..trace.tree import Path, Ref, SideExit
 from . import operations
+from .ambient import of_user
 from .library_calls import Runs
 from .sandbox import Sandbox
 from .scratch import Scratch
@@ -94,7 +95,7 @@ class Tracing:
         drew = False
         self.length = sum(math.prod(np.shape(x)) for x in slices)
         try:
-            with silent(), np.errstate(all="ignore"):
+            with silent(), of_user(recorder):
                 inputs = [self._input(recorder, x, r) for x, r in zip(slices, refs, strict=True)]
                 if self._arguments.numbers:
                     inputs = self._numbers(inputs)
