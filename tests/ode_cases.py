@@ -66,13 +66,24 @@ def _marked(f: Callable[..., Any], r: random.Random) -> Callable[..., Any]:
     return event
 
 
+def _slopes_of(f: Callable[..., Any]) -> Callable[..., Any]:
+    """About the Jacobian of an equation."""
+
+    def slopes(t: Any, y: Any, p: Any, q: Any) -> Any:
+        here, n = np.array(f(t, y, p, q)), len(y)
+        steps = 1e-5 * np.eye(n)
+        return np.stack([(np.array(f(t, y + h, p, q)) - here) * 1e5 for h in steps], axis=-1)
+
+    return slopes
+
+
 def moved(r: random.Random, outcome: Callable[[Callable[[], Any]], Any]) -> tuple[Any, Any]:
     """What ours and SciPy's give."""
     from scipy.integrate import solve_ivp
 
     n, f = r.choice(EQUATIONS)
     args = r.uniform(0.3, 3), r.uniform(0.3, 3)
-    method = r.choice(["RK23", "RK45", "RK45", "DOP853"])
+    method = r.choice(["RK23", "RK45", "RK45", "DOP853", "Radau", "BDF"])
     span = r.choice([(0.0, r.uniform(0.1, 2)), (r.uniform(0.1, 1), 0.0), (-1.0, 0.5)])
     y = np.array([r.uniform(0.1, 2) for _ in range(n)])
     at = r.choice([None, np.linspace(*span, r.choice([2, 5, 25])), np.array([sum(span) / 2])])
@@ -92,13 +103,19 @@ def moved(r: random.Random, outcome: Callable[[Callable[[], Any]], Any]) -> tupl
     wanted = np.array([r.uniform(min(span) - 0.2, max(span)) for _ in range(r.choice([1, 2, 5]))])
     each = np.broadcast_to(some["atol"], (n,))
     limits = some["rtol"], each, some.get("max_step", math.inf), some.get("first_step")
+    parts: Any = of_odes.parts_of(method)
+    if method in ("Radau", "BDF") and r.random() < 0.4:
+        given_jac = r.choice([_slopes_of(f), np.diag(np.full(n, -args[0]))])
+        some["jac"] = given_jac
+        is_constant = isinstance(given_jac, np.ndarray)
+        parts = *parts[:2], (None, given_jac) if is_constant else (given_jac, None), parts[3]
     until = None
     if looked is not None:
         most = [float(getattr(x, "terminal", 0) or math.inf) for x in looked]
         ways = [float(getattr(x, "direction", 0)) for x in looked]
         until = tuple(looked), y, np.array(most), np.array(ways)
     given = (
-        f, args, span[0], *span, y, at, at, limits, *of_odes.parts_of(method), until,
+        f, args, span[0], *span, y, at, at, limits, *parts, until,
         True if dense else None,
     )  # fmt: skip
     names = ("nfev", "njev", "nlu", "status", "message", "success")

@@ -816,7 +816,7 @@ REFUSED = {
     "no function of Python's": lambda v: solve_ivp(
         lambda t, y: -v[0] * y, (0, 1), [1.0], events=LATER
     ).y[0, -1],
-    "solve_ivp by RK45": lambda v: odeint(lambda y, t: -v[0] * y, 1.0, [0.0, 1.0])[-1, 0],
+    "solve_ivp by BDF or RK45": lambda v: odeint(lambda y, t: -v[0] * y, 1.0, [0.0, 1.0])[-1, 0],
     "points": lambda v: quad(lambda x: x * v[0], 0, 1, points=[0.5])[0],
     "so many parameters": lambda v: curve_fit(several, T, v, p0=np.abs(v[:2]) + 1)[0],
 }

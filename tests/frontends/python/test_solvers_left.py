@@ -26,14 +26,6 @@ def by_lsoda(v):
     return integrate.solve_ivp(lambda t, y: -v[0] * y, (0, 1), [1.0], method="LSODA").y[0, -1]
 
 
-def by_radau(v):
-    return integrate.solve_ivp(lambda t, y: -v[0] * y, (0, 1), [1.0], method="Radau").y[0, -1]
-
-
-def by_bdf(v):
-    return integrate.solve_ivp(lambda t, y: -v[0] * y, (0, 1), [1.0], method="BDF").y[0, -1]
-
-
 def by_evolution(v):
     return optimize.differential_evolution(off, [(0, 1)], (v,), seed=1, maxiter=2).x
 
@@ -55,10 +47,8 @@ def linear(v):
 
 
 LEFT = {
-    by_odeint: ("scipy.integrate.odeint", "'RK45' or 'DOP853', which are compiled"),
-    by_lsoda: ("integrate.solve_ivp", "by LSODA: RK23, RK45 and DOP853 are compiled"),
-    by_radau: ("integrate.solve_ivp", "by Radau: RK23, RK45 and DOP853 are compiled"),
-    by_bdf: ("integrate.solve_ivp", "by BDF: RK23, RK45 and DOP853 are compiled"),
+    by_odeint: ("scipy.integrate.odeint", "solve_ivp with method='BDF'"),
+    by_lsoda: ("integrate.solve_ivp", "by LSODA: BDF, Radau and RK45 are compiled"),
     by_evolution: ("differential_evolution", "method='Nelder-Mead' from several places"),
     by_annealing: ("dual_annealing", "method='Nelder-Mead' from several places"),
     by_grid: ("brute", "method='Nelder-Mead' from several places"),

@@ -161,10 +161,10 @@ def _of_solvers(f: Any) -> float:
     return max((_of_solver(n, own) for own in helpers(f) for n in _solvers(own)), default=0.0)
 
 
-def _is_long(own: FunctionType) -> bool:
-    """Whether a minimum is one within bounds, of which most is compiled."""
-    told = [x for c in own.__code__.co_consts for x in (c if type(c) is tuple else (c,))]
-    return "bounds" in told or any(isinstance(x, str) and x.lower() == "l-bfgs-b" for x in told)
+def _told(own: FunctionType) -> set[str]:
+    """Texts that a function has, and names: methods of solvers, and of their arguments."""
+    given = (x for c in own.__code__.co_consts for x in (c if type(c) is tuple else (c,)))
+    return {x.lower() for x in (*given, *names(own.__code__)) if isinstance(x, str)}
 
 
 def solves(f: Any) -> bool:
@@ -184,11 +184,16 @@ def _solvers(own: FunctionType) -> Iterator[str]:
 
 
 def _of_solver(name: str, own: FunctionType) -> float:
-    if name == "fmin_l_bfgs_b" or (name == "minimize" and _is_long(own)):
+    told = _told(own) if name in _LONG else set()
+    if name == "fmin_l_bfgs_b" or not told.isdisjoint(_LONG.get(name, ())):
         return LIMITS.typed_long_solver
+    if name == "solve_ivp" and not told.isdisjoint(("events", "dense_output")):
+        return LIMITS.typed_solver
     return next((getattr(LIMITS, row) for row, of in _SOLVERS.items() if name in of), 0.0)
 
 
+_LONG = {"minimize": ("bounds", "l-bfgs-b"), "solve_ivp": ("radau", "bdf")}
+"""What a function says of solvers of which more is compiled."""
 _SOLVERS = {
     "typed_solver": frozenset(
         "curve_fit least_squares leastsq minimize fmin_bfgs fmin_cg fmin_powell fsolve root".split()

@@ -76,7 +76,7 @@ _WAYS_OUT = (
     ),
     (
         r"integrate\.odeint",
-        "use solve_ivp with method='RK45' or 'DOP853', which are compiled, if it is not stiff, or "
+        "use solve_ivp with method='BDF', or 'RK45' if it is not stiff, which are compiled, or "
         "xpapply.options(workers=...)",
     ),
     (

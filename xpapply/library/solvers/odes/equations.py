@@ -32,6 +32,11 @@ def called(f: Any, t: Any, y: Any, args: Any) -> Any:
     return found
 
 
+def is_finite(x: Any) -> bool:
+    """Whether all are."""
+    return bool(np.isfinite(x).all())
+
+
 def size(x: Any, scale: Any) -> Any:
     """The root of the mean square of what is divided by a scale."""
     n = len(x)

@@ -66,8 +66,8 @@ def polynomials(
     return q
 
 
-def of_polynomial(q: Any, before: Any, now: Any, y_before: Any, place: Any) -> Any:
-    """Values at one place between two steps, by `polynomials`."""
+def polynomial(q: Any, before: Any, now: Any, by: Any, y_before: Any, place: Any) -> Any:
+    """Values at one place between two steps, by coefficients that count so often."""
     n, m = q.shape
     h = now - before
     powers = np.empty(m)
@@ -79,14 +79,20 @@ def of_polynomial(q: Any, before: Any, now: Any, y_before: Any, place: Any) -> A
     out = np.empty(n)
     for i in range(n):
         total = inner(q[i], powers) if n == 1 else of_row(q[i], powers, i, n)
-        out[i] = h * total + y_before[i]
+        out[i] = by * total + y_before[i]
     return out
 
 
-def of_polynomials(
-    q: Any, before: Any, now: Any, y_before: Any, places: Any, first: int, last: int, out: Any
+def of_polynomial(q: Any, before: Any, now: Any, y_before: Any, place: Any) -> Any:
+    """Values at one place between two steps, by `polynomials`."""
+    return polynomial(q, before, now, now - before, y_before, place)
+
+
+def polynomials_at(
+    q: Any, before: Any, now: Any, by: Any, y_before: Any, places: Any, first: int, last: int,
+    out: Any,
 ) -> None:  # fmt: skip
-    """The same at some places."""
+    """The same as `polynomial` at some places."""
     n, m = q.shape
     h = now - before
     powers = np.empty((m, last - first))
@@ -104,7 +110,14 @@ def of_polynomials(
                 total = weighed(powers, q[i], m, p)
             else:
                 total = chained(q[i], powers[:, p], m)
-            out[i, first + p] = h * total + y_before[i]
+            out[i, first + p] = by * total + y_before[i]
+
+
+def of_polynomials(
+    q: Any, before: Any, now: Any, y_before: Any, places: Any, first: int, last: int, out: Any
+) -> None:  # fmt: skip
+    """The same as `of_polynomial` at some places."""
+    polynomials_at(q, before, now, now - before, y_before, places, first, last, out)
 
 
 def further_slopes(

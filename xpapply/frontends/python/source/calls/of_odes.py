@@ -13,7 +13,16 @@ import numpy as np
 
 from .....functions.guards import MISSING
 from .....library.solvers import of_products
-from .....library.solvers.odes import driver, equations, events, runge_kutta, solution
+from .....library.solvers.odes import (
+    backward,
+    driver,
+    equations,
+    events,
+    implicit,
+    radau,
+    runge_kutta,
+    solution,
+)
 from .....limits import LIMITS
 from .. import arrays, iterators, numbers, places, whole
 from ..values import (
@@ -40,9 +49,10 @@ from .solving import is_none, option, plainly, real, taken
 _SOLVE = {
     "fun": None, "t_span": None, "y0": None, "method": "RK45", "t_eval": None,
     "dense_output": False, "events": None, "vectorized": False, "args": None, "rtol": 1e-3,
-    "atol": 1e-6, "max_step": math.inf, "first_step": None,
+    "atol": 1e-6, "max_step": math.inf, "first_step": None, "jac": None, "jac_sparsity": None,
 }  # fmt: skip
-_METHODS = ("RK23", "RK45", "DOP853")
+_METHODS = ("RK23", "RK45", "DOP853", "Radau", "BDF")
+_IMPLICIT = ("Radau", "BDF")
 
 
 def parts_of(method: str) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...], Any]:
@@ -50,6 +60,19 @@ def parts_of(method: str) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, 
     cls: Any = getattr(sys.modules["scipy.integrate"], method)
     said = sys.modules["scipy.integrate._ivp.ivp"].MESSAGES
     texts = said[0], said[1], cls.TOO_SMALL_STEP
+    if method == "Radau":
+        own: Any = sys.modules["scipy.integrate._ivp.radau"]
+        mu = np.array([own.MU_REAL, own.MU_COMPLEX.real, own.MU_COMPLEX.imag])
+        coefficients = own.TI, own.T, own.E, own.P, own.C, mu
+        by_stages = radau.begun, radau.stepped, None, radau.collocated, radau.of_one, radau.of_some
+        return coefficients, (*by_stages, False, False), (None, None), texts
+    if method == "BDF":
+        kappa = np.array([0, -0.1850, -1 / 9, -0.0823, -0.0415, 0])
+        gamma = np.append(0.0, np.cumsum(1 / np.arange(1, 6)))
+        tables: Any = (1 - kappa) * gamma, gamma, kappa * gamma + 1 / np.arange(1, 7)
+        by = backward
+        between: Any = by.differences, by.of_difference, by.of_differences, False, True
+        return tables, (by.begun, by.stepped, None, *between), (None, None), texts
     ours = runge_kutta
     further, rows = ("E", "P"), cls.n_stages + 1
     between = ours.polynomials, ours.of_polynomial, ours.of_polynomials, False
@@ -69,7 +92,7 @@ def parts_of(method: str) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, 
 def agrees() -> bool:
     """Whether this SciPy goes as ours does."""
     solver = sys.modules["scipy.integrate"].solve_ivp
-    for method, far in zip(_METHODS, (1.0, 2.5, -3.0), strict=True):
+    for method, far in zip(_METHODS, (1.0, 2.5, -3.0, 1.5, -0.7), strict=True):
         limits = 1e-3, np.full(2, 1e-6), math.inf, None
         at = np.array([far / 3, far / 2])
         start, looked = (0.0, 0.0, far, np.array([1.0, 0.3])), (_low,)
@@ -93,17 +116,25 @@ def _swing(t: float, y: Any) -> Any:
 
 def _solve_ivp(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     given = taken(t, "solve_ivp", _SOLVE, args, kwargs)
-    plainly(t, "solve_ivp", given, vectorized=False)
-    f, span, y0, method, at, dense, looked, further, rtol, atol, max_step, first = given.values()
+    plainly(t, "solve_ivp", given, vectorized=False, jac_sparsity=None)
+    f, span, y0, method, at, dense, looked, further, rtol, atol, max_step, first, jac = (
+        given.values()
+    )
     name = method.value if isinstance(method, Known) else method
     name = name if isinstance(name, str) else getattr(name, "__name__", "?")
     if name not in _METHODS:
-        raise t.refuse(f"scipy.integrate.solve_ivp by {name}: RK23, RK45 and DOP853 are compiled")
+        raise t.refuse(f"scipy.integrate.solve_ivp by {name}: BDF, Radau and RK45 are compiled")
     by_more = name == "DOP853" and not is_none(at)
-    if not of_products.are_known() or (by_more and not of_products.are_sixteen_known()):
+    if name in _IMPLICIT and not (isinstance(y0, Tup) and len(y0.items) <= _OF_KNOWN_BITS):
+        t.rounds(LIMITS.typed_solving)
+    elif not of_products.are_known() or (by_more and not of_products.are_sixteen_known()):
         t.rounds(LIMITS.typed_rounding)
     begin, end = (real(t, x) for x in iterators.unpacked(t, span, 2).items)
     tables, functions, told, texts = parts_of(name)
+    if name in _IMPLICIT:
+        told = _jacobian(t, jac)
+    elif not is_none(jac):
+        raise t.refuse(f"scipy.integrate.solve_ivp by {name} with jac, of which it warns")
     y = _doubles(t, y0)
     ours = tuple(t.constant(x, is_own=True) for x in tables)
     limits = (
@@ -132,9 +163,24 @@ def _solve_ivp(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     )  # fmt: skip
 
 
+_OF_KNOWN_BITS = 5
+"""Of how many equations factors of matrices have LAPACK's bits."""
+
+
 def _said(x: Any) -> Abstract:
-    """What a method is told: an integer, or a function of ours."""
+    """What a method is told: an integer, a function of ours, or what is a value already."""
+    if isinstance(x, tuple):
+        return x
     return integer(int(x)) if isinstance(x, int) else Known(x)
+
+
+def _jacobian(t: Writes, x: Any) -> tuple[Abstract, Abstract]:
+    """A function that gives a Jacobian, or None, and one that is constant, or None."""
+    if is_none(x):
+        return Known(None), Known(None)
+    if isinstance(x, (Arr, Tup, Lst)):
+        return Known(None), x
+    return x, Known(None)
 
 
 def _events(t: Writes, x: Abstract, y: Abstract) -> Tup:
@@ -197,6 +243,25 @@ def _slopes(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Arr:
     return _doubles(t, value)._replace(own=0)
 
 
+def _rows(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Arr:
+    """A matrix as an array of float64: the user's if it is one."""
+    x = arrays.loaded(t, args[0])
+    if isinstance(x, Tup):
+        x = array(t, [x, Known(np.dtype("float64"))], {})
+    if not isinstance(x, Arr) or x.type.ndim != 2:
+        raise t.refuse(f"a Jacobian that is {places.described(x)}")
+    if x.type.dtype != "float64":
+        x = whole.as_type(t, x, "float64")
+    return x._replace(own=0)
+
+
+def _several(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Known:
+    """What an equation of an implicit method gives: no number."""
+    if isinstance(arrays.loaded(t, args[0]), Num):
+        raise t.refuse("an equation that gives a number: solve_ivp by differences wants a list")
+    return Known(None)
+
+
 def _lent(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
     (y,) = args
     return y._replace(own=0) if isinstance(y, Arr) else y
@@ -239,9 +304,7 @@ def _fma(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
 
 
 def _odeint(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    raise t.refuse(
-        "scipy.integrate.odeint, which is LSODA: solve_ivp by RK45 or DOP853 is compiled"
-    )
+    raise t.refuse("scipy.integrate.odeint, which is LSODA: solve_ivp by BDF or RK45 is compiled")
 
 
 ROWS: dict[str, Call] = {"solve_ivp": _solve_ivp, "odeint": _odeint}
@@ -249,6 +312,8 @@ OURS: dict[Any, Call] = {
     of_products.anyones: lambda t, args, kwargs: number(t, args[0])._replace(kind=EITHER),
     equations.slopes: _slopes,
     equations.lent: _lent,
+    implicit.rows: _rows,
+    implicit.several: _several,
     events.value: _value,
     events.listed: lambda t, args, kwargs: args[0]._replace(is_list=True),
     events.tabled: _tabled,
