@@ -252,6 +252,8 @@ class _Reader(Formats):
         made = self._step("set", e.lineno)
         for x in items:
             self._add(made, x, e.lineno)
+        if len(items) > 4 and all(isinstance(x, Const) for x in items):  # Python copies another one
+            self._do("disorder", e.lineno, made)
         return made
 
     def _add(self, made: Operand, x: Operand, line: int) -> None:
