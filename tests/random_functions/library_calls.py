@@ -44,9 +44,77 @@ heapq.nlargest(1, {x}, key=abs)[0] | sum(compress({x}, {x} > {e})) | operator.su
 operator.mod({e}, 3) | operator.truediv({n}, 4) | operator.itemgetter(-1)({x})
 operator.itemgetter(0, 1)({x})[1] | max(enumerate({x}), key=operator.itemgetter(1))[0]
 list(heapq.merge(sorted({x}), {y}))[-1] | operator.lt({e}, {x}[0]) | operator.and_({n}, 6)
+math.hypot({e}, {n}) | math.hypot({e}, {x}[0], 1) | math.dist(({e}, 1), ({n}, {x}[0]))
+math.dist({x}, {y}) | math.frexp({e})[0] + math.frexp({n})[1] | math.ldexp({e}, {n}) | math.ulp({e})
+math.remainder({e}, 0.75) | math.nextafter({e}, {n}) | ({n}).bit_length() | ({n}).bit_count()
+bin({n}).count("1") | ({e}).is_integer() | sum(runs({x}, {e})) | max(runs({x}, {n}), default=-1)
+len(list(runs({x}, {e}))) + next(runs({y}, {e}), 7) | halved({n}) | halved(float({e})) | even({n})
+odd(len({x})) | sum(chain.from_iterable([{x}, {x}[1:]])) | list(set(runs({x}, {e})))[-1]
 """)
 """What only functions of NumPy's arrays have."""
 IDIOMS_OF_PYTHON = [
+    """
+for {n} in runs({x}, {t}):
+    {a} = (3 * {a} + {n}) % 1001
+""",
+    """
+{w} = runs({x}, 1)
+{b} = next({w}, -1)
+{i} = sum({w})
+""",
+    """
+{l} = ({y} * {y} for {y} in {x} if {y} > {t})
+{b} = next({l}, 0.0)
+for {n} in {l}:
+    {a} = 0.5 * {a} - {n}
+""",
+    """
+{w} = set()
+for {y} in {x}:
+    if abs({y}) < 99:
+        {w}.add(int(3 * {y}))
+for {n} in {w}:
+    {a} = (3 * {a} + {n}) % 1001
+for {i}, {n} in enumerate(list({w})):
+    {b} = ({b} + {i} * {n}) % 997
+""",
+    """
+{w} = {{int(abs({y})) % 9 for {y} in {x} if abs({y}) < 99}}
+if {x}[0] > {t}:
+    {w}.discard({x}[0])
+for {n} in {w} if {x}[0] > {t} else {w} | {{1}}:
+    {a} = (3 * {a} + {n}) % 1001
+{b} = len({w})
+""",
+    """
+{w} = defaultdict(list)
+for {i}, {y} in enumerate({x}):
+    if abs({y}) < 99:
+        {w}[int({y})].append({i})
+for {n}, {l} in {w}.items():
+    {a} = (3 * {a} + {n} * len({l}) + {l}[0]) % 1001
+{b} = len({w}[7])
+""",
+    """
+{w} = Counter(int({y}) for {y} in {x} if abs({y}) < 99)
+for {n}, {i} in {w}.most_common(3):
+    {a} = (5 * {a} + {n} * {i}) % 1001
+{b} = max({w}, key={w}.get, default=0) if len({w}) > 1 else 5
+""",
+    """
+for {i}, {y} in zip(count(2, 3), {x}):
+    {a} = 0.5 * {a} + {i} * {y}
+for {y}, {n} in zip_longest([1.5, 2.5], [float({y}) for {y} in {x}], fillvalue=0.5):
+    {b} = 0.5 * {b} + {y} * {n}
+""",
+    """
+def {w}(k):
+    return {x}[0] if k <= 0 else 0.5 * {l}(k - 1) + k
+def {l}(k):
+    return 1.0 if k <= 0 else {w}(k - 2) - {t}
+{a} = {w}(len({x}) % 5)
+{b} = {l}(3)
+""",
     """
 {a}, *{w} = {x}
 *{l}, {b} = {w}

@@ -16,8 +16,37 @@ from .library_calls import IDIOMS, IDIOMS_OF_PYTHON, NUMBERS, OF_ARRAYS, OF_PYTH
 HEAD = (
     "import bisect\nimport heapq\nimport math\nimport operator\nimport statistics\n"
     "from collections import Counter, defaultdict, deque\n"
+    "from functools import cache\n"
     "from itertools import *\n\n"
-    "import numpy as np\n\n"
+    "import numpy as np\n"
+    + """
+
+def runs(v, t):
+    n = 0
+    for x in v:
+        if x > t:
+            n += 1
+        elif n:
+            yield n
+            n = 0
+    if n:
+        yield n
+
+
+@cache
+def halved(x):
+    return x * 0.5 - 1
+
+
+def even(n):
+    return True if n <= 0 else odd(n - 1)
+
+
+def odd(n):
+    return False if n <= 0 else even(n - 1)
+
+
+"""
 )
 CONSTANTS = {
     "K": "3", "R": "0.75", "G": "np.float32(1.5)", "J": "np.int8(7)",

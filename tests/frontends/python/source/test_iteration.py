@@ -5,6 +5,7 @@ import pytest
 from fuzz import loops
 
 from xpapply.errors import TraceError
+from xpapply.library import of_sets
 
 HEAD = """import heapq
 import math
@@ -282,6 +283,48 @@ while (a := next(it, -1)) >= 0:
     n = 2 * n + a
 return n
 """,
+    "counting, and what is chained": """
+s = 0.0
+for i, x in zip(count(3, 2), v):
+    s = 0.5 * s + i * x
+for i in count():
+    if i > 5:
+        break
+    s = 0.5 * s + i
+for x in chain.from_iterable([v[:2], v[3:]]):
+    s = 0.5 * s + x
+return s, sum(chain.from_iterable([[1, 2], [3, 4]]))
+""",
+    "the longest": """
+s = 0.0
+for a, b in zip_longest([float(x) for x in v[:3]], [float(x) for x in v], fillvalue=0.0):
+    s = 0.5 * s + a * b
+return s
+""",
+    "the order of a set": """
+w = [int(x) for x in v if abs(x) < 99]
+s, n = set(), 0
+for x in w:
+    s.add(7 * x)
+for i, x in enumerate(list(s)):
+    n = (3 * n + i * x) % 1001
+for x in {k * k - 3 for k in w}:
+    n = (3 * n + x) % 1001
+for x in {50, n, 10, 30, -1, -2, 8}:
+    n = (3 * n + x) % 1001
+for x in {5, 1, 3}:
+    n = (3 * n + x) % 1001
+return n
+""",
+    "the order of a large set": """
+s, n = set(), 0
+for x in v:
+    for k in range(40):
+        s.add((int(x > 0) + 3 * k * k) % 211 << k // 3)
+for x in s:
+    n = (3 * n + x) % 1001
+return n
+""",
     "lengths and distances": """
 s = 0.0
 for i in range(3, len(v)):
@@ -337,7 +380,13 @@ EXACT = {
 }
 """Of floats; in which slices rounding cannot be told is left to Python."""
 REFUSED = {
-    "the order of a set": "n = 0\nfor x in {int(x) for x in v}:\n    n = 2 * n + x\nreturn n",
+    "the order of a set of floats": "n = 0\nfor x in set(v):\n    n = 2 * n + x\nreturn n",
+    "a set that changes": """
+s = {int(x) for x in v}
+for x in s:
+    s.add(1)
+return len(s)
+""",
     "a sum of floats in any order": "return sum({x for x in v})",
     "what goes on changes": """
 l = [x for x in v]
@@ -488,3 +537,33 @@ def test_exact_statistics(name, kind):
 def test_refused(name):
     with pytest.raises(TraceError, match="line "):
         loops.compared(source(REFUSED[name]), loops.Given(X[10:], False))
+
+
+LEFT = {
+    "taken out": "s.discard(max(s))",
+    "put together": "s = s | {1, 2}",
+    "a copy": "s = s.copy()",
+    "another set's": "s = set(s)",
+    "cleared": "s.clear()\ns.add(3)",
+    "written in the source": "s = {50, 10, 30, 9, 8, 7}",
+}
+"""Sets whose order depends on more than what was put in."""
+
+
+@pytest.mark.skipif(loops.MAY_SKIP is not None, reason=str(loops.MAY_SKIP))
+@pytest.mark.parametrize("name", LEFT)
+def test_orders_that_are_left_to_python(name):
+    begun = "s = {int(x) for x in v}\n" + LEFT[name]
+    body = begun + "\nn = 0\nfor x in s:\n    n = 3 * n + x\nreturn n"
+    before = loops.counts["slices marked without need"]
+    assert loops.compared(source(body), loops.Given(X[10:], False), counted=True) is None
+    assert loops.counts["slices marked without need"] - before == len(X[10:])
+
+
+def test_tables_of_sets():
+    r = np.random.default_rng(3)
+    assert of_sets.keeps_order_so()
+    for n in (1, 4, 5, 19, 70, 1000):
+        for top in (9, 300, 2**60):
+            keys = [*dict.fromkeys(r.integers(-top, top, n).tolist())]
+            assert [*of_sets.in_place_order(keys)] == [*set(keys)]

@@ -10,13 +10,73 @@ HEAD = """import bisect
 import heapq
 import math
 from collections import Counter, defaultdict, deque
+from functools import cache, lru_cache
 
 import numpy as np
+
+
+@lru_cache(maxsize=None)
+def squared(n):
+    return n * n + 1
+
+
+@cache
+def bent(x, y=2.0):
+    return x * x - y
+
+
+@cache
+def fibonacci(n):
+    return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+
 
 NAMES = {0: 1.5, 1: 2.5, 2: -1.0}
 PAIRS = {(0, 1): 3, (1, 2): 4}
 """
 PROGRAMS = {
+    "a dict of lists by a default": """
+w = [int(x) for x in v if abs(x) < 99]
+d = defaultdict(list)
+for i, x in enumerate(w):
+    d[x].append(i)
+n = 0
+for k, xs in d.items():
+    n = (3 * n + xs[0] * len(xs) + k) % 1001
+e = defaultdict(list)
+for i, x in enumerate(v):
+    e['up' if x > 0 else 'down'].append(i)
+for k in e:
+    n = (3 * n + len(e[k]) + len(k)) % 1001
+return n, len(d), len(d[99]), len(d)
+""",
+    "keys by their values": """
+w = [int(x) for x in v if abs(x) < 99]
+d = {}
+for x in w:
+    d[x] = d.get(x, 0) + 1
+n = 0
+for k in sorted(d, key=d.get, reverse=True):
+    n = (5 * n + k) % 1001
+return max(d, key=d.get), min(d, key=d.get), n
+""",
+    "the commonest ones": """
+c = Counter(int(x) for x in v if abs(x) < 99)
+n = 0
+for k, m in c.most_common(3):
+    n = (5 * n + k * m) % 1001
+for k, m in c.most_common():
+    n = (5 * n + k * m) % 1001
+return n, len(c.most_common(0)), len(c.most_common(-1))
+""",
+    "helpers with a cache": """
+s, t = 0, 0.0
+for x in v:
+    if abs(x) < 99:
+        s = (2 * s + squared(int(x))) % 1001
+    if x != 0:
+        t = 0.5 * t + bent(x, y=1.0)
+return s, t
+""",
     "a part of a list": """
 l = [float(x) for x in v]
 m = l[1:-1] + l[::-1]
@@ -323,7 +383,9 @@ return sum([NAMES[int(abs(x)) % 3] for x in v]), NAMES.get(len(v), 0.0), len(v) 
     "pairs of the user's": "return PAIRS.get((0, int(v[0])), -1), PAIRS[(1, 2)]",
 }
 REFUSED = {
-    "the order of a set": "s = {int(x) for x in v}\nreturn sum([k for k in s])",
+    "a cache that its own calls use": "return fibonacci(abs(int(v[0])) % 9)",
+    "a cache of two kinds of numbers": "return bent(v[0]) + bent(float(v[1]))",
+    "the order of a set": "s = {float(x) for x in v}\nreturn sum([k for k in s])",
     "a list of several types": "l = [1]\nl.append(v[0])\nreturn l[0]",
 }
 

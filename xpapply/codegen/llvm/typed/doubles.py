@@ -83,6 +83,19 @@ class Double:
     def root(self) -> Double:
         return Double(self._w, self._w.plain("sqrt", self._w.kind("float64"), [self.text]))
 
+    def cut(self) -> Double:
+        """A float without what is behind the point."""
+        return Double(self._w, self._w.plain("trunc", self._w.kind("float64"), [self.text]))
+
+    def signed(self, other: Double) -> Double:
+        """A float with the sign of another one."""
+        kind = self._w.kind("float64")
+        return Double(self._w, self._w.plain("copysign", kind, [self.text, other.text]))
+
+    def opposite(self) -> Double:
+        """Whether a truth value is false."""
+        return self._new(f"xor {self}, {self._w.everywhere(True, 'bool')}")
+
     def polynomial(self, coefficients: Sequence[float], square: Double) -> Double:
         """Of the powers from 0 up: two at a time, which need not wait for each other."""
         pairs = [
@@ -121,15 +134,15 @@ def product(x: Double, y: Double) -> tuple[Double, Double]:
     return total, x.fused(y, -total)
 
 
-def rounds_alike(high: Double, low: Double, off: float, off_far: float = 0.0) -> Double:
+def rounds_alike(high: Double, low: Double, off: float, *farther: tuple[float, float]) -> Double:
     """Whether `high` is what everybody finds who is off by less than `off` units in the last place.
 
-    `off_far`: where it is 1/2 or more. What is added may be so many times as large, and must not
-    change the rounded number.
+    `farther`: sizes, and that where it is as large or larger. What is added may be so many times as
+    large, and must not change the rounded number.
     """
     most = low.constant(0.5 / (1.0 - off))
-    if off_far:
-        most = high.size().least(0.5).chosen(low.constant(0.5 / (1.0 - off_far)), most)
+    for size, less in farther:
+        most = high.size().least(size).chosen(low.constant(0.5 / (1.0 - less)), most)
     return low.fused(most, high).same(high)
 
 

@@ -110,4 +110,4 @@ def log(w: FunctionWriter, x: Double) -> tuple[Double, Double]:
     square = r * r
     rest = (square * r).fused(r.polynomial(_LOG, square), lost + k.fused(low_ln2, low_log))
     high, low = sorted_sum(total, (r * -0.5).fused(r, rest))
-    return high, is_near & rounds_alike(high, low, _OFF_LOG, _OFF_FAR)
+    return high, is_near & rounds_alike(high, low, _OFF_LOG, (0.5, _OFF_FAR))

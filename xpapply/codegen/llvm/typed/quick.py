@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ....ir.typed import Instruction, Literal
-from . import exponentials, powers, sines
+from . import exponentials, powers, remainders, sines
 from .doubles import Double
 from .function import FunctionWriter
 
@@ -30,6 +30,9 @@ def quick(w: FunctionWriter, x: Instruction) -> tuple[str, str] | None:
         write = powers.WITH.get(float(x.args[1].value))
     else:
         write = _FUNCTIONS.get(name)
+    if name == "fmod":
+        high, is_known = remainders.fmod(*(Double(w, w.operand(a, 1.0)) for a in x.args))
+        return high.text, is_known.text
     if write is None or (name != "pow" and not w.on_vectors):  # one takes no longer there
         return None
     given = Double(w, w.operand(x.args[0], 1.0))

@@ -161,7 +161,7 @@ class Blocks:
             handler = code.flow.parts[part].handler
             if handler is not None:
                 return Place(callers, code, handler, 0)
-            if calls_itself(code.flow):  # which may have called itself
+            if calls_itself(code):  # which may have called itself
                 return None
         return None
 

@@ -8,7 +8,7 @@ from typing import Any
 from ....ir.typed import Literal
 from . import arrays, exceptions, held, iterators, lists, objects, places, results
 from .calls import of_numpy
-from .kinds import formats, letters
+from .kinds import formats, letters, sets
 from .reading.steps import Const
 from .values import Abstract, Num, Record, Span, Starred, Tup
 
@@ -61,6 +61,7 @@ STEPS: dict[str, Callable[..., Abstract]] = {
     "record": lambda t, names, values: Record(names.value, t.value(values)),
     "dict": lambda t: held.new(t, "dict"),
     "set": lambda t: held.new(t, "set"),
+    "disorder": lambda t, x: sets.disordered(t, t.value(x)),
     "delete": lambda t, x, index: held.delete(t, t.value(x), t.value(index)),
     "append": lambda t, made, x: lists.put_last(t, t.value(made), t.value(x)),
     "slice": lambda t, *bounds: Span(*map(t.value, bounds)),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -143,14 +146,51 @@ HUB = -1
 """In the place of a part: where such a function goes on from a return."""
 
 
-def calls_itself(flow: Flow) -> bool:
-    """Whether a function reads its own name."""
-    return any(
+def calls_itself(code: Code) -> bool:
+    """Whether a function reads its own name, or that of another one that does so in the end."""
+    flow = code.flow
+    reads = any(
         (s.kind == "global" and s.args[0] == flow.name)
         or (s.kind == "outer" and s.args[1] == flow.name)
         for p in flow.parts
         for s in p.steps
     )
+    return reads or flow.in_turn or (code.outer < 0 and _in_turn(code.function))
+
+
+@functools.lru_cache(256)
+def _of_globals(code: types.CodeType) -> tuple[str, ...]:
+    """The names that a function's code, and what is defined in it, may read outside."""
+    inner = [c for c in code.co_consts if isinstance(c, types.CodeType)]
+    return tuple({*code.co_names, *code.co_freevars}.union(*map(_of_globals, inner)))
+
+
+def _in_turn(f: Any) -> bool:
+    """Whether a function of the user's calls another one by name that calls it in the end."""
+    if not isinstance(f, types.FunctionType):
+        return False
+    seen: list[types.FunctionType] = []
+    waiting = [f]
+    while waiting and len(seen) < _MANY:
+        one = waiting.pop()
+        for name in _of_globals(one.__code__):
+            found = one.__globals__.get(name)
+            if name in one.__code__.co_freevars:
+                with contextlib.suppress(ValueError):  # it has no value yet
+                    cells = one.__closure__ or ()
+                    found = cells[one.__code__.co_freevars.index(name)].cell_contents
+            found = getattr(found, "__wrapped__", found)
+            if found is f:
+                return True
+            if isinstance(found, types.FunctionType) and found not in seen:
+                if found.__module__ == f.__module__:
+                    seen.append(found)
+                    waiting.append(found)
+    return False
+
+
+_MANY = 64
+"""How many helpers are looked at."""
 
 
 class Guess(list[Expected]):

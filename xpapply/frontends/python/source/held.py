@@ -197,9 +197,7 @@ def contains(t: Writes, op: str, key: Abstract, x: Held) -> Abstract:
 def iterator(t: Writes, x: Held, what: str = "keys") -> Abstract:
     """``iter(x)``."""
     if x.what == "set":
-        raise t.refuse(
-            "it goes through a set, whose order Python does not say: sorted(...) says one"
-        )
+        raise t.refuse("it goes through a set beside something else: list(...) makes a list of it")
     keys = Along(x.items, integer(0))
     inner: Abstract = keys
     if what == "values":
@@ -210,7 +208,8 @@ def iterator(t: Writes, x: Held, what: str = "keys") -> Abstract:
     return Watched(inner, x.state, now)
 
 
-def _changes(t: Writes, x: Held) -> None:
+def changes(t: Writes, x: Held) -> None:
+    """Count a change of what is in it."""
     one = t.op("list item", "int64", x.state.value, ZERO)
     more = t.op("add", "int64", one, Literal(1, "int64"))
     t.do("set list item", x.state.value, ZERO, more)
@@ -232,7 +231,7 @@ def method(
 def _of_deque(t: Writes, x: Held, name: str, args: list[Abstract]) -> Abstract:
     typed = lists.is_typed(x.items)
     if name in ("append", "appendleft") and len(args) == 1:
-        _changes(t, x)
+        changes(t, x)
         if isinstance(x.most, Num):
             put = of_keys.push if name == "append" else of_keys.push_left
             return Inlined(put, [x.items, args[0], x.most], {})
@@ -241,17 +240,17 @@ def _of_deque(t: Writes, x: Held, name: str, args: list[Abstract]) -> Abstract:
             return NOTHING
         return Inlined(of_lists.insert, [x.items, integer(0), args[0]], {})
     if name in ("pop", "popleft") and not args:
-        _changes(t, x)
+        changes(t, x)
         return lists.popped(t, x.items, "pop" if name == "pop" else "pop first")
     if name == "extend" and len(args) == 1 and not isinstance(x.most, Num):
-        _changes(t, x)
+        changes(t, x)
         return Inlined(of_lists.extend, [x.items, *args], {})
     if name == "clear" and not args:
-        _changes(t, x)
+        changes(t, x)
         return lists.method(t, x.items, name, [], {})
     if name in ("count", "index", "remove") and len(args) == 1 and typed:
         if name == "remove":
-            _changes(t, x)
+            changes(t, x)
         return lists.method(t, x.items, name, args, {})
     return None
 
@@ -401,6 +400,7 @@ def of_class(t: Writes, cls: Any, args: list[Abstract], kwargs: dict[str, Abstra
     if not args:
         return made
     if what == "set" and len(args) == 1 and isinstance(args[0], Held) and args[0].what == "set":
+        changes(t, made)
         return Inlined(of_keys.filled, [made, args[0].items], {})
     if len(args) > 1 or what == "dict" or isinstance(args[0], Held):
         raise t.refuse(f"a {cls.__name__} of {described(args[0])}")

@@ -11,7 +11,7 @@ from ....ir.typed.function import Value
 from ....library import of_lists
 from . import held, lists
 from .arrays import element, item
-from .kinds import letters
+from .kinds import letters, sets
 from .places import ONE, ZERO, described, length
 from .values import (
     ITERATORS,
@@ -108,10 +108,11 @@ def iterator(t: Writes, x: Abstract) -> Abstract:
     raise t.refuse(f"it goes through {described(x)}")
 
 
-def gone_through(t: Writes, x: Abstract, calm: bool) -> Abstract:
+def gone_through(t: Writes, x: Abstract, calm: bool) -> Abstract | Inlined:
     """``iter(x)`` of a loop; `calm`: whether it writes to nothing that `x` may be made of."""
-    found = iterator(t, x)
-    if not calm and _is_eager(found):
+    is_set = sets.is_set(x)
+    found = sets.gone_through(t, x) if is_set else iterator(t, x)
+    if not calm and (is_set or _is_eager(found)):
         raise t.refuse("itertools in a loop that may change what it goes through: list(...) first")
     return found
 

@@ -264,7 +264,7 @@ def _as_key_of_cache(t: Writes, at: Any, x: Abstract) -> None:
         raise t.refuse(f"{places.described(x)} for a function with a cache")
     if t.cached.setdefault(at, x[:2]) != x[:2]:
         raise t.refuse("numbers of several types for a function with a cache")
-    if numbers.kind_of(x.dtype) in "fc" and (not isinstance(x.value, Literal) or not x.value.value):
+    if numbers.kind_of(x.dtype) in "fc" and not isinstance(x.value, Literal):
         zero = numbers.compare(t, "==", x, Num(x.dtype, x.kind, Literal(0.0, x.dtype)))
         t.mark(zero.value, "a zero for a function with a cache: signs are not told apart")
 

@@ -129,22 +129,22 @@ class RecursiveCalls(Blocks, ABC):
         for v in values:
             self.do("push", stack, v, what=memory)
 
-    def _recurse(self, result: str | None, call: Inlined) -> None:
-        """Begin the function again that is written now."""
-        callers, code, _, step = self.place
-        depth = len(callers)
-        if not callers or not calls_itself(code.flow):
+    def _recurse(self, result: str | None, call: Inlined, depth: int) -> None:
+        """Begin a function again that is written now, or has called what is, so deep."""
+        callers, code = self.place.callers[:depth], self.place.code_at(depth)
+        if not callers or not calls_itself(code):
             raise self.refuse(f"{code.flow.name} calls itself")
         self.made.walks = True
-        after = self.place._replace(step=step + 1)
+        after = self.place._replace(step=self.place.step + 1)
+        own = len(self.place.callers), result
         registers: list[Value] = []
         keys: list[tuple[Any, Any]] = []
         for at in self._live(after):
-            if at[0] == depth and at[1] != result and at in self.state:
+            if at[0] >= depth and at not in (own, ERRORS) and at in self.state:
                 keys.append((at, taken_apart(self.state[at], registers)))
         if any(not isinstance(dtype, str) for dtype, *_ in lists(tuple(keys))):
             raise self.refuse("a list of lists in a function that calls itself")
-        group = self._group(self.place)
+        group = self._group(Place(callers, code, 0, 0))
         wanted = Site(0, after, result, tuple(keys))
         same = [
             s
@@ -185,7 +185,7 @@ class RecursiveCalls(Blocks, ABC):
             for at, key in site.keys:
                 self.state[at] = built(key, values)
             if site.result is not None:
-                self.state[len(callers), site.result] = value
+                self.state[len(site.place.callers), site.result] = value
             self._go(site.place)
         return bool(found)
 
@@ -377,7 +377,7 @@ class SharedCalls(RecursiveCalls, ABC):
         """Whether a function may be one of its own, and is long, with those that it is given."""
         p = self.place
         frames = [(p.code, p.part), *((c.code, c.part) for c in p.callers)]
-        if self.element != NUMPY or self.errors != NOTHING_SAID or calls_itself(code.flow):
+        if self.element != NUMPY or self.errors != NOTHING_SAID or calls_itself(code):
             return False
         if any(c.flow.parts[part].handler is not None for c, part in frames):
             if not code.is_of(LIBRARY):  # what it raises may be handled

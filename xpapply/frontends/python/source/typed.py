@@ -455,7 +455,7 @@ class Typer(SharedCalls):
             self.do("return")
             return
         self._stays(value, len(self.place.callers) - 1)
-        if calls_itself(self.place.code.flow):
+        if calls_itself(self.place.code):
             self.state[len(self.place.callers), RESULT] = value
             self._go(self.place._replace(part=HUB, step=0))
             return
@@ -509,13 +509,10 @@ class Typer(SharedCalls):
         if len(callers) >= LIMITS.typed_depth:
             raise self.refuse("functions call each other too deeply")
         code = self._code_of(found.function)
-        if code.key == self.place.code.key:
-            self._recurse(result, found)
+        inside = [*(c.code.key for c in callers), self.place.code.key]
+        if code.key == inside[-1] or (code.key in inside and not code.is_of(LIBRARY)):
+            self._recurse(result, found, len(inside) - 1 - inside[::-1].index(code.key))
             return False
-        inside: list[Any] = [*callers, self.place]
-        is_ours = code.is_of(LIBRARY)  # which may call each other
-        if not is_ours and any(c.code.key == code.key for c in inside):
-            raise self.refuse(f"{code.flow.name} calls itself")
         here = Caller(self.place.code, self.place.part, self.place.step + 1, result)
         inner = Place((*callers, here), code, 0, 0)
         depth = len(callers) + 1
@@ -524,7 +521,7 @@ class Typer(SharedCalls):
         self._bind(code, depth, found)
         if self._run(result, inner):
             return True
-        if calls_itself(code.flow):
+        if calls_itself(code):
             self._push(recursion.of_site(0))
         self._go(inner)
         return False

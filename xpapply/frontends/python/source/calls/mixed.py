@@ -102,7 +102,7 @@ def _takes(step: Step, state: State, place: Place) -> bool:
     if step.kind == "copy" or (step.kind == "result" and place.callers):
         return True
     if step.kind == "return":
-        return bool(place.callers) and not calls_itself(place.code.flow)
+        return bool(place.callers) and not calls_itself(place.code)
     if step.kind in ("binary", "inplace", "compare"):
         op, *both = values
         letters = {_letter(_number(x)) for x in both}

@@ -7,8 +7,31 @@ from typing import Any
 from .....library import of_keys, of_sets
 from .. import held, lists
 from ..numbers import kind_of
-from ..places import described
-from ..values import Abstract, Held, Inlined, Lst, Rows, Writes, integer
+from ..places import ZERO, described, length
+from ..values import Abstract, Along, Held, Inlined, Lst, Rows, Writes, integer
+
+
+def disordered(t: Writes, x: Held) -> Held:
+    """A set that does not get its elements one by one: what it goes through is left to Python."""
+    held.changes(t, x)
+    return x
+
+
+def gone_through(t: Writes, x: Held) -> Abstract:
+    """What goes through a set, in the order that Python's table of it has.
+
+    That is known of integers which were put in one by one, and none taken out.
+    """
+    items = x.items
+    if not lists.is_typed(items):
+        return Along(items, integer(0))
+    if not isinstance(items, Lst) or items.dtype != "int64" or not of_sets.keeps_order_so():
+        raise t.refuse(f"it goes through {described(x)} of others than integers, {SAYS}")
+    now = t.op("list item", "int64", x.state.value, ZERO)
+    unlike = t.op("ne", "bool", now, length(t, items))
+    t.mark(unlike, "a set from which something was taken, or that was made of another one")
+    return Inlined(of_sets.in_place_order, [items], {})
+
 
 SAYS = "whose order Python does not say: sorted(...) says one"
 _BINARY: dict[str, Any] = {
@@ -38,7 +61,7 @@ def binary(t: Writes, op: str, a: Held, b: Held) -> Inlined | None:
 def _made(t: Writes, how: Any, a: Held, b: Held) -> Inlined:
     if how is of_sets.both and _is_of_floats(a.items, b.items):
         how = of_sets.both_of_floats
-    return Inlined(how, [held.new(t, "set"), a, b], {})
+    return Inlined(how, [disordered(t, held.new(t, "set")), a, b], {})
 
 
 def _is_of_floats(*some: Abstract) -> bool:
@@ -51,7 +74,7 @@ def inplace(t: Writes, op: str, a: Held, b: Held) -> Inlined:
     """``a |= b``."""
     if op != "|":
         raise t.refuse(f"{op}= of a set: a = a {op} b")
-    return Inlined(of_sets.updated, [a, b], {})
+    return Inlined(of_sets.updated, [disordered(t, a), b], {})
 
 
 def compared(t: Writes, op: str, a: Held, b: Held) -> Inlined:
@@ -62,11 +85,13 @@ def compared(t: Writes, op: str, a: Held, b: Held) -> Inlined:
 def method(t: Writes, x: Held, name: str, args: list[Abstract]) -> Abstract:
     """What is done to another set, or to what is gone through; None: it is no such method."""
     if name == "copy" and not args:
-        return Inlined(of_sets.copied, [held.new(t, "set"), x], {})
+        return Inlined(of_sets.copied, [disordered(t, held.new(t, "set")), x], {})
     if len(args) != 1:
         return None
     if name == "update":
         is_own = is_set(args[0])
+        if isinstance(args[0], Held):
+            disordered(t, x)
         return Inlined(of_sets.updated if is_own else of_keys.updated, [x, args[0]], {})
     how = _METHODS.get(name)
     if how is None:

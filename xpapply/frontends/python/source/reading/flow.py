@@ -30,7 +30,8 @@ def flow_of(tree: ast.FunctionDef | ast.Lambda, outer: _Reader | None = None) ->
     drop_reads(reader.parts)
     find_live(reader.parts)
     name = getattr(tree, "name", "<lambda>")
-    return Flow(name, tree.args, reader.parts, frozenset(reader.shared))
+    in_turn = outer is not None and _calls_in_turn(tree, outer)
+    return Flow(name, tree.args, reader.parts, frozenset(reader.shared), in_turn)
 
 
 _COMPARE = {
@@ -67,6 +68,11 @@ class _Reader(Formats):
                 self.end_generator(tree.body[-1].end_lineno or 0)
             elif self._open:
                 self._end("return", tree.body[-1].end_lineno or 0, Const(None))
+
+    @property
+    def tree(self) -> ast.FunctionDef | ast.Lambda:
+        """The outermost function around it, or itself."""
+        return self._tree if self._outer is None else self._outer.tree
 
     # --- conditions -----------------------------------------------------------------------
 
@@ -255,6 +261,8 @@ class _Reader(Formats):
         made = self._step("set", e.lineno)
         for x in items:
             self._add(made, x, e.lineno)
+        if len(items) > 4 and all(isinstance(x, Const) for x in items):  # Python copies another one
+            self._do("disorder", e.lineno, made)
         return made
 
     def _add(self, made: Operand, x: Operand, line: int) -> None:
@@ -463,6 +471,20 @@ _EXPRESSIONS = {
     "Yield": "a generator that is sent values", "Await": "await",
     "YieldFrom": "a generator that is sent values",
 }  # fmt: skip
+
+
+def _calls_in_turn(tree: ast.FunctionDef | ast.Lambda, outer: _Reader) -> bool:
+    """Whether a function names others of those around it that name it in the end."""
+    defined = {n.name: n for n in ast.walk(outer.tree) if isinstance(n, ast.FunctionDef)}
+    own = getattr(tree, "name", None)
+    seen: set[str] = set()
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        for n in ast.walk(waiting.pop()):
+            if isinstance(n, ast.Name) and n.id in defined and n.id not in seen:
+                seen.add(n.id)
+                waiting.append(defined[n.id])
+    return own in seen
 
 
 def _is_generator(tree: ast.FunctionDef) -> bool:

@@ -65,13 +65,15 @@ class Flow:
 
     The last step of a part is of kind ``jump``, ``branch`` (to the first target if its operand is
     true), ``more`` (to the first if an iterator has a further element), ``return``, ``raise`` or
-    ``leave``. `shared` are its names that functions read which it defines.
+    ``leave``. `shared` are its names that functions read which it defines; `in_turn`: whether it is
+    one that is defined beside others and calls one of them that calls it in the end.
     """
 
     name: str
     parameters: ast.arguments
     parts: list[Part]
     shared: frozenset[str] = frozenset()
+    in_turn: bool = False
     _after: dict[tuple[int, int], tuple[str, ...]] = field(default_factory=dict)
 
     def live_after(self, part: int, step: int) -> tuple[str, ...]:
