@@ -18,8 +18,8 @@ def render(data: dict[str, Any]) -> str:
         "# Fits and other solvers on a GPU",
         "The problems of the suite `solvers` (`benchmarks/solver_rows.py`), "
         f"{settings['slices']:,} slices of float64 in a CuPy array, which the function fetches: "
-        "`lambda v: cupy.asarray(f(v.get()))`. Beside them SciPy in the loop, on one core of the host, for "
-        f"{settings['of scipy']} slices that are there already.",
+        "`lambda v: cupy.asarray(f(v.get()))`. Beside them SciPy in the loop, on one core of the "
+        f"host, for {settings['of scipy']} slices that are there already.",
         pages.machine_table(data),
         table(data),
         "Others: values that are farther from SciPy's than 1e-9, relatively; or slices that are "

@@ -16,8 +16,8 @@ from pathlib import Path
 from . import (
     cpu_report,
     gpu_functions_report,
-    gpu_solvers_report,
     gpu_report,
+    gpu_solvers_report,
     never_slower_report,
     pages,
     solvers_report,

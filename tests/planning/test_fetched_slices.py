@@ -16,6 +16,7 @@ import xpapply
 from xpapply.backends.cpu import for_gpus, host
 from xpapply.codegen.llvm import typed as text_of
 from xpapply.errors import TraceError
+from xpapply.functions import advice
 from xpapply.limits import LIMITS
 
 optimize = pytest.importorskip("scipy.optimize")
@@ -262,6 +263,14 @@ def test_what_rounding_changes_runs_in_code_of_the_host():
             assert "compiled on the host" in str(xpapply.explain(other, 1, y))
     np.testing.assert_array_equal(first, [steps(standin_cupy.ndarray(v)) for v in x])
     assert again.shape == first.shape
+
+
+def test_an_array_of_the_device_where_the_host_is_wanted():
+    """CuPy raises; what is to be written instead is said."""
+    with standin_cupy.installed(), pytest.raises(TypeError, match="Implicit") as caught:
+        optimize.curve_fit(decay, TIMES, standin_cupy.ndarray(decays(1)[0]))
+    advice.note(caught.value)
+    assert "pass v.get(), and return cupy.asarray(...)" in caught.value.__notes__[0]
 
 
 REFUSED = [

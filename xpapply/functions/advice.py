@@ -59,6 +59,15 @@ def note(error: BaseException) -> None:
             add_note(error, f"torch takes tensors, the slice is an array: {what}")
         elif "must be Tensor, not" in text:
             add_note(error, f"torch takes tensors, the slice is an array: pass {line}")
+    elif isinstance(error, TypeError) and text.startswith("Implicit conversion to a NumPy array"):
+        where = {_package(frame) for frame in frames} & {"scipy", "numpy", "sklearn"}
+        if where:
+            named = {"scipy": "SciPy", "numpy": "NumPy", "sklearn": "scikit-learn"}[min(where)]
+            add_note(
+                error,
+                f"{named} takes arrays of the host, the slice is on a GPU: pass v.get(), and return "
+                "cupy.asarray(...) of what it gives",
+            )
     elif layer := _layer(frames):
         add_note(error, layer)
     if isinstance(error, ValueError) and "got 1D array instead" in text:
