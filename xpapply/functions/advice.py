@@ -65,8 +65,8 @@ def note(error: BaseException) -> None:
             named = {"scipy": "SciPy", "numpy": "NumPy", "sklearn": "scikit-learn"}[min(where)]
             add_note(
                 error,
-                f"{named} takes arrays of the host, the slice is on a GPU: pass v.get(), and return "
-                "cupy.asarray(...) of what it gives",
+                f"{named} takes arrays of the host, the slice is on a GPU: pass v.get(), and "
+                "return cupy.asarray(...) of what it gives",
             )
     elif layer := _layer(frames):
         add_note(error, layer)

@@ -313,7 +313,7 @@ def ufunc_named(name: str) -> Any:
     return found if isinstance(found, np.ufunc) else getattr(umath, name)
 
 
-EXACT = frozenset(("fmod", "fmodf"))
+EXACT = frozenset(("fmod", "fmodf", "nextafter", "remainder"))
 """Functions of the C library that have the same bits everywhere."""
 
 

@@ -154,7 +154,7 @@ def _asked(
         close(value, scale)
         return code
     is_whole = x.op in _WHOLE or (x.op == "cast" and not _is_float(x.result))
-    is_rest = x.op == "call" and made.externals[x.what][1] in EXACT
+    is_rest = x.op == "call" and made.externals[x.what][1] in EXACT - {"nextafter"}
     if not (is_whole or is_rest):
         return []
     scale = parts(value)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ....ir.typed import Array, Instruction, Literal
 from ....ir.typed.function import Value
 from .forms import InRegisters, literal, machine
@@ -45,6 +47,11 @@ _COMPARED = {
     "less": "olt", "less_equal": "ole", "greater": "ogt", "greater_equal": "oge", "equal": "oeq",
     "not_equal": "une",
 }  # fmt: skip
+_OF_INTEGERS = {
+    "add": "add", "subtract": "sub", "multiply": "mul", "bitwise_and": "and", "bitwise_or": "or",
+    "bitwise_xor": "xor", "maximum": "max", "minimum": "min",
+}  # fmt: skip
+"""Of integers, which keep their lowest bits."""
 _LOGICAL = {"logical_and": "and", "logical_or": "or", "logical_xor": "xor"}
 _BITS = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
 _MORE = ("negative", "square", "reciprocal", "copysign", "maximum", "minimum", "fmax", "fmin")
@@ -68,7 +75,13 @@ def is_written(external: Sequence[str]) -> bool:
     if name in _LOGICAL or name in _BITS or name == "logical_not":
         return {*types} == {"bool"}
     *given, out = types
-    if len({*given}) > 1 or not {*given} <= _FLOATS:
+    if len({*given}) > 1:
+        return False
+    if np.dtype(given[0]).kind in "iu":
+        if name in _COMPARED:
+            return out == "bool"
+        return name in _OF_INTEGERS and {out} == {*given}
+    if not {*given} <= _FLOATS:
         return False
     if name in _COMPARED or name in _ASKED:
         return out == "bool"
@@ -88,6 +101,8 @@ def computed(w: Any, k: int, values: Sequence[str], args: Sequence[Value] = ()) 
     kind = machine(dtype)
     (a, *rest) = values
     b = rest[0] if rest else ""
+    if np.dtype(dtype).kind in "iu":
+        return _of_integers(w, name, a, b, dtype)
     if name in _TWO:
         return w.strict(_TWO[name], kind, kind, [a, b])  # type: ignore[no-any-return]
     if name == "power" and args and isinstance(args[1], Literal) and args[1].value == 2:
@@ -116,6 +131,17 @@ def computed(w: Any, k: int, values: Sequence[str], args: Sequence[Value] = ()) 
     external = in_c(w.made.externals[k])
     assert external is not None
     return w.noted(w.called(external, values), kind, values, True)  # type: ignore[no-any-return]
+
+
+def _of_integers(w: Any, name: str, a: str, b: str, dtype: str) -> str:
+    kind, sign = machine(dtype), "u" if dtype.startswith("u") else "s"
+    if name in _COMPARED:
+        how = {"oeq": "eq", "une": "ne"}.get(_COMPARED[name], sign + _COMPARED[name][1:])
+        return w.emit(f"icmp {how} {kind} {a}, {b}")  # type: ignore[no-any-return]
+    op = _OF_INTEGERS[name]
+    if op in ("max", "min"):
+        return w.plain(f"{sign}{op}", kind, [a, b])  # type: ignore[no-any-return]
+    return w.emit(f"{op} {kind} {a}, {b}")  # type: ignore[no-any-return]
 
 
 def _asked(w: Any, name: str, a: str, dtype: str) -> str:
