@@ -156,7 +156,7 @@ def solvers() -> str:
         f"[{of} fits, roots, integrals and equations](benchmarks/results/solvers.md) run {faster} "
         f"times as fast as SciPy in the loop, {many} of them {solvers_report.WANTED:g} times or "
         "more; [on the GPU](benchmarks/results/gpu_solvers.md) "
-        f"{gpu_solvers_report.mean_gain(SOLVERS_ON_GPU):,.0f} times."
+        f"{two(gpu_solvers_report.mean_gain(SOLVERS_ON_GPU))} times."
     )
 
 

@@ -142,6 +142,8 @@ FACTS = {
     "codegen.llvm.unrolled.kernel": "instructions of ops",
     "ir.slices.accumulators": "accumulators, which are compared by identity",
     "slice_functions.formulas": "functions of slices, whose own dicts are cleared",
+    "library.of_math": "how this Python adds squares",
+    "library.of_sets": "how this Python orders sets",
     "library.solvers.of_products": "in which order this NumPy's BLAS adds",
     "special": "dtypes",
     "testing": "functions of libraries",

@@ -14,7 +14,9 @@ import numpy as np
 from cupy_backends.cuda.api import driver
 
 from ...arrays.layout import merged
-from ...codegen.llvm import typed as text_of
+from ...codegen.llvm.typed import device as text_of
+from ...codegen.llvm.typed import fields
+from ...codegen.llvm.typed.device_arrays import in_c
 from ...errors import UnsupportedError
 from ...functions.cache import BoundedDict, remembered
 from ...ir.typed import TypedFunction
@@ -51,9 +53,9 @@ def why_not(made: TypedFunction, number: int) -> str | None:
 def _others(made: TypedFunction) -> str:
     """What a typed function calls of CuPy's and of the C library, in CUDA."""
     found = [
-        of_ufunc(*x[1:]) if x[0] == "cupy" else _of_c(*(text_of.in_c(x) or x)[1:])
+        of_ufunc(*x[1:]) if x[0] == "cupy" else _of_c(*(in_c(x) or x)[1:])
         for x in made.externals
-        if x[0] != "ufunc" or text_of.in_c(x)
+        if x[0] != "ufunc" or in_c(x)
     ]
     return "".join(dict.fromkeys(found))
 
@@ -77,7 +79,7 @@ class Compiled:
         self, made: TypedFunction, compile: Compile, architecture: Callable[[int], int | None]
     ) -> None:
         self.made, self._compile, self._architecture = made, compile, architecture
-        self._frame = text_of.fields(made)
+        self._frame = fields(made)
         self._copies: dict[int, list[tuple[bytes, Any]]] = {}
         self._layouts = BoundedDict()
         self._memory, self._marks = 0, False
@@ -219,11 +221,11 @@ class Compiled:
         how = self.made, values, len(sizes), self._memory
         short = self.made.size < LIMITS.device_packed and any(x.ndim > batch for x in outs)
         near = self._loops or short
-        text = text_of.kernel_of_device(*how, packed if near else ())
+        text = text_of.kernel(*how, packed if near else ())
         code = self._compile(text, architecture)
         if packed and not near and b".local" in code:
             # it has arrays that are no registers: its slices are read again and again
-            code = self._compile(text_of.kernel_of_device(*how, packed), architecture)
+            code = self._compile(text_of.kernel(*how, packed), architecture)
         # LLVM leaves out what it knows never to happen
         may_mark = f"[{text_of.NAME}_param_2]".encode() in code
         return (

@@ -67,7 +67,7 @@ def test_kernels_compile(cupy, name):
     for base, (dims, strides) in frame.constants:
         known |= dict.fromkeys(dims, 12) | dict.fromkeys(strides, 8)
         del known[base]
-    text = text_of.kernel_of_device(found, known, 1, 4096)
+    text = device.kernel(found, known, 1, 4096)
     assert text.count("i64 %w") >= len(found.constants)
     assert b".entry" in for_gpus.ptx(text, for_gpus.architecture(90))
 

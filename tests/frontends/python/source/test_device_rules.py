@@ -193,7 +193,7 @@ def test_ptx(architecture, tmp_path):
         function = made(f, dtype, results)
         frame = text_of.fields(function)
         values = {frame.inputs[0][0][0]: 8} if f is device_functions.added else {}
-        text = text_of.kernel_of_device(function, values, 1 + architecture % 3)
+        text = device.kernel(function, values, 1 + architecture % 3)
         code = for_gpus._compiled(text, architecture)
         assert f".target sm_{architecture}" in code
         assert "fma.rn.f32" not in code or f is device_functions.wholes

@@ -15,7 +15,6 @@ from .forms import InRegisters, Pair, in_memory, machine, size
 from .function import converted
 from .lanes import LanesWriter
 from .operations import function_at
-from .quick import quick
 from .whole_arrays import NUMBER, as_type, call_loop, mapped, one_number, over, reduced
 
 
@@ -67,6 +66,8 @@ def _each(
 
 
 def _call(w: LanesWriter, x: Instruction) -> None:
+    from .quick import quick  # which loops without such calls do not need
+
     assert x.result is not None
     kind = machine(str(x.result.type))
 

@@ -13,7 +13,6 @@ from ....ir.typed.sooner import SELDOM
 from . import lists
 from .forms import FUNCTIONS, InRegisters, Pair, machine, suffix
 from .function import FunctionWriter, converted
-from .quick import quick
 from .whole_arrays import (
     NUMBER,
     as_type,
@@ -194,6 +193,8 @@ def _is_pure(w: FunctionWriter, k: int) -> bool:
 
 
 def _call(w: FunctionWriter, x: Instruction) -> None:
+    from .quick import quick  # which loops without such calls do not need
+
     assert x.result is not None
     kind, found = machine(str(x.result.type)), quick(w, x)
     if found is not None:
