@@ -32,6 +32,7 @@ import uuid
 import zlib
 
 import numpy as np
+import torch
 from scipy import (
     integrate,
     interpolate,
@@ -50,6 +51,7 @@ SEEN: list[float] = []
 COUNT = 0
 LOCK = threading.Lock()
 TABLE = {0: 1.0, 1: 2.0}
+WORDS: set[float] = set()
 
 
 class Point:
@@ -610,3 +612,43 @@ def schur(v):
 
 def expm(v):
     return linalg.expm(v[:4].reshape(2, 2))
+
+
+# --- what had riddles for reasons -----------------------------------------------------------------
+
+
+def changes_a_dict(v):
+    TABLE[2] = v[0]
+    return v.sum()
+
+
+def adds_to_a_set(v):
+    WORDS.add(v[0])
+    return v.sum()
+
+
+def class_in_it(v):
+    class Low:
+        value = v.min()
+
+    return Low.value
+
+
+def numbers_and_texts(v):
+    return [v[0], "low"]
+
+
+class Contexts:
+    @staticmethod
+    @contextlib.contextmanager
+    def scaled():
+        yield 2.0
+
+
+def own_context(v):
+    with Contexts.scaled() as by:
+        return v.sum() * by
+
+
+def unique_of_torch(v):
+    return torch.from_numpy(v).unique().numel()

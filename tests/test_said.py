@@ -76,6 +76,12 @@ def faults(reason, f, raised=None):
             found.append(f"names {name}")
     if re.search(r"xpapply\.(?!options|explain|elementwise)", words):
         found.append("names a module")
+    if re.search(r"https?:|[Ff]ile an issue", words):
+        found.append("sends the user elsewhere")
+    if re.search(r"<U\d|(?<![\w.])_[A-Za-z]\w*|__module__", words):
+        found.append("names what the user has not written")
+    if re.search("changes a|class|list", words) and "another function of NumPy" in reason:
+        found.append("says to do something else")
     claimed = re.search(r"it raises (\w+)", words)
     if claimed and claimed[1] != type(raised).__name__:
         found.append(f"claims {claimed[1]}, where the loop raises {raised!r}")

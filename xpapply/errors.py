@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -48,6 +49,14 @@ class TraceError(UnsupportedError):
     unchanged: Callable[[Any], bool] | None = None
     """``unchanged(f)``: whether all that was looked at before is as it was; None: not known.
     Of networks it is told without them: `f` is None."""
+
+
+def said(error: BaseException) -> str:
+    """What an exception says, without what its library asks its own users to do."""
+    text = re.sub(r"^vmap: We do not", "vmap does not", str(error))
+    text = re.sub(r"\. Attempted to vmap over [\w:]+", "", text)
+    text = re.split(r"[.,;]? *Please (?:file|report|open)\b|[.;] [^.;]*https?://", text)[0]
+    return f"{type(error).__name__}: {text}"
 
 
 class TooManyPaths(TraceError):

@@ -60,7 +60,8 @@ def impure(code: types.CodeType, free: frozenset[str] | None = None) -> str | No
     inward = [n for n in code.co_names if n.startswith("__") and n not in ("__name__", "__doc__")]
     if inward:
         file = code.co_filename.replace("\\", "/").rpartition("/")[2]
-        return f"it uses {inward[0]} ({file}:{line})"
+        does = "makes a class" if "__qualname__" in inward else f"uses {inward[0]}"
+        return f"it {does} ({file}:{line})"
     for step in dis.get_instructions(code):
         if step.starts_line is not None:
             line = step.starts_line if not isinstance(step.starts_line, bool) else line

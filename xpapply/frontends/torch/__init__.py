@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...errors import InputError, TraceError, outermost
+from ...errors import InputError, TraceError, outermost, said
 from ...ir.builder import Builder
 from ...ir.graph import Graph, ShapeDtype
 from ...ir.rewrite import without_batch_of_one
@@ -74,7 +74,7 @@ def lift_function(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
     except (InputError, TraceError):
         raise
     except Exception as error:
-        raise TraceError(f"it raises {type(error).__name__}: {error}") from error
+        raise TraceError(f"it raises {said(error)}") from error
 
 
 def lift_several(f: Any, avals: Sequence[ShapeDtype], arguments: Arguments) -> Graph:
@@ -98,7 +98,7 @@ def lift_several(f: Any, avals: Sequence[ShapeDtype], arguments: Arguments) -> G
     except (InputError, TraceError):
         raise
     except Exception as error:
-        raise TraceError(f"it raises {type(error).__name__}: {error}") from error
+        raise TraceError(f"it raises {said(error)}") from error
 
 
 def _without_windows(graph: Graph) -> Graph:
@@ -203,7 +203,7 @@ class TorchFrontend(Frontend):
             except (InputError, TraceError) as error:
                 refusals.append(error)
             except Exception as error:  # forward itself does not take this shape
-                refusals.append(TraceError(f"forward raises {type(error).__name__}: {error}"))
+                refusals.append(TraceError(f"forward raises {said(error)}"))
                 refusals[-1].__cause__ = error
         alone, batch_of_one = refusals
         if isinstance(batch_of_one, InputError):
@@ -238,7 +238,7 @@ class TorchFrontend(Frontend):
         except (InputError, TraceError):
             raise
         except Exception as error:  # forward does not take these slices alone
-            raise TraceError(f"forward raises {type(error).__name__}: {error}") from error
+            raise TraceError(f"forward raises {said(error)}") from error
 
     def differentiable(self, f: Any, arr: Any, args: tuple, kwargs: dict) -> bool:
         """Whether autograd records the call: a tensor, or a parameter, requires grad."""

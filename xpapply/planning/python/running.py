@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 
 from ... import config
-from ...errors import Differs, TooManyPaths, TraceError, UnsupportedError
+from ...errors import Differs, TooManyPaths, TraceError, UnsupportedError, said
 from ...frontends.python.run.record import AtOnce, Record
 from ...functions.cache import FunctionCache, cache_of
 from ...limits import LIMITS
@@ -99,7 +99,7 @@ def at_once(traced: Any, what: Applied, begun: Begun | None = None) -> Any:
         return result
     own = isinstance(error, TraceError)
     own = own or isinstance(error, UnsupportedError)
-    why = str(error) if own else f"for all slices at once it raises {type(error).__name__}: {error}"
+    why = str(error) if own else f"for all slices at once it raises {said(error)}"
     from .way_out import completed
 
     why = completed(why, what.f)

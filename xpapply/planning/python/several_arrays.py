@@ -20,6 +20,7 @@ from ...functions import advice
 from ...functions.cache import cache_of
 from ...functions.estimators import BatchOfOne
 from ...functions.purity import has_loop
+from ...ir.avals import KINDS
 from ...ir.graph import ShapeDtype
 from ...limits import LIMITS
 from ...loop import processes, reference
@@ -335,15 +336,11 @@ def _why_not(what: Several) -> str | None:
     plain = "biufcU" if library == "numpy" and has_loop(what.f) else "biufc"
     there = library == "numpy" or what.rules == "numbers of cupy"
     if dtypes is not None and not (there and all(d.kind in plain for d in dtypes)):
-        kinds = dict.fromkeys(_KINDS.get(d.kind, str(d)) for d in dtypes)
+        kinds = dict.fromkeys(KINDS.get(d.kind, str(d)) for d in dtypes)
         return completed(f"it returns {' and '.join(kinds)}", what.f)
     if 0 in what.dims.loop or any(0 in x.shape for x in what.operands):
         return "the slices are empty"
     return None
-
-
-_KINDS = {"U": "text", "S": "text", "M": "dates", "m": "times", "O": "objects"}
-"""What elements of a dtype are that are no numbers, by its kind."""
 
 
 # --- plans --------------------------------------------------------------------------------------

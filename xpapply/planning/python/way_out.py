@@ -57,7 +57,7 @@ def _instead(why: str) -> str:
 _WAYS_OUT = (
     ("draws random numbers", "draw for the whole array before the call"),
     (
-        r"writes the (global|variable)|changes a list|changes \S+, which|calls append",
+        r"writes the (global|variable)|changes a (list|dict|set)|changes \S+, which|calls append",
         "return the value, and use the array of results",
     ),
     ("deletes the|sets the attribute|writes to attributes", "return the value instead"),
@@ -105,7 +105,10 @@ _WAYS_OUT = (
         r"for each slice that was tried it raises",
         "write a test that keeps f from raising",
     ),
-    ("it returns|an array is made of a", "return a number, an array or a list of numbers"),
+    (
+        "it returns|an array (is made of a|of (text|dates|times|objects))",
+        "return a number, an array or a list of numbers",
+    ),
     (
         "a method that takes samples",
         "pass it rows, as in lambda v: estimator.transform(v[None])[0]",
@@ -116,7 +119,7 @@ _WAYS_OUT = (
     ),
     ("values of its own", "use one dtype in f, and nothing that changes from call to call"),
     (
-        "which xpapply does not know|which writes to something outside|it uses __|"
+        "which xpapply does not know|which writes to something outside|it uses __|makes a class|"
         "the memory of|the slice is pickled",
         "leave it out of f, or use functions of NumPy for arrays",
     ),

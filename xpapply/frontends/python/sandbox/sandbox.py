@@ -9,6 +9,7 @@ no shared module is patched. What ``f`` reaches is noted in `Guards`.
 from __future__ import annotations
 
 import builtins
+import contextlib
 import functools
 import os
 import sys
@@ -290,6 +291,8 @@ class Sandbox(Stage):
         if x.__code__.co_filename.replace("\\", "/").endswith("torch/utils/_contextlib.py"):
             # @torch.no_grad(): nothing is recorded for autograd here anyway
             return self.substitute(self.watch.look(x, "attribute", "__wrapped__"))
+        if root not in LIBRARIES and x.__code__.co_filename == contextlib.__file__:
+            return Forbidden(self, x, name)  # a context manager of a generator
         if root in (*CUPY, "scipy") and self._makes(x):
             return Maker(self, x, name)
         if root in CUPY:

@@ -239,7 +239,7 @@ def callee(
         t.watch.attribute_of_class(type(f), "__call__")
         return Inlined(method, [Known(f), *args], kwargs)
     name = getattr(f, "__qualname__", None) or getattr(f, "__name__", type(f).__name__)
-    module_ = getattr(f, "__module__", "") or ""
+    module_ = (getattr(f, "__module__", "") or "").lstrip("_")  # as _io
     raise t.refuse(f"it calls {module_ + '.' if module_ not in ('', 'builtins') else ''}{name}")
 
 

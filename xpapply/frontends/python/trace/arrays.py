@@ -9,6 +9,7 @@ import numpy as np
 
 from ....batching import syntax
 from ....errors import TraceError
+from ....ir.avals import KINDS
 from . import choices
 from .recorder import Recorder
 from .stand_ins import replaced, tracers, values
@@ -35,7 +36,8 @@ def as_array(recorder: Recorder, tree: Any, dtype: Any = None) -> Any:
     for x in found:
         fits(x, real.dtype, one=True)
     if real.dtype.kind not in "biufc":
-        raise recorder.refuse(f"an array of dtype {real.dtype}")
+        kind = KINDS.get(real.dtype.kind, f"dtype {real.dtype}")
+        raise recorder.refuse(f"an array of {kind} is made of what depends on the slice")
     return recorder.call(
         syntax.STACK,
         lambda *_: real,

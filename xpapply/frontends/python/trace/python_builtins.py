@@ -256,7 +256,7 @@ def real(x: Any) -> Any:
 
 def _type(recorder: Recorder, x: Any, *rest: Any) -> Any:
     if rest:
-        raise recorder.refuse("a class is made")
+        raise recorder.refuse("it makes a class")
     if isinstance(x, Traced):
         return (np.ndarray is type(x.value) and recorder.stage.substitute(np.ndarray)) or type(
             x.value

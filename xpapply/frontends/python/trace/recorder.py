@@ -14,7 +14,7 @@ import numpy as np
 from ....batching import Batched, BatchingRule, NoRule, one_by_one
 from ....batching.ragged import Ragged
 from ....batching.rules import leaves
-from ....errors import TooLong, TraceError, located, user_line
+from ....errors import TooLong, TraceError, located, said, user_line
 from ....limits import LIMITS
 from ....runtime import registry
 from .stand_ins import Results, refs, replaced, tracers, values
@@ -310,9 +310,7 @@ class Recorder:
         except TraceError as error:
             raise self.refuse(str(error)) from None
         except Exception as error:
-            raise self.refuse(
-                f"{row.name} for several slices raises {type(error).__name__}: {error}"
-            ) from None
+            raise self.refuse(f"{row.name} for several slices raises {said(error)}") from None
         why = differs(got, real)
         if why and isinstance(real, tuple) and isinstance(got, (tuple, list)):
             parts = [_DIFFERENT if differs(g, r) else g for g, r in zip(got, real, strict=False)]
