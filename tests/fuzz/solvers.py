@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import curve_cases
 import minima_cases
 import numpy as np
 import ode_cases
@@ -339,6 +340,11 @@ def moved(r: random.Random) -> tuple[Any, Any]:
     return ode_cases.moved(r, outcome)
 
 
+def curved(r: random.Random) -> tuple[Any, Any]:
+    """The same of curves through points."""
+    return curve_cases.drawn(r, outcome)
+
+
 def by_simplex(r: random.Random) -> tuple[Any, Any]:
     """The same of Nelder and Mead's minima of functions of several numbers."""
     from scipy.optimize import minimize
@@ -487,7 +493,7 @@ left = 0
 
 PROBLEMS = [
     bracketed, by_steps, lowest, fitted, within, of_squares, by_simplex, along, by_slopes,
-    integrated, moved,
+    integrated, moved, curved,
 ]  # fmt: skip
 
 

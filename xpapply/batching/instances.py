@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import Batched, BatchingRule, NoRule, resolve
-from .rules import bound, leaves, mapped, signature
+from .rules import SINGLY, bound, leaves, mapped, signature
 
 _WHOLE = {
     "y": "CubicSpline PchipInterpolator interp1d make_interp_spline make_lsq_spline "
@@ -188,7 +188,7 @@ def _at_knots(whole: Any, values: Any, *given: Any) -> Any:
 @functools.cache
 def make_row(name: str, single: bool) -> BatchingRule:
     """The row of what makes the objects; `single`: one slice after the other."""
-    return BatchingRule(f"{name}{', slice by slice' * single} of the slice", _make, exact=True)
+    return BatchingRule(f"{name}{SINGLY * single} of the slice", _make, exact=True)
 
 
 @functools.cache

@@ -14,6 +14,9 @@ from . import Batched, BatchingRule, NoRule
 
 Rule = Callable[..., Any]
 
+SINGLY = ", slice by slice"
+"""In the name of a row: it goes so, within one call of it."""
+
 
 def leaves(tree: Any, kind: Any = Batched) -> Iterator[Any]:
     """Everything of a class in arguments."""

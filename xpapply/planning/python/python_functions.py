@@ -34,7 +34,7 @@ from ..plan import Plan
 from . import running
 from .applied import Along, Applied, OnHost, layout_of, plain
 from .running import Refused, is_traced
-from .unplanned import quick_for, slices, solves, trace_key
+from .unplanned import draws, quick_for, slices, solves, trace_key
 
 if TYPE_CHECKING:
     from .traced import TracedFunction
@@ -226,6 +226,7 @@ def _compiled(what: Applied, *given: Any) -> TypedLoop | None:
         fails = isinstance(traced, Refused)
         if is_traced(traced):
             fails = what.arguments.numbers and not traced.record.does_well
+            fails = fails or (traced.tree.goes_singly and draws(what.f))
             fails = fails or (config.current().engine == "cpu" and traced.is_cs())
         rivals = is_traced(traced) and (traced.tree.count > 1 or traced.tree.powers)
         if not fails and not rivals:

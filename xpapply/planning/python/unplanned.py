@@ -134,6 +134,8 @@ def price(f: Any) -> float:
     loads = 0.0 if _BACKEND in sys.modules else LIMITS.typed_loading
     llvm = 0.0 if "llvmlite.binding" in sys.modules else LIMITS.llvm_loading
     of_library = _of_solvers(f) + LIMITS.typed_page * _pages(f)
+    if draws(f):
+        of_library += LIMITS.typed_minimum
     return LIMITS.typed_compiling + LIMITS.typed_per_byte * size + loads + llvm + of_library
 
 
@@ -172,6 +174,11 @@ def solves(f: Any) -> bool:
     return _of_solvers(f) > 0
 
 
+def draws(f: Any) -> bool:
+    """Whether a function names a curve through points: compiled where a trace does badly."""
+    return any(n in _CURVES for own in helpers(f) for n in _solvers(own))
+
+
 def _solvers(own: FunctionType) -> Iterator[str]:
     """Names of what may be a solver of SciPy's."""
     held = dict(in_cells(own))
@@ -192,6 +199,9 @@ def _of_solver(name: str, own: FunctionType) -> float:
     return next((getattr(LIMITS, row) for row, of in _SOLVERS.items() if name in of), 0.0)
 
 
+_CURVES = frozenset(
+    "CubicSpline PchipInterpolator Akima1DInterpolator interp1d solve_banded".split()
+)
 _LONG = {"minimize": ("bounds", "l-bfgs-b"), "solve_ivp": ("radau", "bdf")}
 """What a function says of solvers of which more is compiled."""
 _SOLVERS = {

@@ -184,6 +184,8 @@ def new_list(t: Writes, items: tuple[Abstract, ...], *, grows: bool = False, par
             return Tup(items, True)
         if not all(isinstance(x, Num) for x in items) or len({x.dtype for x in items}) > 1:
             return Tup(items, True)
+        if any(x.kind == NO_AXES for x in items):
+            return Tup(items, True)
     made: Lst | Rows = Lst(
         "", "", t.site(part), t.op("new list", "list", what=t.mark_number(LISTS))
     )

@@ -17,6 +17,7 @@ from ....limits import LIMITS
 from . import numbers
 from .kinds import halves
 from .values import (
+    NO_AXES,
     NUMPY,
     PYTHON,
     Abstract,
@@ -85,7 +86,7 @@ def _no_zero(t: Writes, x: Abstract, value: Value) -> None:
 
 def weak(t: Writes, x: Num) -> Any:
     """What a number is beside an array: a dtype, or a type of Python's."""
-    if x.kind == NUMPY:
+    if x.kind in (NUMPY, NO_AXES):
         return np.dtype(x.dtype)
     if x.kind == PYTHON or x.dtype == "bool":
         return numbers.as_type(x._replace(kind=PYTHON))

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ....batching import Batched, BatchingRule, in_namespace, ragged
-from ....batching.rules import leaves, on_device
+from ....batching.rules import SINGLY, leaves, on_device
 from ....errors import Differs
 from ....runtime import error_state
 from ....runtime.warning_filters import silent
@@ -268,6 +268,13 @@ class Tree:
                 continue
             for answer, child in at.children.items():
                 todo.append((child, (*steps, Branch(at.asks, answer, "a decision"))))
+
+    @property
+    def goes_singly(self) -> bool:
+        """Whether something is called for one slice after the other."""
+        return any(
+            c.singly or SINGLY in c.row.name or c.row.name in self.singly for c in self.calls
+        )
 
     def in_words(self) -> str:
         """What runs: the calls, and whether slices part."""

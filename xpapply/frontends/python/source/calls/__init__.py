@@ -25,7 +25,7 @@ _SOLVERS = (
     "solvers.odes.runge_kutta", "solvers.odes.solution",
     "solvers.of_minima", "solvers.of_products", "solvers.of_samples",
     "solvers.of_xarray", "solvers.quasi_newton",
-    "solvers.simplexes", "solvers.trust_regions",
+    "solvers.simplexes", "solvers.splines", "solvers.trust_regions",
 )  # fmt: skip
 SOLVERS = tuple(f"{LIBRARY}.{name}" for name in _SOLVERS)
 """Where ``raise`` raises what SciPy does, which its caller may handle; but NotImplementedError."""
@@ -54,7 +54,13 @@ def find(f: Any) -> Call | None:
     return found
 
 
-_SOLVED = ("scipy.optimize.", "scipy.integrate.", "xarray.computation.fit")
+_SOLVED = (
+    "scipy.optimize.",
+    "scipy.integrate.",
+    "scipy.interpolate.",
+    "scipy.linalg.",
+    "xarray.computation.fit",
+)
 
 
 @functools.cache

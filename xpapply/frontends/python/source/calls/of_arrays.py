@@ -26,8 +26,7 @@ from ..values import (
     integer,
 )
 from .arguments import FALSE, TAKEN, TRUE, bound, float64, number64, only_axis, written
-from .common import Call, exactly, number, python_int
-from .of_axes import of_table, placed
+from .common import Call, exactly, number, of_table, placed, python_int
 from .of_numpy import dtype_of, ufunc_of, where
 
 

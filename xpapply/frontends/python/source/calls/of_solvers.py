@@ -28,7 +28,7 @@ from ..values import (
     Writes,
     integer,
 )
-from . import of_least_squares, of_minimize, of_odes
+from . import of_curves, of_least_squares, of_minimize, of_odes
 from .arguments import FALSE, TRUE, as_array, float64, only_axis
 from .common import Call, number
 from .solving import (
@@ -50,7 +50,7 @@ def find(f: Any) -> Call | None:
         return of_least_squares.OWN[f]
     if f is of_results.Result:
         return lambda t, args, kwargs: Record(tuple(kwargs), tuple(kwargs.values()))
-    for where in (of_odes, of_minimize):
+    for where in (of_odes, of_minimize, of_curves):
         if f in where.OURS:
             return where.OURS[f]
     if getattr(f, "__qualname__", "") == "curvefit.<locals>._wrapper":
@@ -74,7 +74,7 @@ def _agrees(name: str) -> bool:
     solver = getattr(sys.modules[module_of(name)], name)
     if name == "fixed_quad" or name in _SAMPLES:
         return _agrees_on_samples(name, solver)
-    for where in (of_least_squares, of_minimize):
+    for where in (of_least_squares, of_minimize, of_curves):
         if name in where.ROWS:
             return where.agrees(name, solver)
     if name in ("fsolve", "root"):
@@ -569,4 +569,5 @@ _ROWS: dict[str, Call] = {
     "newton": _newton, "root_scalar": _root_scalar, "fsolve": _fsolve, "root": _root,
     "minimize_scalar": _minimize_scalar, "fminbound": _fminbound, "quad": _quad,
     **of_least_squares.ROWS, **of_minimize.ROWS, **of_odes.ROWS,
+    **of_curves.ROWS,
 }  # fmt: skip

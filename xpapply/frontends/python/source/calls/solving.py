@@ -14,9 +14,14 @@ from .common import as_float, python_int
 
 def module_of(name: str) -> str:
     """Where SciPy has a solver."""
+    if name in _OF_CURVES:
+        return "scipy.interpolate"
+    if name == "solve_banded":
+        return "scipy.linalg"
     return "scipy.integrate" if name in _OF_INTEGRALS else "scipy.optimize"
 
 
+_OF_CURVES = frozenset("CubicSpline PchipInterpolator Akima1DInterpolator interp1d".split())
 _OF_INTEGRALS = frozenset(
     "quad solve_ivp odeint simpson cumulative_simpson trapezoid cumulative_trapezoid fixed_quad "
     "romb".split()

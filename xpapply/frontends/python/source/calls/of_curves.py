@@ -1,0 +1,204 @@
+"""Curves through points, and systems of three diagonals: their arguments, for ours."""
+
+from __future__ import annotations
+
+import functools
+import math
+import sys
+from typing import Any
+
+import numpy as np
+
+from .....library.solvers import splines
+from .. import arrays
+from ..values import CALLED, NO_AXES, NUMPY, Arr, Inlined, Known, Num, Record, Tup, Writes, integer
+from .arguments import TRUE, as_array
+from .common import Call, number
+from .of_least_squares import doubles
+from .solving import is_none, option, plainly, real, taken, whole_number
+
+_NOTHING = Known(None)
+_CUBIC = {"x": None, "y": None, "axis": 0, "bc_type": "not-a-knot", "extrapolate": None}
+_MONOTONE = {"x": None, "y": None, "axis": 0, "extrapolate": None}
+_AKIMA = {"x": None, "y": None, "axis": 0, "method": "akima", "extrapolate": None}
+_ENDS = {
+    "not-a-knot": splines.NOT_A_KNOT, "natural": splines.NATURAL, "clamped": splines.CLAMPED,
+}  # fmt: skip
+
+
+def _text(x: Any) -> Any:
+    return x.value if isinstance(x, Known) else x
+
+
+def _made(
+    t: Writes, name: str, ours: Any, given: dict[str, Any], ends: Any, usual: bool
+) -> Inlined:  # fmt: skip
+    """A curve of ours; `usual`: whether it is there beyond its ends, if nothing is said."""
+    x, y = (doubles(t, given[k]) for k in ("x", "y"))
+    extends = given["extrapolate"]
+    if isinstance(extends, Known) and isinstance(extends.value, str):
+        raise t.refuse(f"scipy.interpolate.{name} with extrapolate={extends.value!r}")
+    goes_on = usual if is_none(extends) else option(t, extends) == TRUE
+    args = [Known(ours), x, y, ends, TRUE if goes_on else _NOTHING]
+    return Inlined(splines.curve, args, {})
+
+
+def _axis(t: Writes, name: str, given: dict[str, Any]) -> None:
+    """Take out an axis, of which a slice has one."""
+    if given.pop("axis") not in (0, -1, integer(0), integer(-1)):
+        raise t.refuse(f"scipy.interpolate.{name} along such an axis")
+
+
+def _cubic(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    given = taken(t, "CubicSpline", _CUBIC, args, kwargs)
+    _axis(t, "CubicSpline", given)
+    ends = given["bc_type"]
+    ends = ends.items if isinstance(ends, Tup) else (ends, ends)
+    said = [_ENDS.get(_text(x)) if isinstance(_text(x), str) else None for x in ends]
+    if None in said or len(said) != 2:
+        raise t.refuse("scipy.interpolate.CubicSpline with such a bc_type")
+    both = Tup(tuple(integer(k) for k in said if k is not None))
+    return _made(t, "CubicSpline", splines.cubic, given, both, True)
+
+
+def _monotone(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    given = taken(t, "PchipInterpolator", _MONOTONE, args, kwargs)
+    _axis(t, "PchipInterpolator", given)
+    return _made(t, "PchipInterpolator", splines.monotone, given, _NOTHING, True)
+
+
+def _akima(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    name = "Akima1DInterpolator"
+    given = taken(t, name, _AKIMA, args[:3], kwargs)
+    _axis(t, name, given)
+    method = _text(given["method"])
+    if method not in ("akima", "makima") or len(args) > 3:
+        raise t.refuse(f"scipy.interpolate.{name} with such a method")
+    ends = TRUE if method == "makima" else _NOTHING
+    return _made(t, name, splines.akima, given, ends, False)
+
+
+_LINES = {
+    "x": None, "y": None, "kind": "linear", "axis": -1, "copy": True, "bounds_error": None,
+    "fill_value": math.nan, "assume_sorted": False,
+}  # fmt: skip
+
+
+def _interp1d(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    given = taken(t, "interp1d", _LINES, args, kwargs)
+    _axis(t, "interp1d", given)
+    plainly(t, "interp1d", given, kind="linear")
+    x, y, _, error, fill, _ = given.values()
+    found = [as_array(t, a, "if") for a in (x, y)]
+    if any(a.type.dtype not in ("int64", "float64") for a in found):
+        raise t.refuse("scipy.interpolate.interp1d of such numbers")
+    raises = is_none(error) or option(t, error) == TRUE
+    beyond = splines.RAISES if raises else splines.FILLS
+    if _text(fill) == "extrapolate" and isinstance(_text(fill), str):
+        if not is_none(error) and raises:
+            raise t.refuse("scipy.interpolate.interp1d that extrapolates, and raises")
+        beyond, fill = splines.EXTENDS, math.nan
+    pair = fill.items if isinstance(fill, Tup) and not fill.is_list else (fill, fill)
+    if len(pair) != 2 or not all(isinstance(p, (Num, float)) for p in pair):
+        raise t.refuse("scipy.interpolate.interp1d with such a fill_value")
+    fills = Tup(tuple(real(t, p)._replace(kind=NUMPY) for p in pair))
+    return Inlined(splines.lines, [*(doubles(t, a) for a in found), integer(beyond), fills], {})
+
+
+_BANDED = {
+    "l_and_u": None, "ab": None, "b": None, "overwrite_ab": False, "overwrite_b": False,
+    "check_finite": True,
+}  # fmt: skip
+
+
+def _solve_banded(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    given = taken(t, "solve_banded", _BANDED, args, kwargs)
+    plainly(t, "solve_banded", given, overwrite_ab=False, overwrite_b=False)
+    bands, ab, b, finite = given.values()
+    if not isinstance(bands, Tup) or bands.items != (integer(1), integer(1)):
+        raise t.refuse("scipy.linalg.solve_banded of other than three diagonals")
+    table = arrays.loaded(t, ab)
+    if not isinstance(table, Arr) or table.type.ndim != 2 or table.type.dtype != "float64":
+        raise t.refuse("scipy.linalg.solve_banded of such a matrix")
+    return Inlined(splines.solve_banded, [table, doubles(t, b), option(t, finite)], {})
+
+
+def _callable(asked: Any) -> Call:
+    """What can be called with places, by a function of ours that is written here."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Record:
+        return Record((CALLED,), (Tup((Known(asked), *args)),))
+
+    return call
+
+
+def _asked(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    """The curve at one place, or at several."""
+    x, c, extends, *rest = args
+    given = taken(t, "a curve", {"x": None, "nu": 0, "extrapolate": None}, rest, kwargs)
+    if not is_none(given["extrapolate"]):
+        extends = TRUE if option(t, given["extrapolate"]) == TRUE else _NOTHING
+    order = whole_number(t, given["nu"])
+    return _at(t, splines.at_one, splines.at, [x, c, extends, order], given["x"])
+
+
+def _at(t: Writes, one: Any, several: Any, own: list[Any], places_: Any) -> Inlined:
+    at = arrays.loaded(t, places_)
+    if isinstance(at, Num):
+        return Inlined(one, [*own, real(t, at)], {})
+    return Inlined(several, [*own, doubles(t, at)], {})
+
+
+def _asked_of_lines(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    x, y, beyond, fill, *rest = args
+    places_ = taken(t, "a curve", {"x": None}, rest, kwargs)["x"]
+    return _at(t, splines.one_on_lines, splines.on_lines, [x, y, beyond, fill], places_)
+
+
+def agrees(name: str, solver: Any) -> bool:
+    """Whether this SciPy goes as ours does."""
+    return _all_agree()
+
+
+@functools.cache
+def _all_agree() -> bool:
+    module: Any = sys.modules.get("scipy.interpolate")
+    x, y = np.array([0.0, 0.7, 1.0, 2.5, 3.0, 4.2]), np.array([1.0, 0.3, 0.4, 2.0, 1.9, -1.0])
+    at = np.linspace(-0.5, 4.5, 11)
+    ab = np.stack([x, 3.0 - y, y])
+    if "scipy.linalg" in sys.modules:
+        theirs = sys.modules["scipy.linalg"].solve_banded((1, 1), ab, y)
+        if not np.array_equal(splines.solve_banded(ab, y, True), theirs):
+            return False
+    if module is None:
+        return True
+    natural = splines.cubic, (splines.NATURAL,) * 2
+    pairs = (
+        (module.CubicSpline(x, y), (splines.cubic, (splines.NOT_A_KNOT,) * 2)),
+        (module.CubicSpline(x, y, bc_type="natural"), natural),
+        (module.PchipInterpolator(x, y), (splines.monotone, None)),
+        (module.Akima1DInterpolator(x, y), (splines.akima, None)),
+    )
+    for theirs, (ours, ends) in pairs:
+        made = splines.curve(ours, x, y, ends, True)
+        if not np.array_equal(made(at), theirs(at, extrapolate=True)):
+            return False
+    for fill in ("extrapolate", (2.0, 3.0)):
+        theirs = module.interp1d(x, y, bounds_error=False, fill_value=fill)
+        how = splines.EXTENDS if fill == "extrapolate" else splines.FILLS
+        if not np.array_equal(splines.lines(x, y, how, fill)(at), theirs(at)):
+            return False
+    return True
+
+
+OURS: dict[Any, Call] = {
+    splines.called: _callable(splines.asked),
+    splines.asked: _asked,
+    splines.called_on_lines: _callable(splines.asked_of_lines),
+    splines.asked_of_lines: _asked_of_lines,
+    splines.without_axes: lambda t, args, kwargs: number(t, args[0])._replace(kind=NO_AXES),
+}
+ROWS: dict[str, Call] = {
+    "CubicSpline": _cubic, "PchipInterpolator": _monotone, "Akima1DInterpolator": _akima,
+    "interp1d": _interp1d, "solve_banded": _solve_banded,
+}  # fmt: skip
