@@ -8,7 +8,7 @@ from typing import Any
 from ....ir.typed import Literal
 from . import arrays, exceptions, held, iterators, lists, objects, places, results
 from .calls import of_numpy
-from .kinds import formats, letters, sets
+from .kinds import letters, sets
 from .reading.steps import Const
 from .values import Abstract, Num, Record, Span, Starred, Tup
 
@@ -28,6 +28,12 @@ def _not(t: Any, a: Any) -> Abstract:
     return Num("bool", "python", t.op("not", "bool", found))
 
 
+def _formats() -> Any:
+    from .kinds import formats  # which few functions need
+
+    return formats
+
+
 def _unary(t: Any, op: str, a: Any) -> Abstract:
     return objects.unary(t, op, t.value(a))
 
@@ -35,8 +41,8 @@ def _unary(t: Any, op: str, a: Any) -> Abstract:
 _NO, _YES = Const(False), Const(True)
 STEPS: dict[str, Callable[..., Abstract]] = {
     "said": lambda t, x: letters.said(t, t.value(x)),
-    "formatted": lambda t, x, spec: formats.formatted(t, t.value(x), spec.value),
-    "percent": lambda t, x, spec: formats.percent(t, t.value(x), spec.value),
+    "formatted": lambda t, x, spec: _formats().formatted(t, t.value(x), spec.value),
+    "percent": lambda t, x, spec: _formats().percent(t, t.value(x), spec.value),
     "text": lambda t, x: letters.as_lists(t, t.value(x)),
     "spell": lambda t, made, x: letters.spell(t, t.value(made), t.value(x)),
     "text of": lambda t, made: letters.whole(t, t.value(made)),
