@@ -6,11 +6,25 @@ from collections.abc import Callable
 from typing import Any
 
 from ....ir.typed import Literal
+from ....library import of_python
 from . import arrays, exceptions, held, iterators, lists, objects, places, results
 from .calls import of_numpy
 from .kinds import letters, sets
 from .reading.steps import Const
-from .values import Abstract, Num, Record, Span, Starred, Tup
+from .values import (
+    Abstract,
+    Eager,
+    Held,
+    Inlined,
+    Lst,
+    Num,
+    Record,
+    Rows,
+    Span,
+    Starred,
+    Tup,
+    Watched,
+)  # fmt: skip
 
 
 def _binary(t: Any, op: str, a: Any, b: Any) -> Abstract:
@@ -32,6 +46,15 @@ def _formats() -> Any:
     from .kinds import formats  # which few functions need
 
     return formats
+
+
+def _listed(t: Any, items: tuple[Any, ...]) -> Inlined | None:
+    """``[*x]`` of a list, or of something else that has no length in the source."""
+    if len(items) == 1 and isinstance(items[0], Starred):
+        (one,) = items[0].items
+        if isinstance(one, (Lst, Rows, Held, Eager, Watched)):
+            return Inlined(of_python.listed, [one], {})
+    return None
 
 
 def _unary(t: Any, op: str, a: Any) -> Abstract:
@@ -61,8 +84,11 @@ STEPS: dict[str, Callable[..., Abstract]] = {
     "not": _not,
     "star": lambda t, x: Starred((t.value(x),)),
     "tuple": lambda t, items: of_numpy.displayed(t, iterators.kept(t, t.value(items)), Tup),
-    "list": lambda t, items, grows=_NO: of_numpy.displayed(
-        t, iterators.kept(t, t.value(items)), lambda x: lists.new_list(t, x, grows=grows.value)
+    "list": lambda t, items, grows=_NO: (
+        _listed(t, t.value(items))
+        or of_numpy.displayed(
+            t, iterators.kept(t, t.value(items)), lambda x: lists.new_list(t, x, grows=grows.value)
+        )
     ),
     "record": lambda t, names, values: Record(names.value, t.value(values)),
     "dict": lambda t: held.new(t, "dict"),

@@ -86,9 +86,11 @@ def _range(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Range:
     return Range(*given)
 
 
-def _enumerate(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Counted:
+def _enumerate(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     start = kwargs.pop("start", None) or (args[1] if len(args) == 2 else integer(0))
     exactly(t, args[:1], kwargs, 1)
+    if sets.is_set(args[0]):
+        return Inlined(of_iteration.numbered, [args[0], python_int(t, start)], {})
     return Counted(iterators.iterator(t, args[0]), python_int(t, start))
 
 
