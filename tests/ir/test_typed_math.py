@@ -110,6 +110,44 @@ def test_the_library_is_seldom_called(f, monkeypatch):
     assert not (found == want).any()
 
 
+def remainder(v):
+    return math.fmod(v[0], v[1]), v[0].item() % 6.5, v[0] % v[1]
+
+
+@needs_compiler
+def test_remainders_are_those_of_the_library(monkeypatch):
+    x, y = numbers(), RNG.permutation(numbers())
+    times = RNG.integers(-99, 99, y.shape)
+    with np.errstate(all="ignore"):
+        many = [np.hstack([x, y]), np.hstack([y * times, y]), np.hstack([beside(y * times), y])]
+        many.append(np.hstack([RNG.uniform(-30, 30, x.shape), np.full(x.shape, 2 * math.pi)]))
+    arr = np.concatenate(many)
+    made, _ = typed_function(remainder, np.ones(2))
+    for form in (ONE, LANES):
+        out = np.zeros((len(arr), 3))
+        marks = backend.Compiled(made).run([arr], [out], 1, form=form)
+        assert (marks == 0).mean() > 0.5
+        for k in np.flatnonzero(marks == 0)[::29]:
+            want = np.array(remainder(arr[k]))
+            np.testing.assert_array_equal(out[k], want)
+            assert (np.signbit(out[k]) == np.signbit(want))[want == want].all()
+
+
+@needs_compiler
+def test_few_remainders_ask_the_library(monkeypatch):
+    if not c_library.is_near():
+        pytest.skip("not this C library")
+    arr = RNG.uniform(-30.0, 30.0, (COUNT, 2))
+    want = np.fmod(arr[:, 0], arr[:, 1])
+    address = externals.address
+    wrong = {("libm", "fmod"): ("libm", "atan2")}
+    monkeypatch.setattr(externals, "address", lambda *n: address(*wrong.get(n[:2], n[:2]), *n[2:]))
+    made, _ = typed_function(lambda v: math.fmod(v[0], v[1]), np.ones(2))
+    out = np.zeros(COUNT)
+    backend.Compiled(made).run([arr], [out], 1, form=LANES)
+    assert (out == want).mean() > 0.99
+
+
 @needs_compiler
 def test_nothing_is_noted(monkeypatch):
     """Where all that a processor notes is a warning, results beyond floats alone give one."""

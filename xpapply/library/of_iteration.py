@@ -91,6 +91,16 @@ def zipped_longest(a: Any, b: Any, fillvalue: Any = None) -> Any:
     return once(found)
 
 
+def numbered(values: Any, start: int) -> Any:
+    """``enumerate(values, start)``, of a set."""
+    found = []
+    k = start
+    for x in values:
+        found.append((k, x))
+        k += 1
+    return once(found)
+
+
 def pairs(values: Any) -> Any:
     """``itertools.combinations(values, 2)``."""
     x = _listed(values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .of_texts import code, letters, put, put_digits, text, turned
+from .of_texts import code, justified, letters, padded, put, put_digits, turned
 
 
 def _sign(found: Any, is_below: bool, plus: int) -> None:
@@ -15,28 +15,13 @@ def _sign(found: Any, is_below: bool, plus: int) -> None:
         found.append(plus)
 
 
-def _padded(found: Any, begun: int, width: int) -> str:
-    """A text with zeros after its sign: it gets so many letters."""
-    n = len(found)
-    if n >= width:
-        return text(found, 0, n)
-    made = letters()
-    for k in range(begun):
-        made.append(found[k])
-    for _ in range(width - n):
-        made.append(48)
-    for k in range(begun, n):
-        made.append(found[k])
-    return text(made, 0, width)
-
-
 def integer(n: int, plus: int, width: int, between: int) -> str:
     """``format(n, "d")``: `plus` before what is not negative, zeros up to `width`."""
     found = letters()
     _sign(found, n < 0, plus)
     begun = len(found)
     put_digits(found, abs(n), 1, between)
-    return _padded(found, begun, width)
+    return padded(found, begun, width)
 
 
 def in_bits(n: int, bits: int, plus: int, width: int, prefix: str, ten: int) -> str:
@@ -51,7 +36,7 @@ def in_bits(n: int, bits: int, plus: int, width: int, prefix: str, ten: int) -> 
         found.append(48 + digit if digit < 10 else ten + digit - 10)
         left >>= bits
     turned(found, begun)
-    return _padded(found, begun, width)
+    return padded(found, begun, width)
 
 
 def decimal(x: float, digits: int, plus: int, width: int, between: int, is_share: bool) -> str:
@@ -104,41 +89,7 @@ def decimal(x: float, digits: int, plus: int, width: int, between: int, is_share
             put_digits(found, last, digits, 0)
     if is_share:
         found.append(37)
-    return _padded(found, begun, width)
-
-
-def justified(x: str, width: int, by: int, way: int) -> str:
-    """A text of so many letters at least: to the left (-1), in the middle (0), to the right (1)."""
-    n = len(x)
-    if n >= width:
-        return x
-    found = letters()
-    before = 0 if way < 0 else width - n
-    if way == 0:
-        before = (width - n) // 2
-    for _ in range(before):
-        found.append(by)
-    put(found, x)
-    for _ in range(width - n - before):
-        found.append(by)
-    return text(found, 0, width)
-
-
-def centered(x: str, width: int, by: int) -> str:
-    """``x.center(width)``, which puts what is left over elsewhere than a format does."""
-    far = width - len(x)
-    before = far // 2 + (far & width & 1)
-    if far <= 0:
-        return x
-    return justified(justified(x, len(x) + before, by, 1), width, by, -1)
-
-
-def zero_filled(x: str, width: int) -> str:
-    """``x.zfill(width)``."""
-    found = letters()
-    put(found, x)
-    signed = len(x) > 0 and (code(x, 0) == 45 or code(x, 0) == 43)
-    return _padded(found, 1 if signed else 0, width)
+    return padded(found, begun, width)
 
 
 def to_float(x: str) -> float:

@@ -420,6 +420,55 @@ def filled(x: str, width: int, by: int, is_left: bool) -> str:
     return text(found, 0, len(found))
 
 
+def padded(found: Any, begun: int, width: int) -> str:
+    """A text with zeros after its sign: it gets so many letters."""
+    n = len(found)
+    if n >= width:
+        return text(found, 0, n)
+    made = letters()
+    for k in range(begun):
+        made.append(found[k])
+    for _ in range(width - n):
+        made.append(48)
+    for k in range(begun, n):
+        made.append(found[k])
+    return text(made, 0, width)
+
+
+def justified(x: str, width: int, by: int, way: int) -> str:
+    """A text of so many letters at least: to the left (-1), in the middle (0), to the right (1)."""
+    n = len(x)
+    if n >= width:
+        return x
+    found = letters()
+    before = 0 if way < 0 else width - n
+    if way == 0:
+        before = (width - n) // 2
+    for _ in range(before):
+        found.append(by)
+    put(found, x)
+    for _ in range(width - n - before):
+        found.append(by)
+    return text(found, 0, width)
+
+
+def centered(x: str, width: int, by: int) -> str:
+    """``x.center(width)``, which puts what is left over elsewhere than a format does."""
+    far = width - len(x)
+    before = far // 2 + (far & width & 1)
+    if far <= 0:
+        return x
+    return justified(justified(x, len(x) + before, by, 1), width, by, -1)
+
+
+def zero_filled(x: str, width: int) -> str:
+    """``x.zfill(width)``."""
+    found = letters()
+    put(found, x)
+    signed = len(x) > 0 and (code(x, 0) == 45 or code(x, 0) == 43)
+    return padded(found, 1 if signed else 0, width)
+
+
 def to_int(x: str, base: int = 10) -> int:
     """``int(x, base)`` of digits and a sign, and nothing else."""
     n = len(x)

@@ -29,10 +29,18 @@ from ...limits import LIMITS
 from ...loop.arguments import Arguments, Looped
 from ...loop.begun import Begun, Users
 from ...runtime.error_state import scipy_tells
-from ...runtime.warning_filters import silent
 from ..application import announce
 from ..ways import Run, Said, Way
-from .typed_results import Read, as_long_as_wanted, empty, results_of, with_texts
+from .typed_results import (
+    Read,
+    are_same,
+    as_long_as_wanted,
+    empty,
+    results_of,
+    silently,
+    wavers,
+    with_texts,
+)
 from .unplanned import ENGINES, endless, why_not_compiled
 
 
@@ -252,7 +260,7 @@ class TypedLoop(AtOnce):
         slices = v if isinstance(v, tuple) else (v,)
         try:
             called = self._arguments.caller(f)
-            first = known[0] if known else _silently(called, self.copies(slices))
+            first = known[0] if known else silently(called, self.copies(slices))
         except Exception:
             return self  # which has the function itself raise it
         results = self._results(self._arguments, first)
@@ -374,42 +382,21 @@ class TypedLoop(AtOnce):
         for place in sorted({int(whole[p]) for p in (0, n // 3, 2 * n // 3, n - 1) if n}):
             at = tuple(map(int, np.unravel_index(place, rows.batch)))
             v = rows[at] if written is None else lying_alike(rows[at])
-            result = _silently(call, self._arguments.given(v) if isinstance(v, tuple) else (v,))
+            result = silently(call, self._arguments.given(v) if isinstance(v, tuple) else (v,))
             parts = result if self._arguments.results else (result,)
             pairs = [(out[at], part) for out, part in zip(outs, parts, strict=True)]
             if written is not None:
                 pairs.append((written[at], v))
             for k, (mine, part) in enumerate(pairs):
                 real = cast(part, mine)
-                if not self._are_same(mine, real) and not self._wavers(call, v, k, mine, real):
+                if self._are_same(mine, real):
+                    continue
+                if not wavers(self._arguments, self._rounds, call, v, k, mine, real):
                     raise Differs(f"compiled it gives {mine}, a real call gives {real}")
         self._checked = bool(n)
 
     def _are_same(self, mine: Any, real: Any) -> bool:
-        kind = np.asarray(mine).dtype.kind
-        if self._rounds and kind in "fc":
-            solves = self._rounds > LIMITS.typed_rounding
-            sizes = np.abs(np.nan_to_num(real, posinf=0.0, neginf=0.0))
-            near = self._rounds * np.max(sizes, initial=0.0) if solves else 0.0
-            return np.allclose(mine, real, rtol=self._rounds, atol=near, equal_nan=True)
-        return np.array_equal(mine, real, equal_nan=kind in "fc")
-
-    def _wavers(self, call: Any, v: Any, k: int, mine: Any, real: Any) -> bool:
-        """Whether a result of a real call differs about as much where the slice is rounded."""
-        if self._rounds <= LIMITS.typed_rounding:
-            return False
-        off = np.zeros(np.shape(real))
-        for end in (-np.inf, np.inf):
-            near = [_next(x, end) for x in (v if isinstance(v, tuple) else (v,))]
-            given = self._arguments.given(tuple(near)) if isinstance(v, tuple) else near
-            try:
-                result = _silently(call, given)
-            except Exception:
-                return True
-            part = result[k] if self._arguments.results else result
-            if np.shape(part) == np.shape(real):
-                off = np.maximum(off, np.abs(part - real))
-        return bool(np.all(np.abs(mine - real) <= LIMITS.typed_wavering * off))
+        return are_same(mine, real, self._rounds)
 
     # --- what else a traced function is asked -------------------------------------------------
 
@@ -431,8 +418,8 @@ class TypedLoop(AtOnce):
     def calls(cls, called: Callable[..., Any], slices: Sequence[Any]) -> Begun:
         """What a function gives for the first slices, and what that takes; it gets copies."""
         copies = [cls.copies(slices) for _ in range(4)]
-        first = _silently(called, copies[0])
-        seconds = _silently(per_call, (called, copies[1:], 1, 1e-3))
+        first = silently(called, copies[0])
+        seconds = silently(per_call, (called, copies[1:], 1, 1e-3))
         return Begun([first], seconds, 0.0)
 
     def _outs(self, rows: Rows) -> list[Any]:
@@ -514,17 +501,6 @@ def tried(loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any) -> B
     """
     several = slices if isinstance(slices, tuple) else (slices,)
     return loop.calls(arguments.caller(f), several)
-
-
-def _silently(call: Callable[..., Any], args: Sequence[Any]) -> Any:
-    """What a call gives; nobody is warned of anything."""
-    with np.errstate(all="ignore"), silent():
-        return call(*args)
-
-
-def _next(x: Any, end: float) -> Any:
-    """The next numbers to those of a slice."""
-    return np.nextafter(x, x.dtype.type(end)) if x.dtype.kind == "f" else x
 
 
 def read(loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any) -> Read:

@@ -1,4 +1,7 @@
-"""Of which dtypes and shapes the results of compiled functions are; their texts; what was read."""
+"""Of which dtypes and shapes the results of compiled functions are, their texts, what was read.
+
+And whether they are those of real calls.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,9 @@ from ...errors import TraceError
 from ...functions.guards import Guards
 from ...ir.avals import ShapeDtype
 from ...ir.typed import TypedFunction
+from ...limits import LIMITS
 from ...loop.arguments import Arguments
+from ...runtime.warning_filters import silent
 
 _ANY_TEXT = "str0"
 """The dtype of texts that are as long as the longest one of a call."""
@@ -103,6 +108,51 @@ def results_of(
 def _of_texts(x: Any) -> bool:
     """Whether it is a list or tuple of texts and nothing else."""
     return type(x) in (list, tuple) and all(type(y) is str for y in x)
+
+
+# --- beside real calls --------------------------------------------------------------------------
+
+
+def are_same(mine: Any, real: Any, rounds: float) -> bool:
+    """Whether a result is that of a real call, or differs by roundings that are known."""
+    kind = np.asarray(mine).dtype.kind
+    if rounds and kind in "fc":
+        solves = rounds > LIMITS.typed_rounding
+        sizes = np.abs(np.nan_to_num(real, posinf=0.0, neginf=0.0))
+        near = rounds * np.max(sizes, initial=0.0) if solves else 0.0
+        return np.allclose(mine, real, rtol=rounds, atol=near, equal_nan=True)
+    return np.array_equal(mine, real, equal_nan=kind in "fc")
+
+
+def wavers(
+    arguments: Arguments, rounds: float, call: Any, v: Any, k: int, mine: Any, real: Any
+) -> bool:
+    """Whether a result of a real call differs about as much where the slice is rounded."""
+    if rounds <= LIMITS.typed_rounding:
+        return False
+    off = np.zeros(np.shape(real))
+    for end in (-np.inf, np.inf):
+        near = [_next(x, end) for x in (v if isinstance(v, tuple) else (v,))]
+        given = arguments.given(tuple(near)) if isinstance(v, tuple) else near
+        try:
+            result = silently(call, given)
+        except Exception:
+            return True
+        part = result[k] if arguments.results else result
+        if np.shape(part) == np.shape(real):
+            off = np.maximum(off, np.abs(part - real))
+    return bool(np.all(np.abs(mine - real) <= LIMITS.typed_wavering * off))
+
+
+def silently(call: Callable[..., Any], args: Sequence[Any]) -> Any:
+    """What a call gives; nobody is warned of anything."""
+    with np.errstate(all="ignore"), silent():
+        return call(*args)
+
+
+def _next(x: Any, end: float) -> Any:
+    """The next numbers to those of a slice."""
+    return np.nextafter(x, x.dtype.type(end)) if x.dtype.kind == "f" else x
 
 
 class Read(Guards):

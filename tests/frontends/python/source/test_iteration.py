@@ -308,6 +308,8 @@ for x in w:
     s.add(7 * x)
 for i, x in enumerate(list(s)):
     n = (3 * n + i * x) % 1001
+for i, x in enumerate(s, 2):
+    n = (3 * n + i * x) % 1001
 for x in {k * k - 3 for k in w}:
     n = (3 * n + x) % 1001
 for x in {50, n, 10, 30, -1, -2, 8}:

@@ -49,6 +49,14 @@ for k in e:
     n = (3 * n + len(e[k]) + len(k)) % 1001
 return n, len(d), len(d[99]), len(d)
 """,
+    "a list of what is in something": """
+w = {int(x) for x in v if abs(x) < 99}
+l = [*sorted(w)]
+m = [*l]
+m.append(7)
+d = {k: 2 * k for k in l}
+return l[0], len(m), len(l), [*w][0], [*d.values()][-1], [*d][0]
+""",
     "keys by their values": """
 w = [int(x) for x in v if abs(x) < 99]
 d = {}

@@ -1,4 +1,6 @@
-"""Sums and products of floats of 64 bits, of one slice or of several, written as Python has them.
+"""Sums, products and remainders of floats of 64 bits, written as Python has them.
+
+They are those of one slice, or of several.
 
 And tables of numbers with more bits than a float has, and the test whether a result that is known
 to more bits is the one that the C library gives.
@@ -11,6 +13,10 @@ from fractions import Fraction
 
 from .forms import literal
 from .function import FunctionWriter
+
+_LEAST, _COUNT = 1023 - 400, 800
+"""Biased exponents of the numbers for which nothing overflows or is denormal meanwhile."""
+_MOST = 2.0**52
 
 
 class Double:
@@ -164,3 +170,22 @@ def entry(
     )
     high, low = w.pairs_at(f"@{name}", at.text)
     return Double(w, high), Double(w, low)
+
+
+def fmod(x: Double, y: Double) -> tuple[Double, Double]:
+    """``fmod(x, y)``, which is a float: so whoever finds it has the same bits.
+
+    It is what is left of `x` after as many times `y` as a quotient says. That is rounded, so it may
+    be one too many: then what is left has another sign than `x`.
+    """
+    are_near = _is_near(x) & _is_near(y)
+    v, by = are_near.chosen(x.size(), 1.0), are_near.chosen(y.size(), 1.0)
+    count = (v / by).cut()
+    rest = (-count).fused(by, v)
+    one_less = (-(count - 1.0)).fused(by, v)
+    rest = rest.least(0.0).chosen(rest, one_less)
+    return rest.signed(x), are_near & count.least(_MOST).opposite()
+
+
+def _is_near(x: Double) -> Double:
+    return (((x.bits() >> 52) & 0x7FF) - _LEAST).below(_COUNT)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ....ir.typed import Instruction, Literal
-from . import exponentials, powers, remainders, sines
-from .doubles import Double
+from . import exponentials, powers, sines
+from .doubles import Double, fmod
 from .function import FunctionWriter
 
 Found = tuple[Double, Double]
@@ -31,7 +31,7 @@ def quick(w: FunctionWriter, x: Instruction) -> tuple[str, str] | None:
     else:
         write = _FUNCTIONS.get(name)
     if name == "fmod":
-        high, is_known = remainders.fmod(*(Double(w, w.operand(a, 1.0)) for a in x.args))
+        high, is_known = fmod(*(Double(w, w.operand(a, 1.0)) for a in x.args))
         return high.text, is_known.text
     if write is None or (name != "pow" and not w.on_vectors):  # one takes no longer there
         return None

@@ -6,11 +6,25 @@ from collections.abc import Callable
 from typing import Any
 
 from ....ir.typed import Literal
+from ....library import of_python
 from . import arrays, exceptions, held, iterators, lists, objects, places, results
 from .calls import of_numpy
-from .kinds import formats, letters, sets
+from .kinds import letters, sets
 from .reading.steps import Const
-from .values import Abstract, Num, Record, Span, Starred, Tup
+from .values import (
+    Abstract,
+    Eager,
+    Held,
+    Inlined,
+    Lst,
+    Num,
+    Record,
+    Rows,
+    Span,
+    Starred,
+    Tup,
+    Watched,
+)  # fmt: skip
 
 
 def _binary(t: Any, op: str, a: Any, b: Any) -> Abstract:
@@ -28,6 +42,21 @@ def _not(t: Any, a: Any) -> Abstract:
     return Num("bool", "python", t.op("not", "bool", found))
 
 
+def _formats() -> Any:
+    from .kinds import formats  # which few functions need
+
+    return formats
+
+
+def _listed(t: Any, items: tuple[Any, ...]) -> Inlined | None:
+    """``[*x]`` of a list, or of something else that has no length in the source."""
+    if len(items) == 1 and isinstance(items[0], Starred):
+        (one,) = items[0].items
+        if isinstance(one, (Lst, Rows, Held, Eager, Watched)):
+            return Inlined(of_python.listed, [one], {})
+    return None
+
+
 def _unary(t: Any, op: str, a: Any) -> Abstract:
     return objects.unary(t, op, t.value(a))
 
@@ -35,8 +64,8 @@ def _unary(t: Any, op: str, a: Any) -> Abstract:
 _NO, _YES = Const(False), Const(True)
 STEPS: dict[str, Callable[..., Abstract]] = {
     "said": lambda t, x: letters.said(t, t.value(x)),
-    "formatted": lambda t, x, spec: formats.formatted(t, t.value(x), spec.value),
-    "percent": lambda t, x, spec: formats.percent(t, t.value(x), spec.value),
+    "formatted": lambda t, x, spec: _formats().formatted(t, t.value(x), spec.value),
+    "percent": lambda t, x, spec: _formats().percent(t, t.value(x), spec.value),
     "text": lambda t, x: letters.as_lists(t, t.value(x)),
     "spell": lambda t, made, x: letters.spell(t, t.value(made), t.value(x)),
     "text of": lambda t, made: letters.whole(t, t.value(made)),
@@ -55,8 +84,11 @@ STEPS: dict[str, Callable[..., Abstract]] = {
     "not": _not,
     "star": lambda t, x: Starred((t.value(x),)),
     "tuple": lambda t, items: of_numpy.displayed(t, iterators.kept(t, t.value(items)), Tup),
-    "list": lambda t, items, grows=_NO: of_numpy.displayed(
-        t, iterators.kept(t, t.value(items)), lambda x: lists.new_list(t, x, grows=grows.value)
+    "list": lambda t, items, grows=_NO: (
+        _listed(t, t.value(items))
+        or of_numpy.displayed(
+            t, iterators.kept(t, t.value(items)), lambda x: lists.new_list(t, x, grows=grows.value)
+        )
     ),
     "record": lambda t, names, values: Record(names.value, t.value(values)),
     "dict": lambda t: held.new(t, "dict"),

@@ -155,7 +155,9 @@ def calls_itself(code: Code) -> bool:
         for p in flow.parts
         for s in p.steps
     )
-    return reads or flow.in_turn or (code.outer < 0 and _in_turn(code.function))
+    if reads or flow.in_turn or code.outer >= 0 or code.is_of(_OURS):
+        return reads or flow.in_turn
+    return _in_turn(code.function)
 
 
 @functools.lru_cache(256)
@@ -189,6 +191,8 @@ def _in_turn(f: Any) -> bool:
     return False
 
 
+_OURS = "xpapply."
+"""Of our own functions none calls another one that calls it."""
 _MANY = 64
 """How many helpers are looked at."""
 

@@ -22,9 +22,9 @@ from .....library import (
     of_python,
     of_series,
 )
-from .....library.texts import of_formats, of_texts
+from .....library.texts import of_texts
 from .. import arrays, held, iterators, lists, numbers, places, whole
-from ..kinds import formats, halves, letters, sets
+from ..kinds import halves, letters, sets
 from ..values import (
     EITHER,
     NO_AXES,
@@ -86,9 +86,11 @@ def _range(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Range:
     return Range(*given)
 
 
-def _enumerate(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Counted:
+def _enumerate(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     start = kwargs.pop("start", None) or (args[1] if len(args) == 2 else integer(0))
     exactly(t, args[:1], kwargs, 1)
+    if sets.is_set(args[0]):
+        return Inlined(of_iteration.numbered, [args[0], python_int(t, start)], {})
     return Counted(iterators.iterator(t, args[0]), python_int(t, start))
 
 
@@ -135,6 +137,8 @@ def _int(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 def _float(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if args and isinstance(args[0], (Letters, Text)):
+        from .....library.texts import of_formats
+
         exactly(t, args, kwargs, 1)
         return Inlined(of_formats.to_float, [letters.of(t, args[0])], {})
     return as_float(t, args, kwargs)
@@ -313,6 +317,8 @@ def _in_bits(bits: int, prefix: str) -> Call:
         exactly(t, args, kwargs, 1)
         if not isinstance(args[0], Num) or numbers.kind_of(args[0].dtype) not in "iub":
             raise Leaves(f"{places.described(args[0])} where an integer has to be", TypeError)
+        from ..kinds import formats  # which few functions need
+
         return formats.in_bits(t, python_int(t, args[0]), bits, prefix)
 
     return call
@@ -323,6 +329,8 @@ def _format(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     spec = args[1] if len(args) == 2 else Known("")
     if not isinstance(spec, Known) or type(spec.value) is not str:
         raise t.refuse("a format that is computed")
+    from ..kinds import formats
+
     return formats.formatted(t, args[0], spec.value)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from .....ir.typed import Literal
 from .....ir.typed.function import Value
-from .....library.texts import of_formats, of_texts
+from .....library.texts import of_texts
 from .. import numbers
 from ..places import described
 from ..values import (
@@ -237,8 +237,8 @@ _METHODS: dict[str, tuple[Any, int, tuple[int, ...]]] = {
     "isalpha": (of_texts.are_within, 0, (65, 90, 97, 122)),
     "isdigit": (of_texts.are_within, 0, (48, 57, 48, 57)),
     "isupper": (of_texts.have_case, 0, (97, 122)), "islower": (of_texts.have_case, 0, (65, 90)),
-    "ljust": (of_formats.justified, 2, (-1,)), "rjust": (of_formats.justified, 2, (1,)),
-    "center": (of_formats.centered, 2, ()), "zfill": (of_formats.zero_filled, 1, ()),
+    "ljust": (of_texts.justified, 2, (-1,)), "rjust": (of_texts.justified, 2, (1,)),
+    "center": (of_texts.centered, 2, ()), "zfill": (of_texts.zero_filled, 1, ()),
 }  # fmt: skip
 
 
