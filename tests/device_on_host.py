@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from xpapply.backends.cpu import host
-from xpapply.codegen.llvm.typed import device, device_arrays
+from xpapply.codegen.llvm.typed import device, device_arrays, device_kernel
 from xpapply.codegen.llvm.typed.forms import Frame
 
 _numbers = itertools.count()
@@ -57,7 +57,7 @@ class OnHost:
 
     def _function(self, known):
         binding = host.llvm_of_all_machines()
-        text = device.kernel(self.made, known, 0, MEMORY)
+        text = device_kernel.kernel(self.made, known, 0, MEMORY)
         name = f"slice_{next(_numbers)}"
         text = re.sub(r"define ptx_kernel void .*?\n}\n", "", text, flags=re.S)
         text = re.sub(

@@ -6,7 +6,7 @@ import standin_cupy
 from on_standin import made as typed
 
 from xpapply.backends.cpu import for_gpus, host
-from xpapply.codegen.llvm.typed import device
+from xpapply.codegen.llvm.typed import device_kernel
 from xpapply.codegen.llvm.typed.forms import Frame
 from xpapply.ir.typed import Array, TypedFunction
 
@@ -33,24 +33,24 @@ def known(made, shapes, strides=None):
 def test_results_of_several_numbers_are_shared():
     made = function([Array("float64", 1), Array("float64", 0), Array("int32", 2)])
     frame, numbers = known(made, [(12,), (12,), (), (3, 4)])
-    found = device.tiles(made, numbers, frame)
-    assert found == {"out0": device.Tile(12, 13, 8), "out2": device.Tile(12, 13, 4)}
-    assert device.tiles(made, numbers, frame, [0])["in0"] == device.Tile(12, 13, 8)
+    found = device_kernel.tiles(made, numbers, frame)
+    assert found == {"out0": device_kernel.Tile(12, 13, 8), "out2": device_kernel.Tile(12, 13, 4)}
+    assert device_kernel.tiles(made, numbers, frame, [0])["in0"] == device_kernel.Tile(12, 13, 8)
 
 
 def test_what_is_too_long_or_not_packed_is_not():
     made = function([Array("float64", 1)])
     frame, numbers = known(made, [(12,), (50,)])
-    assert device.tiles(made, numbers, frame) == {}
+    assert device_kernel.tiles(made, numbers, frame) == {}
     frame, numbers = known(made, [(12,), (12,)], [(8,), (16,)])
-    assert device.tiles(made, numbers, frame) == {}
+    assert device_kernel.tiles(made, numbers, frame) == {}
 
 
 def test_no_more_than_there_is():
     made = function([Array("float64", 1)] * 4)
     frame, numbers = known(made, [(12,)] * 5)
-    found = device.tiles(made, numbers, frame)
-    used = sum(device.THREADS * t.apart * t.size for t in found.values())
+    found = device_kernel.tiles(made, numbers, frame)
+    used = sum(device_kernel.THREADS * t.apart * t.size for t in found.values())
     assert 2 <= len(found) < 4
     assert used <= 48 * 1024
 
@@ -68,7 +68,7 @@ def test_a_kernel_of_tiles_compiles():
         made = typed(doubled, "float64", [np.zeros(5)])
     frame, numbers = known(made, [(5,), (5,)])
     numbers = dict.fromkeys(range(frame.count), 0) | numbers
-    text = device.kernel(made, numbers, 1, 512, [0])
+    text = device_kernel.kernel(made, numbers, 1, 512, [0])
     assert text.count("addrspace(3) global") == 2
     code = for_gpus.ptx(text, 80).decode()
     assert code.count("bar.sync") == 2

@@ -14,7 +14,7 @@ from on_standin import Evaluated, evaluated_on_standin, made
 
 import xpapply
 from xpapply.backends.cpu import for_gpus, host
-from xpapply.codegen.llvm.typed import device
+from xpapply.codegen.llvm.typed import device_kernel
 from xpapply.errors import TraceError
 from xpapply.functions import advice
 from xpapply.limits import LIMITS
@@ -322,7 +322,7 @@ def test_ptxas_takes_a_kernel(name, architecture, tmp_path):
         f = device_of(cupy)[name]
         result = values(f(standin_cupy.ndarray(x[0])))
         function = made(f, "float64", [result])
-    text = device.kernel(function, {}, 1, 4096)
+    text = device_kernel.kernel(function, {}, 1, 4096)
     (tmp_path / "kernel.ptx").write_bytes(for_gpus.ptx(text, architecture).rstrip(b"\0"))
     how = ["ptxas", "-O0", "-c", f"-arch=sm_{architecture}", "kernel.ptx", "-o", "kernel"]
     subprocess.run(how, check=True, capture_output=True, cwd=tmp_path)

@@ -14,8 +14,9 @@ import numpy as np
 from cupy_backends.cuda.api import driver
 
 from ...arrays.layout import merged
-from ...codegen.llvm.typed import device as text_of
+from ...codegen.llvm.typed import device_kernel as text_of
 from ...codegen.llvm.typed import fields
+from ...codegen.llvm.typed.device import NAME, name_of
 from ...codegen.llvm.typed.device_arrays import in_c
 from ...errors import UnsupportedError
 from ...functions.cache import BoundedDict, remembered
@@ -227,7 +228,7 @@ class Compiled:
             # it has arrays that are no registers: its slices are read again and again
             code = self._compile(text_of.kernel(*how, packed), architecture)
         # LLVM leaves out what it knows never to happen
-        may_mark = f"[{text_of.NAME}_param_2]".encode() in code
+        may_mark = f"[{NAME}_param_2]".encode() in code
         return (
             _loaded(code, _others(self.made), device.id),
             may_mark,
@@ -299,7 +300,7 @@ def _flag() -> _Flag:
 
 def _of_c(name: str, dtype: str, count: str) -> str:
     """A function of the C library, which CUDA has by its name."""
-    kind, called = _IN_CUDA[dtype], text_of.name_of(("libm", name, dtype, count))
+    kind, called = _IN_CUDA[dtype], name_of(("libm", name, dtype, count))
     names = [f"x{k}" for k in range(int(count))]
     given = ", ".join(f"{kind} {n}" for n in names)
     return (
@@ -315,7 +316,7 @@ def of_ufunc(name: str, *types: str) -> str:
     if not found or not isinstance(found[0].routine, str):
         raise UnsupportedError(f"cupy.{name} has no loop for {', '.join(types)}")
     kinds = [_IN_CUDA[t] for t in types]
-    function = text_of.name_of(("cupy", name, *types))
+    function = name_of(("cupy", name, *types))
     given = ", ".join(f"{kind} in{k}" for k, kind in enumerate(kinds[:-1]))
     named = [f"typedef {kind} in{k}_type;" for k, kind in enumerate(kinds[:-1])]
     return "\n".join(
@@ -359,4 +360,4 @@ def _loaded(code: bytes, others: str, number: int) -> Any:
         module.load(_linked(code, compiler.relocatable(others, number)) if others else code)
     except driver.CUDADriverError as error:
         raise UnsupportedError(f"the driver does not take its kernel: {error}") from error
-    return module.get_function(text_of.NAME)
+    return module.get_function(NAME)

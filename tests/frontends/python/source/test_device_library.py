@@ -8,7 +8,7 @@ from on_standin import made
 
 from xpapply.backends.cpu import for_gpus, host
 from xpapply.codegen.llvm import typed as text_of
-from xpapply.codegen.llvm.typed import device
+from xpapply.codegen.llvm.typed import device, device_kernel
 from xpapply.errors import TraceError
 from xpapply.ir.typed.evaluate import evaluate
 
@@ -67,7 +67,7 @@ def test_kernels_compile(cupy, name):
     for base, (dims, strides) in frame.constants:
         known |= dict.fromkeys(dims, 12) | dict.fromkeys(strides, 8)
         del known[base]
-    text = device.kernel(found, known, 1, 4096)
+    text = device_kernel.kernel(found, known, 1, 4096)
     assert text.count("i64 %w") >= len(found.constants)
     assert b".entry" in for_gpus.ptx(text, for_gpus.architecture(90))
 

@@ -13,7 +13,7 @@ from on_standin import made, of_standin
 
 from xpapply.backends.cpu import for_gpus, host
 from xpapply.codegen.llvm import typed as text_of
-from xpapply.codegen.llvm.typed import device
+from xpapply.codegen.llvm.typed import device, device_kernel
 from xpapply.errors import TraceError
 from xpapply.frontends.python.source.calls import of_device
 from xpapply.ir.typed.evaluate import evaluate
@@ -193,7 +193,7 @@ def test_ptx(architecture, tmp_path):
         function = made(f, dtype, results)
         frame = text_of.fields(function)
         values = {frame.inputs[0][0][0]: 8} if f is device_functions.added else {}
-        text = device.kernel(function, values, 1 + architecture % 3)
+        text = device_kernel.kernel(function, values, 1 + architecture % 3)
         code = for_gpus._compiled(text, architecture)
         assert f".target sm_{architecture}" in code
         assert "fma.rn.f32" not in code or f is device_functions.wholes

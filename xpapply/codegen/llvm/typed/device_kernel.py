@@ -1,0 +1,226 @@
+"""The kernel of a typed function on a GPU: each thread finds its slice, and what it shares.
+
+What a thread does is in `device`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from ....ir.typed import TypedFunction
+from ....ir.typed.function import OTHER
+from .device import LOOPS, NAME, DeviceWriter
+from .forms import size
+
+THREADS = 128
+"""Of a block."""
+_SHARED = 40_000
+"""Bytes of memory that a block shares."""
+
+
+class Tile(NamedTuple):
+    """Memory that a block shares, for an operand: how many numbers of a slice, how far apart."""
+
+    many: int
+    apart: int
+    size: int
+
+    @property
+    def kind(self) -> str:
+        """A number, as it is copied."""
+        return f"i{8 * self.size}"
+
+
+def tiles(
+    made: TypedFunction, known: Mapping[int, int], frame: Any, packed: Collection[int] = ()
+) -> dict[str, Tile]:
+    """The operands that go through memory that a block shares, by their names in the kernel.
+
+    A thread takes a slice, whose numbers lie side by side: read or written one by one where they
+    are, those of several threads are far from each other. Here they lie an odd number of elements
+    apart, so that threads are in each other's way less often.
+    """
+    found: dict[str, Tile] = {}
+    left = _SHARED
+    operands: list[tuple[str, Any, Any]]
+    operands = [(f"out{k}", y, frame.results[k]) for k, y in enumerate(made.results)]
+    operands += [(f"in{k}", made.inputs[k], frame.inputs[k]) for k in sorted(packed)]
+    for name, kind, (dims, strides) in operands:
+        if not all(d in known for d in (*dims, *strides)):
+            continue
+        own = size(str(kind.dtype))
+        count, is_packed = 1, True
+        for d, s in zip(reversed(dims), reversed(strides), strict=True):
+            is_packed = is_packed and known[s] == count * own
+            count *= known[d]
+        tile = Tile(count, count + (1 - count % 2), own)
+        if count > 1 and is_packed and THREADS * tile.apart * own <= left:
+            found[name] = tile
+            left -= THREADS * tile.apart * own
+    return found
+
+
+def _copied(name: str, tile: Tile, before: str, *, inwards: bool) -> list[str]:
+    """All threads of a block copy the numbers of its slices, side by side; `before`: the block."""
+    shared, own = f"%{name}.shared", f"%{name}.numbers"
+    at, to = (own, shared) if inwards else (shared, own)
+    spaces = (1, 3) if inwards else (3, 1)
+    kind, align = tile.kind, tile.size
+    return [
+        f"  %{name}.all = mul i64 %rows, {tile.many}",
+        f"  %{name}.begun = mul i64 %begin, {tile.many * tile.size}",
+        f"  %{name}.first = add i64 %{name}.base, %{name}.begun",
+        f"  %{name}.whole = inttoptr i64 %{name}.first to ptr addrspace(1)",
+        f"  br label %{name}.head",
+        f"{name}.head:",
+        f"  %{name}.i = phi i64 [%tid, %{before}], [%{name}.next, %{name}.body]",
+        f"  %{name}.goes = icmp slt i64 %{name}.i, %{name}.all",
+        f"  br i1 %{name}.goes, label %{name}.body, label %{name}.over",
+        f"{name}.body:",
+        f"  %{name}.short = trunc i64 %{name}.i to i32",
+        f"  %{name}.slice = udiv i32 %{name}.short, {tile.many}",
+        f"  %{name}.column = urem i32 %{name}.short, {tile.many}",
+        f"  %{name}.line = mul i32 %{name}.slice, {tile.apart}",
+        f"  %{name}.place = add i32 %{name}.line, %{name}.column",
+        f"  {shared} = getelementptr {kind}, ptr addrspace(3) @tile.{name}, i32 %{name}.place",
+        f"  {own} = getelementptr {kind}, ptr addrspace(1) %{name}.whole, i64 %{name}.i",
+        f"  %{name}.value = load {kind}, ptr addrspace({spaces[0]}) {at}, align {align}",
+        f"  store {kind} %{name}.value, ptr addrspace({spaces[1]}) {to}, align {align}",
+        f"  %{name}.next = add i64 %{name}.i, {THREADS}",
+        f"  br label %{name}.head",
+        f"{name}.over:",
+    ]
+
+
+def kernel(
+    made: TypedFunction,
+    known: Mapping[int, int],
+    batch: int,
+    memory: int = 0,
+    packed: Collection[int] = (),
+) -> str:
+    """The text of a kernel, for slices along so many axes of a batch.
+
+    `known`, `memory`: as of `DeviceWriter`. A block has `THREADS` threads, one for each slice.
+    Results lie one after the other, those of `tiles` without gaps, and so do the slices of the
+    inputs with the numbers `packed`.
+
+    Its arguments, each of 64 bits: how many slices there are; where marks go (16 bits each, of
+    which those are written that are not 0), and where it is noted that there are some; the
+    numbers of the frame that are not `known`; for each axis of the batch but the first its length;
+    then for each input and result its address and its strides along those axes, in bytes.
+    """
+    writer = DeviceWriter(made, known, memory)
+    one = writer.text()
+    words = [k for k in range(writer.frame.count) if k not in known]
+    operands = [f"in{k}" for k in range(len(made.inputs))]
+    operands += [f"out{k}" for k in range(len(made.results))]
+    names = ["count", "marks", "marked", *(f"w{k}" for k in words)]
+    names += [f"n{d}" for d in range(1, batch)]
+    names += [f"{o}.{x}" for o in operands for x in ("base", *(f"s{d}" for d in range(batch)))]
+    shared = tiles(made, known, writer.frame, packed)
+    read = {o: tile for o, tile in shared.items() if o.startswith("in")}
+    lines = [
+        f"@tile.{o} = internal addrspace(3) global [{THREADS * t.apart} x {t.kind}] undef, align 16"
+        for o, t in shared.items()
+    ]
+    lines += [f"define ptx_kernel void @{NAME}({', '.join(f'i64 %{n}' for n in names)}) #0 {{"]
+    lines += ["entry:"]
+    for n, register in (("tid", "tid"), ("block", "ctaid")):
+        lines.append(f"  %{n}.short = call i32 @llvm.nvvm.read.ptx.sreg.{register}.x()")
+        lines.append(f"  %{n} = zext i32 %{n}.short to i64")
+    lines += [
+        f"  %begin = mul i64 %block, {THREADS}",
+        "  %k = add i64 %begin, %tid",
+        "  %p.marks = inttoptr i64 %marks to ptr addrspace(1)",
+        "  %p.marked = inttoptr i64 %marked to ptr addrspace(1)",
+        "  %p.differs = alloca i1, align 1",
+        "  %left = sub i64 %count, %begin",
+        f"  %few = icmp slt i64 %left, {THREADS}",
+        f"  %rows = select i1 %few, i64 %left, i64 {THREADS}",
+    ]
+    before = "entry"
+    for o, tile in read.items():
+        lines += _copied(o, tile, before, inwards=True)
+        before = f"{o}.over"
+    lines += [
+        *(["  call void @llvm.nvvm.barrier0()"] if read else []),
+        "  %more = icmp slt i64 %k, %count",
+        "  br i1 %more, label %slice, label %done",
+        "slice:",
+    ]
+    rest = "%k"
+    places = []
+    for d in range(batch - 1, 0, -1):
+        lines.append(f"  %at{d} = urem i64 {rest}, %n{d}")
+        lines.append(f"  %rest{d} = udiv i64 {rest}, %n{d}")
+        places.append((d, f"%at{d}"))
+        rest = f"%rest{d}"
+    places.append((0, rest))
+    for o in operands:
+        if o in shared:
+            kind, far = shared[o].kind, shared[o].apart
+            lines.append(f"  %{o}.row = mul i64 %tid, {far}")
+            lines.append(
+                f"  %{o}.own = getelementptr {kind}, ptr addrspace(3) @tile.{o}, i64 %{o}.row"
+            )
+            lines.append(f"  %{o}.p = addrspacecast ptr addrspace(3) %{o}.own to ptr")
+            continue
+        at = f"%{o}.base"
+        for d, place in places if batch else []:
+            lines.append(f"  %{o}.far{d} = mul i64 {place}, %{o}.s{d}")
+            lines.append(f"  %{o}.at{d} = add i64 {at}, %{o}.far{d}")
+            at = f"%{o}.at{d}"
+        lines.append(f"  %{o}.global = inttoptr i64 {at} to ptr addrspace(1)")
+        lines.append(f"  %{o}.p = addrspacecast ptr addrspace(1) %{o}.global to ptr")
+    given = ", ".join(
+        ["ptr %p.differs", *(f"i64 %w{k}" for k in words), *(f"ptr %{o}.p" for o in operands)]
+    )
+    lines += [
+        "  store i1 false, ptr %p.differs",
+        f"  %own = call i32 @slice({given})",
+        "  %is.other = load i1, ptr %p.differs",
+        "  %is.first = icmp eq i64 %k, 0",
+        "  %is.done = icmp eq i32 %own, 0",
+        "  %is.either = and i1 %is.other, %is.first",
+        "  %is.all = and i1 %is.either, %is.done",
+        f"  %mark = select i1 %is.all, i32 {OTHER}, i32 %own",
+        "  %is.plain = icmp eq i32 %mark, 0",
+        "  br i1 %is.plain, label %done, label %noted",
+        "noted:",
+        "  %mark.short = trunc i32 %mark to i16",
+        "  %p.mark = getelementptr i16, ptr addrspace(1) %p.marks, i64 %k",
+        "  store i16 %mark.short, ptr addrspace(1) %p.mark, align 2",
+        "  store i64 1, ptr addrspace(1) %p.marked, align 8",
+        "  br label %done",
+        "done:",
+    ]
+    before = "done"
+    if len(shared) > len(read):
+        lines.append("  call void @llvm.nvvm.barrier0()")
+    for o, tile in shared.items():
+        if o not in read:
+            lines += _copied(o, tile, before, inwards=False)
+            before = f"{o}.over"
+    lines += ["  ret void", "}"]
+    declared = [
+        *(f"declare i32 @llvm.nvvm.read.ptx.sreg.{r}.x()" for r in ("tid", "ctaid")),
+        "declare void @llvm.nvvm.barrier0()",
+    ]
+    how = '"denormal-fp-math-f32"="preserve-sign,preserve-sign"' if made.flushes else ""
+    tail = [
+        f"attributes #0 = {{ nounwind {how} }}",
+        '!0 = !{!"branch_weights", i32 1, i32 1000000}',
+        "!1 = !{}",
+        "!5 = !{!6, !6, i64 0}",
+        '!6 = !{!"element", !9}',
+        "!7 = !{!8, !8, i64 0}",
+        '!8 = !{!"head of a list", !9}',
+        '!9 = !{!"memory"}',
+        '!11 = !{!"branch_weights", i32 1000000, i32 1}',
+        '!12 = !{!"llvm.loop.unroll.full"}',
+    ]
+    tail += [f"!{LOOPS + k} = distinct !{{!{LOOPS + k}, !12}}" for k in sorted(writer.loops)]
+    head = 'target triple = "nvptx64-nvidia-cuda"'
+    return "\n".join([head, *declared, *writer.declared.values(), one, *lines, *tail, ""])
