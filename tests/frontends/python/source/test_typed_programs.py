@@ -443,9 +443,8 @@ def f(v):
 """,
 }
 REFUSED = {
-    "a generator is used up": "a generator that is kept",
-    "a generator has no length": "a generator that is kept",
-    "a generator sees what changes meanwhile": "a generator that is kept",
+    "a generator has no length": "the length of an iterator",
+    "a generator sees what changes meanwhile": "may change what it goes through",
     "an enumeration is used up": "an iterator that is kept",
     "pairs that a function of one's own goes through": "an iterator that is kept",
     "reversed is used up, and has no elements": "an iterator that is kept",

@@ -113,7 +113,9 @@ def gone_through(t: Writes, x: Abstract, calm: bool) -> Abstract | Inlined:
     is_set = sets.is_set(x)
     found = sets.gone_through(t, x) if is_set else iterator(t, x)
     if not calm and (is_set or _is_eager(found)):
-        raise t.refuse("itertools in a loop that may change what it goes through: list(...) first")
+        raise t.refuse(
+            "an iterator of a loop that may change what it goes through: list(...) first"
+        )
     return found
 
 
