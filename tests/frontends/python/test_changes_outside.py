@@ -326,3 +326,17 @@ def test_constants_that_warn(name):
         xpapply.apply_along_axis(f, -1, X)
     for how in "warn", "warn", "raise", "ignore":
         assert told(xpapply.apply_along_axis, how) == told(np.apply_along_axis, how), how
+
+
+def test_what_libraries_compute_of_the_slice_is_no_constant():
+    """Their own code divides by nothing, as `std` of one number does."""
+    x = np.random.default_rng(0).random((1200, 1))
+    f = lambda v: v.std(ddof=1) + np.vectorize(lambda t: np.float64(t) / 0.0)(v).max()  # noqa: E731
+    for g in (lambda v: np.nan_to_num(v.std(ddof=1)) + v[0], f):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            said = "".join(xpapply.explain(g, -1, x).reasons)
+            np.testing.assert_array_equal(
+                xpapply.apply_along_axis(g, -1, x), np.apply_along_axis(g, -1, x)
+            )
+        assert "constants alone" not in said

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from ....errors import written_at
 from ....functions.guards import LIBRARIES, Guards
 from ....limits import LIMITS
 from ....runtime import error_state
@@ -158,11 +157,24 @@ def of_user(recorder: Recorder) -> Any:
     """The same for arithmetic of NumPy's numbers in the user's code, which calls nothing."""
 
     def reported(kind: str, _: int) -> None:
-        if written_at(sys._getframe(1).f_code.co_filename):
+        frame: Any = sys._getframe(1)
+        while frame is not None and _root(frame) in _OTHERS:
+            frame = frame.f_back
+        if frame is None or _root(frame) == _OWN:  # which computes with values of the slice
+            return
+        while frame is not None and frame.f_code is not Recorder.real.__code__:
+            frame = frame.f_back  # so does what that calls
+        if frame is None:
             raise recorder.refuse(f"arithmetic of constants alone warns: {kind}")
 
     return np.errstate(**_CALLED, call=reported)  # type: ignore[arg-type]
 
 
+def _root(frame: types.FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
+_OWN = __name__.partition(".")[0]
+_OTHERS = LIBRARIES - {_OWN}
 _NOTHING = "(?!)"
 _CALLED = {kind: "ignore" if kind == "under" else "call" for kind in error_state.IGNORED}
