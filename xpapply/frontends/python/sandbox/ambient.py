@@ -153,8 +153,10 @@ def of_constants(recorder: Recorder, function: Any) -> Iterator[None]:
         raise recorder.refuse(f"{name} of constants alone warns: {next(iter(seen))[0]}")
 
 
-def of_user(recorder: Recorder) -> Any:
+@contextlib.contextmanager
+def of_user(recorder: Recorder) -> Iterator[None]:
     """The same for arithmetic of NumPy's numbers in the user's code, which calls nothing."""
+    held = [recorder]  # no longer than that: NumPy keeps the function for a while
 
     def reported(kind: str, _: int) -> None:
         frame: Any = sys._getframe(1)
@@ -165,9 +167,13 @@ def of_user(recorder: Recorder) -> Any:
         while frame is not None and frame.f_code is not Recorder.real.__code__:
             frame = frame.f_back  # so does what that calls
         if frame is None:
-            raise recorder.refuse(f"arithmetic of constants alone warns: {kind}")
+            raise held[0].refuse(f"arithmetic of constants alone warns: {kind}")
 
-    return np.errstate(**_CALLED, call=reported)  # type: ignore[arg-type]
+    try:
+        with np.errstate(**_CALLED, call=reported):  # type: ignore[arg-type]
+            yield
+    finally:
+        held.clear()
 
 
 def _root(frame: types.FrameType) -> str:
