@@ -14,7 +14,7 @@ from on_standin import Evaluated, evaluated_on_standin, made
 
 import xpapply
 from xpapply.backends.cpu import for_gpus, host
-from xpapply.codegen.llvm.typed import device_kernel
+from xpapply.codegen.llvm.typed import device, device_kernel
 from xpapply.errors import TraceError
 from xpapply.functions import advice
 from xpapply.limits import LIMITS
@@ -231,6 +231,86 @@ def test_gaps_are_left_to_code_of_the_host(monkeypatch):
     assert np.isnan(got[5:35]).all()
     np.testing.assert_array_equal(got, want)
     assert (16,) not in calls
+
+
+def later(v):
+    """What a formula is of is not written over before it is read."""
+    w, n, x = v.get(), 0.0, v.get() * 1
+    for i in range(4):
+        b = x * 2.5
+        x = w * i
+        n += x[0] + x[1]
+        n += b.sum()
+    return n
+
+
+DECIDE = {
+    "later": later,
+    "above the mean": lambda v: (v.get() > v.get().mean()).sum(),
+    "chosen": lambda v: len(v.get()[v.get() >= v.get().mean()]),
+    "whole": lambda v: float(np.floor(v.get() / (v.get().sum() / len(v))).sum()),
+    "spread": lambda v: 0.0 if v.get().std() == 0.0 else (v.get()[0] - v.get().mean()) / v.get().std(),  # noqa: E501
+    "sign": lambda v: 1 if v.get().sum() > 0 else 0,
+    "ratio": lambda v: int(v.get().sum() / v.get()[0]),
+    "root": lambda v: np.sqrt(v.get()[0] - v.get().mean()),
+    "quotient": lambda v: v.get()[0] / (v.get()[0] - v.get().mean()),
+    "product": lambda v: 1 if v.get() @ v.get() > v.get()[0] * v.get()[0] * len(v) else 0,
+    "logarithm": lambda v: float(np.floor(np.log10(np.abs(v.get()))).sum()),
+    "larger": lambda v: np.copysign(1.0, np.maximum(v.get(), -v.get())[0]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
+@pytest.mark.parametrize("name", DECIDE)
+def test_what_last_bits_decide(name, dtype):
+    """A thread gives what the loop gives, or marks the slice; or none of them is a thread's."""
+    f, rng = DECIDE[name], np.random.default_rng(1)
+    rows = [np.full(100, 0.26978671), np.full(100, 1.1), np.zeros(100), np.full(100, 1e-3) * 7]
+    half = rng.normal(size=50) * 20
+    rows += [rng.permutation(np.r_[half, -half]) for _ in range(3)]
+    x = np.stack([*rows, rng.normal(size=100) * 20]).astype(dtype)
+    with standin_cupy.installed():
+        want, warns = [], []
+        for v in x:
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                try:
+                    want.append(values(f(standin_cupy.ndarray(v.copy()))))
+                except (ValueError, OverflowError):
+                    want.append(None)
+            warns.append(bool(said) or want[-1] is None)
+        like = next(y for y in want if y is not None)
+        function = made(f, dtype, [like])
+    if function.tells or device.why_not(function):
+        return
+    out = np.zeros((len(x), *like.shape), like.dtype)
+    marks = OnHost(function).run([x], [out])
+    for k in np.flatnonzero(marks == 0):
+        assert not warns[k]
+        np.testing.assert_array_equal(out[k], want[k])
+
+
+def test_underflow_is_said_by_numpy():
+    x = np.full((6, 3), 1e-200)
+    with evaluated_on_standin() as cupy, np.errstate(under="warn"):
+        y = cupy.asarray(x)
+        for _ in range(3):
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                xpapply.apply_along_axis(lambda v: cupy.asarray(v.get() * 1e-150), 1, y)
+            assert len(said) == 6
+
+
+def test_a_first_slice_that_warns_does_so_once():
+    x = np.ones((4, 3))
+    x[0, 0] = -1.0
+    with evaluated_on_standin() as cupy, np.errstate(invalid="warn"):
+        y = cupy.asarray(x)
+        for _ in range(3):
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                xpapply.apply_along_axis(lambda v: cupy.asarray(np.log(v.get())), 1, y)
+            assert [w.category for w in said] == [RuntimeWarning]
 
 
 def test_what_rounding_changes_runs_in_code_of_the_host():

@@ -199,7 +199,9 @@ class Compiled:
         for k, x in enumerate(constants):
             now = x.tobytes()
             if found[k][1] is None or found[k][0] != now:
+                cupy.cuda.Device().synchronize()  # kernels of any stream may read the old one
                 found[k] = now, cupy.asarray(np.ascontiguousarray(x))
+                cupy.cuda.get_current_stream().synchronize()
         return [x for _, x in found]
 
     def _prepared(self, arrays: Sequence[Any], outs: Sequence[Any], batch: int, device: Any) -> Any:

@@ -183,6 +183,8 @@ class TypedFunction:
     fetches : bool
         Whether its slices are on a device, and it computes with copies of them on the host: by
         NumPy's rules, though the device does it.
+    tells : bool
+        Whether it decides by last bits that are others on a device, and not only where it marks.
     decides, walks : bool
         Whether what it does depends on numbers of the slice, and whether how often it does that
         depends on the length of something.
@@ -210,6 +212,7 @@ class TypedFunction:
     rounds: float = 0.0
     writes: bool = False
     fetches: bool = False
+    tells: bool = False
     decides: bool = False
     walks: bool = False
     functions: list[TypedFunction] = field(default_factory=list)

@@ -98,7 +98,8 @@ def _last_uses(block: Block) -> dict[Value, int]:
     last: dict[Value, int] = {}
     for k in reversed(range(len(block.instructions))):
         x = block.instructions[k]
-        until = max(k, last.get(x.result, k)) if x.op == "map" and x.result else k
+        is_formula = x.op in ("map", "as type")
+        until = max(k, last.get(x.result, k)) if is_formula and x.result is not None else k
         for a in x.args:
             last[a] = max(last.get(a, until), until)
     return last

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from .function import (
@@ -35,9 +35,13 @@ def with_margins(made: TypedFunction, share: float) -> None:
 
     `made` runs no other functions.
     """
-    rounded = _rounded(made)
+    rounded = _rounded(made, is_other)
     if not rounded:
         return
+    coarse = _rounded(made, lambda made, x: x.op == "dot")
+    made.tells = any(
+        _tells(made, x, rounded, coarse) for x in made.instructions if x.result not in made.calm
+    )
     if any(is_rounded(x) and "float32" in x for x in made.externals):
         share *= 2**29  # as much less is known of what a shorter float is
     used = [x.result.number for x in made.instructions if x.result is not None]
@@ -53,15 +57,37 @@ def with_margins(made: TypedFunction, share: float) -> None:
         block.instructions = found
 
 
-def _rounded(made: TypedFunction) -> set[Any]:
-    """Registers and slots that hold what is rounded in another way, and "arrays" if some may."""
+def _tells(made: TypedFunction, x: Instruction, rounded: set[Any], coarse: set[Any]) -> bool:
+    """Whether an instruction decides by last bits of arrays or dots, which are not looked at."""
+    if x.op == "map":
+        given = [a for a in x.args if _is_float(a)]
+        arrays = any(isinstance(a.type, Array) for a in given) and "arrays" in rounded
+        return made.externals[x.what[0]][1] in _DECIDE and (arrays or not rounded.isdisjoint(given))
+    if coarse.isdisjoint(x.args) or not _is_float(x.args[0]):
+        return False
+    is_cast = x.op == "cast" and not _is_float(x.result)
+    return x.op in COMPARED or x.op in _WHOLE or x.op == "copysign" or is_cast
+
+
+_DECIDE = frozenset(
+    "less less_equal greater greater_equal equal not_equal floor ceil trunc rint sign copysign "
+    "logical_and logical_or logical_xor logical_not floor_divide remainder fmod".split()
+)
+"""Ufuncs that give something else where last bits are others."""
+
+
+def _rounded(made: TypedFunction, begins: Callable[[TypedFunction, Instruction], bool]) -> set[Any]:
+    """Registers and slots that hold what is rounded in another way, and "arrays" if some may.
+
+    `begins`: whether an instruction rounds so.
+    """
     found: set[Any] = set()
     count = -1
     while count != len(found):
         count = len(found)
         for x in made.instructions:
-            if x.result is not None and is_other(made, x):
-                found.add("arrays" if isinstance(x.result.type, Array) else x.result)
+            if x.result is not None and begins(made, x):
+                found.add(x.result)
             if x.op == "load" and x.what in found:
                 found.add(x.result)
             if not found.isdisjoint(x.args):
@@ -83,14 +109,10 @@ _FROM = {
     **dict.fromkeys(("list item", "pop", "pop first"), "lists"),
 }
 """Instructions that give numbers of what several have been put into."""
-_SUMMED = ("add", "multiply")
 
 
 def is_other(made: TypedFunction, x: Instruction) -> bool:
     """Whether an instruction has other last bits on a device."""
-    if x.op == "reduce":
-        name, *types = made.externals[x.what][1:]
-        return name in _SUMMED and types[-1].startswith("float")
     if x.op in ("call", "map", "ufunc"):
         return is_rounded(made.externals[x.what[0] if x.op == "map" else x.what])
     return x.op == "dot"

@@ -27,9 +27,14 @@ from ...loop.arguments import Arguments
 from ...loop.begun import Begun, Users
 from ..ways import Run, Said, Way
 from .typed_loop import ForNow, TypedLoop
+from .typed_results import silently
 from .unplanned import ENGINES
 
 _HERE: Any = contextlib.nullcontext()
+
+
+class _OtherBits(Exception):
+    """Last bits of the device tell."""
 
 
 class TypedOnDevice(TypedLoop):
@@ -65,6 +70,9 @@ class TypedOnDevice(TypedLoop):
         """
         import cupy
 
+        if self._may_fetch and self.compiled.made.tells:
+            self._has_other_bits = True
+            return
         outs = [cupy.empty(r.shape, r.dtype) for r in self.results]
         try:
             marks = self.compiled.run(slices, outs, 0, self.seconds, ())
@@ -85,13 +93,17 @@ class TypedOnDevice(TypedLoop):
                     return
                 raise TraceError(f"compiled it gives {mine}, a real call gives {real}")
 
+    def _is_noted(self) -> bool:
+        """Whether NumPy shall say what a device does not note."""
+        return self._may_fetch and np.geterr()["under"] != "ignore"
+
     @property
     def _may_fetch(self) -> bool:
         """Whether code of the host takes slices that the device marks."""
         return self.compiled.made.fetches
 
     def _compiled(self, rows: Rows, *more: Any) -> Any:
-        if self._has_other_bits:
+        if self._has_other_bits or self._is_noted():
             return self._outs(rows), np.full(rows.batch, WARNED, np.uint16)
         return super()._compiled(rows, *more)
 
@@ -160,7 +172,7 @@ class TypedOnDevice(TypedLoop):
         """What a function gives for the first slice, and what that takes."""
         with slices[0].device:
             started = time.perf_counter()
-            first = called(*slices)
+            first = silently(called, slices)
             took = time.perf_counter() - started
         return Begun([first], took, took)
 
@@ -170,11 +182,11 @@ class TypedOnDevice(TypedLoop):
 
     def __call__(self, rows: Rows, f: Any, account: Account | None = None) -> Any:
         with rows.like.device:
-            before = self._has_other_bits
-            found = super().__call__(rows, f, account)
-            if self._has_other_bits is not before:  # of which another slice has told
-                found = super().__call__(rows, f, account)
-        return found
+            try:
+                return super().__call__(rows, f, account)
+            except _OtherBits:  # of which another slice than the first has told
+                self._has_other_bits = self._checked = True
+                return super().__call__(rows, f, account)
 
     def _said(self) -> str:
         if self._has_other_bits:
@@ -191,7 +203,7 @@ class TypedOnDevice(TypedLoop):
 
     def ran(self, rows: Rows) -> tuple[Callable[[Rows], Any], bool] | None:
         """What ran on slices like these: for arrays that lie alike nothing is looked up again."""
-        if self._has_other_bits:
+        if self._has_other_bits or self._is_noted():
             return None
         found = super().ran(rows)
         kept = found and self.compiled.kept(rows.views, self._outs(rows), len(rows.batch))
@@ -203,6 +215,8 @@ class TypedOnDevice(TypedLoop):
         own, current = rows.views[0].device, cupy.cuda.runtime.getDevice
 
         def again(rows: Rows) -> list[Any] | None:
+            if self._is_noted():
+                return None
             with own if current() != own.id else _HERE:  # it is that of these arrays, too
                 outs = [cupy.empty(*x) for x in wanted]
                 try:
@@ -279,8 +293,7 @@ class TypedOnDevice(TypedLoop):
                 mine, real = out[at].get(), on_host(self.array(part))
                 if not self._are_same(mine, real.astype(mine.dtype)):
                     if self._may_fetch:
-                        self._has_other_bits = True
-                        return
+                        raise _OtherBits
                     raise Differs(f"compiled it gives {mine}, a real call gives {real}")
         self._checked = bool(some)
 
@@ -308,7 +321,7 @@ class NumbersOnDevice(TypedOnDevice):
         """What a function gives for the first elements, and what that takes."""
         given = [x.item() for x in slices]
         started = time.perf_counter()
-        first = called(*given)
+        first = silently(called, given)
         took = time.perf_counter() - started
         return Begun([first], took, took)
 

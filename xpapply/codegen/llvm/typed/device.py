@@ -83,6 +83,8 @@ def why_not(made: TypedFunction) -> str | None:
         for x in block.instructions:
             if x.op == "call" and is_known(made.externals[x.what]):
                 continue
+            if x.op == "errors" and "under" in x.what[1]:
+                return f"it asks for underflows, which a GPU does not note (line {x.line})"
             if x.op in _WITH_UFUNCS and made.fetches:  # CuPy's are written otherwise
                 of = made.externals[x.what[0] if x.op == "map" else x.what]
                 if not _WITH_UFUNCS[x.op](of):

@@ -154,11 +154,9 @@ def _asked(w: Any, name: str, a: str, dtype: str) -> str:
 
 
 def _chosen(w: Any, name: str, a: str, b: str, kind: str) -> str:
-    """The larger or smaller one; of ``maximum`` NaN, if one is."""
+    """The larger or smaller one, the second of two alike; of ``maximum`` NaN, if one is."""
     how = "ogt" if name.endswith("x") or name == "maximum" else "olt"
     first = w.emit(f"fcmp {how} {kind} {a}, {b}")
-    same = w.emit(f"fcmp oeq {kind} {a}, {b}")
-    first = w.emit(f"or i1 {first}, {same}")
     odd = b if name.startswith("f") else a
     is_odd = w.emit(f"fcmp uno {kind} {odd}, {odd}")
     first = w.emit(f"or i1 {first}, {is_odd}")
@@ -211,10 +209,13 @@ def as_type(w: Any, x: Instruction) -> None:
 
 
 def reduce_(w: Any, x: Instruction) -> None:
-    """A ufunc's reduction, one element after the other."""
+    """A ufunc's reduction, one element after the other; sums of floats in NumPy's order."""
     a = x.args[0]
     assert x.result is not None
     assert isinstance(a.type, Array)
+    if w.made.externals[x.what][1] == "add" and a.type.dtype in _FLOATS:
+        w.set(x, _sum(w, x, a.type.dtype))
+        return
     found, dims = w.formula(a), w.lengths(a)
     read = found.element if found else _operand(w, a, w.array(a).strides, dims)
     dtype = a.type.dtype
@@ -235,6 +236,102 @@ def reduce_(w: Any, x: Instruction) -> None:
 
     w.loop(w.emit(f"sub i64 {dims[0]}, {begin}"), body)
     w.set(x, w.emit(f"load {kind}, ptr {place}"))
+
+
+def _sum(w: Any, x: Instruction, dtype: str) -> str:
+    array, kind = w.array(x.args[0]), machine(dtype)
+    (count,), (step,), base = array.dims, array.strides, array.base
+    if len(x.args) > 1:
+        first = w.value(x.args[1])
+    else:
+        first = w.load(base, dtype)
+        base = w.emit(f"getelementptr i8, ptr {base}, i64 {step}")
+        count = w.emit(f"sub i64 {count}, 1")
+    name = f"pairwise.{kind}"
+    w.declared[name] = _PAIRWISE.replace("NAME", name).replace("KIND", kind)
+    rest = w.emit(f"call {kind} @{name}(ptr {base}, i64 {step}, i64 {count})")
+    # of what is not finite it is not known here whether all that was added is
+    return w.noted(w.strict("fadd", kind, kind, [first, rest]), kind, [])  # type: ignore[no-any-return]
+
+
+def _pairwise() -> str:
+    """NumPy's sum of the elements that are some bytes apart.
+
+    Few one after the other, up to 128 in eight sums, more in two halves.
+    """
+    eight = range(8)
+
+    def at(i: str, to: str) -> list[str]:
+        return [
+            f"  {to}.far = mul i64 {i}, %step",
+            f"  {to}.at = getelementptr i8, ptr %base, i64 {to}.far",
+            f"  {to} = load KIND, ptr {to}.at",
+        ]
+
+    lines = [
+        "define internal KIND @NAME(ptr %base, i64 %step, i64 %n) nounwind {",
+        "entry:",
+        "  %is.few = icmp slt i64 %n, 8",
+        "  br i1 %is.few, label %rest, label %several",
+        "several:",
+        "  %is.block = icmp sle i64 %n, 128",
+        "  br i1 %is.block, label %block, label %halves",
+        "halves:",
+        "  %half = lshr i64 %n, 1",
+        "  %first.n = and i64 %half, -8",
+        "  %second.n = sub i64 %n, %first.n",
+        "  %far = mul i64 %first.n, %step",
+        "  %second.base = getelementptr i8, ptr %base, i64 %far",
+        "  %first = call KIND @NAME(ptr %base, i64 %step, i64 %first.n)",
+        "  %second = call KIND @NAME(ptr %second.base, i64 %step, i64 %second.n)",
+        "  %both = fadd KIND %first, %second",
+        "  ret KIND %both",
+        "block:",
+        "  %end = and i64 %n, -8",
+        *(line for k in eight for line in at(str(k), f"%b{k}")),
+        "  br label %head",
+        "head:",
+        "  %i = phi i64 [8, %block], [%i.next, %body]",
+        *(f"  %r{k} = phi KIND [%b{k}, %block], [%s{k}, %body]" for k in eight),
+        "  %goes.on = icmp slt i64 %i, %end",
+        "  br i1 %goes.on, label %body, label %done",
+        "body:",
+    ]
+    for k in eight:
+        lines += [f"  %i{k} = add i64 %i, {k}", *at(f"%i{k}", f"%x{k}")]
+        lines.append(f"  %s{k} = fadd KIND %r{k}, %x{k}")
+    lines += ["  %i.next = add i64 %i, 8", "  br label %head", "done:"]
+    for to, a, b in ("a01", "b23", "c45", "d67"):
+        lines.append(f"  %{to} = fadd KIND %r{a}, %r{b}")
+    return "\n".join(
+        [
+            *lines,
+            "  %low = fadd KIND %a, %b",
+            "  %high = fadd KIND %c, %d",
+            "  %sum = fadd KIND %low, %high",
+            "  br label %rest",
+            "rest:",
+            "  %begin = phi i64 [0, %entry], [%end, %done]",
+            "  %begin.sum = phi KIND [-0.0, %entry], [%sum, %done]",
+            "  br label %rest.head",
+            "rest.head:",
+            "  %j = phi i64 [%begin, %rest], [%j.next, %rest.body]",
+            "  %t = phi KIND [%begin.sum, %rest], [%t.next, %rest.body]",
+            "  %has.more = icmp slt i64 %j, %n",
+            "  br i1 %has.more, label %rest.body, label %over",
+            "rest.body:",
+            *at("%j", "%y"),
+            "  %t.next = fadd KIND %t, %y",
+            "  %j.next = add i64 %j, 1",
+            "  br label %rest.head",
+            "over:",
+            "  ret KIND %t",
+            "}",
+        ]
+    )
+
+
+_PAIRWISE = _pairwise()
 
 
 def dot(w: Any, x: Instruction) -> None:

@@ -19,6 +19,7 @@ from .values import (
     Lst,
     Method,
     Num,
+    OnDevice,
     Range,
     Record,
     Rows,
@@ -49,6 +50,7 @@ def described(x: Abstract) -> str:
     if isinstance(x, Rows) and x.number:
         return f"a list of {'texts' if x.number == 'text' else 'complex numbers'}"
     names = {
+        OnDevice: "a slice on the device",
         Lst: "a list",
         Text: "a text",
         Letters: "a text",
