@@ -142,6 +142,7 @@ FACTS = {
     "codegen.llvm.unrolled.kernel": "instructions of ops",
     "ir.slices.accumulators": "accumulators, which are compared by identity",
     "slice_functions.formulas": "functions of slices, whose own dicts are cleared",
+    "loop.arguments": "so many arguments",
     "library.of_math": "how this Python adds squares",
     "library.of_sets": "how this Python orders sets",
     "library.solvers.of_products": "in which order this NumPy's BLAS adds",
