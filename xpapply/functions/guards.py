@@ -258,6 +258,9 @@ class _Places:
         return not names or all(map(same, map(get, names, _MISSINGS), values))
 
 
+_NOT_FOLLOWED = type, types.ModuleType, types.FunctionType, types.MethodType
+
+
 class Guards:
     """What a function reached, and what it was.
 
@@ -403,9 +406,17 @@ class Guards:
         self._checks.append(unchanged)
         return ref
 
-    def object(self, x: Any) -> None:
-        """An object of a library, which its attributes describe."""
+    def object(self, x: Any, depth: int = 2) -> None:
+        """An object of a library, which its attributes describe.
+
+        Some do so by other objects of the library: SciPy's splines have their coefficients in one,
+        from 1.18 on. `depth`: how far these are followed.
+        """
+        root = type(x).__module__.partition(".")[0]
         for name in (*getattr(x, "__dict__", {}), *getattr(type(x), "__slots__", ())):
             value = self.look(x, "attribute", name)
             if isinstance(value, np.ndarray):
                 self.array(value)
+            elif depth and hasattr(value, "__dict__") and not isinstance(value, _NOT_FOLLOWED):
+                if root == type(value).__module__.partition(".")[0]:
+                    self.object(value, depth - 1)
