@@ -48,8 +48,7 @@ _COMPARED = {
     "not_equal": "une",
 }  # fmt: skip
 _OF_INTEGERS = {
-    "add": "add", "subtract": "sub", "multiply": "mul", "bitwise_and": "and", "bitwise_or": "or",
-    "bitwise_xor": "xor", "maximum": "max", "minimum": "min",
+    "add": "add", "subtract": "sub", "multiply": "mul", "maximum": "max", "minimum": "min",
 }  # fmt: skip
 """Of integers, which keep their lowest bits."""
 _LOGICAL = {"logical_and": "and", "logical_or": "or", "logical_xor": "xor"}
