@@ -312,14 +312,11 @@ class DeviceWriter(FunctionWriter):
         else:
             super().returned(x)
 
-    def called(self, external: Sequence[str], values: Sequence[str]) -> str:
-        """What a function of CuPy's, or of the C library, gives for numbers of one type."""
-        name, kind = name_of(external), machine(external[2])
-        self.declared[name] = (
-            f"declare {kind} @{name}({', '.join([kind] * len(values))}) "
-            "nounwind willreturn memory(none)"
-        )
-        return self.emit(f"call {kind} @{name}({', '.join(f'{kind} {v}' for v in values)})")
+    def called(self, external: Sequence[str], kind: str, given: Sequence[str]) -> str:
+        """What a function of CuPy's, or of the C library, gives for values after their types."""
+        name, kinds = name_of(external), ", ".join(x.split()[0] for x in given)
+        self.declared[name] = f"declare {kind} @{name}({kinds}) nounwind willreturn memory(none)"
+        return self.emit(f"call {kind} @{name}({', '.join(given)})")
 
     def strict(self, name: str, kind: str, result: str, values: list[str]) -> str:
         """An operation; of NumPy's it is noted whether it may have warned."""
@@ -375,12 +372,9 @@ def _call(w: FunctionWriter, x: Instruction) -> None:
         value = w.operand(x.args[0])
         w.set(x, w.strict("fmul", "double", "double", [value, value]))
         return
-    name = name_of(external)
     kind = machine(str(x.result.type))
-    kinds = ", ".join(machine(str(a.type)) for a in x.args)
-    w.declared[name] = f"declare {kind} @{name}({kinds}) nounwind willreturn memory(none)"
-    value = w.emit(f"call {kind} @{name}({', '.join(map(w.typed, x.args))})")
     assert isinstance(w, DeviceWriter)
+    value = w.called(external, kind, [*map(w.typed, x.args)])
     given = [w.value(a) for a in x.args]
     w.set(x, w.noted(value, kind, given, True) if external[1] in WARNS else value)
 

@@ -129,7 +129,8 @@ def computed(w: Any, k: int, values: Sequence[str], args: Sequence[Value] = ()) 
         return _chosen(w, name, a, b, kind)
     external = in_c(w.made.externals[k])
     assert external is not None
-    return w.noted(w.called(external, values), kind, values, True)  # type: ignore[no-any-return]
+    found = w.called(external, kind, [f"{kind} {v}" for v in values])
+    return w.noted(found, kind, values, True)  # type: ignore[no-any-return]
 
 
 def _of_integers(w: Any, name: str, a: str, b: str, dtype: str) -> str:
