@@ -5,6 +5,7 @@ import gc
 import math
 import pickle
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -101,6 +102,50 @@ def test_nothing_stands_around_functions_of_slices(signature):
         v(x)
         many, few = frames(lambda: v(x)), frames(lambda: v(x[:200]))
     assert abs(many - few - most * len(x) / 2) < 100
+
+
+def counted():
+    count = 0
+
+    def f(v):
+        nonlocal count
+        count += 1
+        return count
+
+    return f
+
+
+def several_ways(v):
+    return hash(v[0]) if v[0] > 0.5 else len(v)
+
+
+REFUSED = {
+    "it counts": counted(),
+    "it branches": several_ways,
+    "it asks for its time": lambda v: time.time() and v[0],
+    "it returns texts": lambda v: str(v[0])[:3],
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_function_that_runs_in_the_loop_is_not_looked_at_before_each(name):
+    """A look takes some tenth of a millisecond, which is more than short loops may be dearer."""
+    f, x = REFUSED[name], np.linspace(0, 1, 200).reshape(100, 2)
+    # as where loops have taken long enough for a plan
+    long_enough = LIMITS.set(first_loops=0.0, plan_worth=0.0, typed_short=0.0)
+    with xpapply.options(fallback="silent"), long_enough:
+        for _ in range(30):
+            xpapply.apply_along_axis(f, 1, x)
+        found = sorted(frames(lambda: xpapply.apply_along_axis(f, 1, x)) for _ in range(10))
+    assert found[8] < 50  # in one of them it may be looked at
+
+
+def test_a_function_that_counts_is_one_function():
+    f, x = counted(), np.zeros((40, 2))
+    with xpapply.options(fallback="silent"):
+        for k in range(4):
+            found = xpapply.apply_along_axis(f, 1, x)
+            np.testing.assert_array_equal(found, np.arange(1, 41) + 40 * k)
 
 
 def test_a_module_is_not_walked_for_each_slice():

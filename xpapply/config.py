@@ -198,6 +198,20 @@ def current() -> Options:
     return _environment
 
 
+_asked: tuple[Any, bool] = None, False
+"""Options, and whether loops are to be nothing but loops under them, wherever they are best."""
+
+
+def is_plain() -> bool:
+    """Whether loops are to be nothing but loops, wherever they are best, under these options."""
+    global _asked
+    now, asked = current(), _asked  # other threads have options of their own
+    if asked[0] is not now:
+        is_so = now.plain_loop and now.engine in ("", "loop") and now.fallback != "raise"
+        asked = _asked = now, is_so
+    return asked[1]
+
+
 _outer: ContextVar[tuple[Options | None, ...]] = ContextVar("xpapply_outer_options", default=())
 """What held outside each ``with``: here and not in the objects, which threads may share."""
 

@@ -146,9 +146,9 @@ class Limits:
     loops_per_look = 50.0
     # times the seconds of a try in vain, before the next; twice as many before each further one
     loops_per_refusal = 20.0
-    # times what the long way of `vectorize` took, that loops take before it is gone again
+    # times what the long way took before a loop, that loops take before it is gone again
     loops_per_plan = 100
-    plan_of_vectorize = 5e-4  # seconds that this counts at most: a first call traces
+    most_of_plan = 5e-4  # seconds that this counts at most: a first call traces
     engine_patience = 0.2  # seconds of NumPy's engine after which a kernel is compiled
     # the same of functions that are graphs themselves: then kernels load, and are compiled
     small_patience = 10e-3

@@ -26,8 +26,8 @@ from .loop.signature import Dims, Signature, resolve
 from .loop.vectorize import LoopedCall, OnError, looped_call, not_parameters, of_slices
 from .planning import portable, straight
 from .planning.portable import InputSpec, PortableFunction
-from .planning.straight import Loops
 from .planning.vectorized_call import GUFUNC, VectorizedCall
+from .runtime.budget import Loops
 from .slice_functions.arguments import signature
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class vectorize(OwnVectorize):  # called as a function
         else:
             size = straight.elements(args)
         few = self._core is None and 0 < size <= LIMITS.few_elements
-        if few and straight.is_plain() and self._tells_enough():
+        if few and config.is_plain() and self._tells_enough():
             return self._straight(args, kwargs)
         again = self._again
         if again is not None and size and again[0]() is self.pyfunc and not kwargs:
@@ -194,8 +194,9 @@ class vectorize(OwnVectorize):  # called as a function
         began = perf_counter()
         found, call = self._looked_at(args, kwargs, layout)
         if call is not None and call.looped and self._tells_enough(call.leaves):
-            seconds = perf_counter() - began
-            loops = straight.loops(call.looped, seconds, call.in_loop, call.budget)
+            looked = perf_counter() - began - call.in_loop
+            most = call.looped and max(call.looped, LIMITS.few_elements)
+            loops = Loops.after(looked, most, call.budget)
             cache_of(self.pyfunc)[0].looped[self._how(args, kwargs)] = loops
             if layout is not None and loops is not None:
                 cache_of(self.pyfunc)[0].ready[layout] = loops

@@ -133,6 +133,7 @@ def test_explain_says_loop_while_slices_go_new_ways(monkeypatch):
 
 
 def test_what_takes_no_time_runs_in_the_loop(monkeypatch, counted):
+    monkeypatch.setattr(LIMITS, "loops_per_plan", 0)  # each call is decided anew
     f = fresh()
     xpapply.explain(f, -1, ARR)
     monkeypatch.setattr(LIMITS, "blocks_run", 1e9)
@@ -240,6 +241,7 @@ def test_two_slow_runs_one_after_the_other_end_in_the_loop(monkeypatch, counted)
 
 
 def test_what_took_longer_than_the_loop_is_the_loops_for_so_many_slices(monkeypatch, counted):
+    monkeypatch.setattr(LIMITS, "loops_per_plan", 0)  # each call is decided anew
     monkeypatch.setattr(LIMITS, "plan_worth", 0.0)
     monkeypatch.setattr(LIMITS, "run_tells", 1.0)
     monkeypatch.setattr(LIMITS, "loops_per_run", 20.0)
@@ -1056,6 +1058,7 @@ def test_runs_that_were_slower_are_tried_again_and_ever_more_seldom(measured):
 def test_it_is_so_for_a_function():
     f, x = fresh(lambda v, _=None: v.sum() if v[0] > 0.5 else v.min()), RNG.random((1000, 12))
     limits = {"lent": 0.0, "run_tells": 1.25, "loops_per_run": 20.0, "plan_worth": 0.0}
+    limits["loops_per_plan"] = 0.0  # each call is decided anew
     with LIMITS.set(**limits), xpapply.options(fallback="silent"):
         xpapply.apply_along_axis(f, 1, x)
         (traced,) = (t for t in cache_of(f)[0].traced.values() if isinstance(t, TracedFunction))

@@ -17,6 +17,7 @@ import numpy as np
 from ..limits import LIMITS
 from .estimators import BatchOfOne
 from .guards import exact, same, snapshot
+from .purity import writes
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -174,9 +175,13 @@ def _parts(f: FunctionType) -> list[Any]:
         parts += map(_part, f.__defaults__)
     if f.__kwdefaults__:
         parts += map(_part, f.__kwdefaults__.values())
-    for cell in f.__closure__ or ():
+    if f.__closure__ is None:
+        return parts
+    # a counter that it counts with does not make another function of it, which runs in the loop
+    written = writes(f.__code__)
+    for name, cell in zip(f.__code__.co_freevars, f.__closure__, strict=True):
         try:
-            parts.append(_part(cell.cell_contents))
+            parts.append(None if name in written else _part(cell.cell_contents))
         except ValueError:  # not yet set
             parts.append(None)
     return parts

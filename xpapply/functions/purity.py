@@ -70,7 +70,7 @@ def impure(code: types.CodeType, free: frozenset[str] | None = None) -> str | No
         if step.opname == "IS_OP" and before not in (None, True, False, Ellipsis):
             what = "it compares identities by `is`"
         before = step.argval if step.opname == "LOAD_CONST" else step.opname
-        if step.opname in ("STORE_DEREF", "DELETE_DEREF") and step.argval in free:
+        if step.opcode in _STORES and step.argval in free:
             what = "it writes the variable {} of an enclosing function"
         if what is not None:
             file = code.co_filename.replace("\\", "/").rpartition("/")[2]
@@ -210,6 +210,26 @@ def opcodes(code: types.CodeType) -> frozenset[int]:
     return found
 
 
+def writes(code: types.CodeType) -> frozenset[str]:
+    """The variables of enclosing functions that code writes, as `impure` says of it."""
+    found = _written.get(code)
+    if found is None:
+        free = frozenset(code.co_freevars) if not _STORES.isdisjoint(opcodes(code)) else frozenset()
+        found = _written[code] = frozenset(_stored(code, free))
+    return found
+
+
+def _stored(code: types.CodeType, free: frozenset[str]) -> Iterator[str]:
+    if not free:
+        return
+    for step in dis.get_instructions(code):
+        if step.opcode in _STORES and step.argval in free:
+            yield step.argval
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            yield from _stored(inner, free & frozenset(inner.co_freevars))
+
+
 def steps_of(which: str) -> frozenset[int]:
     """The numbers of steps, by their names in some version of Python."""
     return frozenset(opcode.opmap[n] for n in which.split() if n in opcode.opmap)
@@ -217,6 +237,8 @@ def steps_of(which: str) -> frozenset[int]:
 
 _named: weakref.WeakKeyDictionary[types.CodeType, frozenset[str]] = weakref.WeakKeyDictionary()
 _steps: weakref.WeakKeyDictionary[types.CodeType, frozenset[int]] = weakref.WeakKeyDictionary()
+_written: weakref.WeakKeyDictionary[types.CodeType, frozenset[str]] = weakref.WeakKeyDictionary()
+_STORES = steps_of("STORE_DEREF DELETE_DEREF")
 
 
 _GOES = frozenset(

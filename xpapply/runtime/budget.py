@@ -17,6 +17,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from .. import config
+from ..limits import LIMITS
+
 
 class Budget:
     """Seconds that something may take before something else is made or tried.
@@ -109,4 +112,54 @@ class Quick(Budget):
         return True
 
 
-__all__ = ["Budget", "Quick"]
+class Loops(Budget):
+    """A function that runs in the loop, for arguments of some kinds.
+
+    The budget is of loops until the long way is gone again: what the function reaches may have
+    changed.
+
+    Attributes
+    ----------
+    most : float
+        For up to so many elements.
+    options : Options
+        Those that were in force.
+    others : Budget or None
+        Of loops until something else is tried, by which the long way goes.
+    """
+
+    __slots__ = ("__weakref__", "most", "options", "others")
+
+    def __init__(self, seconds: float, most: float, others: Budget | None) -> None:
+        super().__init__(seconds)
+        self.most, self.options, self.others = most, config.current(), others
+
+    @classmethod
+    def after(cls, seconds: float, most: float, others: Budget | None = None) -> Loops | None:
+        """What is remembered of a call for which it took so many seconds to look; None: nothing."""
+        if not most or not config.is_plain():
+            return None
+        return cls(LIMITS.loops_per_plan * min(LIMITS.most_of_plan, seconds), most, others)
+
+    def hold(self, size: float) -> bool:
+        """Whether so many elements are looped over without a further look."""
+        if size > self.most or self.spent >= self.limit or config.current() is not self.options:
+            return False
+        others = self.others
+        return others is None or others.spent < others.limit
+
+    def timed(self, loop: Callable[..., Any], *args: Any) -> Any:
+        """What a loop gives; it is noted what it takes."""
+        began = time.perf_counter()
+        result = loop(*args)
+        self.took(time.perf_counter() - began)
+        return result
+
+    def took(self, seconds: float) -> None:
+        """Note how long a loop took."""
+        self.spent += seconds
+        if self.others is not None:
+            self.others.spent += seconds
+
+
+__all__ = ["Budget", "Loops", "Quick"]

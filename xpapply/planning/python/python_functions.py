@@ -28,7 +28,7 @@ from ...limits import LIMITS
 from ...loop import reference
 from ...loop.begun import Begun, Users
 from ...runtime import error_state
-from ...runtime.budget import Quick
+from ...runtime.budget import Budget, Loops, Quick
 from ..application import Application
 from ..plan import Plan
 from . import running
@@ -312,12 +312,21 @@ def call(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, begun: Begun | 
         if result is not None:
             return result
         ready.pop(layout, None)
-    quick = cache.traced.get(trace_key(method, axis, arr, args, kwargs))
+    key, loops = trace_key(method, axis, arr, args, kwargs), None
+    quick = cache.traced.get(key)
     if type(quick) is Quick and begun is None and quick.serves(count):
         return quick.timed(count, reference.apply, f, axis, arr, args, kwargs)
+    if key is not None and begun is None:
+        loops = cache.looped.get(key)
+        if loops is not None and loops.hold(count):
+            return loops.timed(reference.apply, f, axis, arr, args, kwargs)
+    began = time.perf_counter()
     found = decide(Along(f, axis, arr, args, kwargs), calls=True, begun=begun)
+    looked = time.perf_counter() - began
     if found.why is None:
         result, traced = running.along(found.what, found.traced, found.begun), found.traced
+        if key is not None and traced is not None and running.rests(traced):
+            cache.looped[key] = Loops.after(looked, count, traced.record.loops)
         if layout is not None and found.what.f is f and traced is not None:
             if not is_traced(traced) and traced.record.runs > 1:
                 from .ready import keep  # no first call needs it
@@ -328,6 +337,11 @@ def call(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, begun: Begun | 
         return found.loops.timed(found.what.slices, found.what.loop, found.known)
     if not found.quick:
         found.what.announce(found.why)
+    if key is not None and found.what.f is f:
+        budget: Budget | None = running.waits_for(cache, key)
+        if budget is None and found.quick and found.traced is not None:
+            budget = found.traced.record.rested(count)
+        cache.looped[key] = Loops.after(looked, count, budget)
     return running.looped(found.what, found.known)
 
 

@@ -198,6 +198,12 @@ def also(why: str, said: str) -> str:
     return "; ".join([known, said, instead] if known else [why, said])
 
 
+def rests(traced: Any) -> bool:
+    """Whether the loop runs after all, on NumPy's arrays, for now or from now on."""
+    record: Record = traced.record
+    return traced.library == "numpy" and bool(record.rests or record.refused)
+
+
 def _timed(record: Record, what: Applied, known: Sequence[Any]) -> Any:
     """The loop, whose seconds are counted."""
     started = time.perf_counter()

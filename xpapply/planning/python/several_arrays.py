@@ -251,7 +251,7 @@ def run(what: Several) -> Any:
     if traced is not None and found.why is None:
         result = running.at_once(traced, found.what, found.begun)
         record = traced.record
-        if (record.rests or record.refused) and traced.library == "numpy":
+        if running.rests(traced):
             what.looped, what.budget = what.slices, record.loops
             return result
         # the first run tells nothing, if it is timed; what runs again is not timed
