@@ -49,7 +49,7 @@ def apply(
     try:
         of = made(f, None)
         what = applied.applied(
-            job, of.of(f), [looped], "", (np.float64, np.int8),
+            job, of.of(f), [looped], "", (np.float64, np.int64),
             lambda y, _: pair_of(y, of.texts), (Looped(0), *args), kwargs,
         )  # fmt: skip
     except TraceError as error:
@@ -61,7 +61,7 @@ def apply(
     if not is_sure(numbers, kinds):
         return applied.by_pandas(job, "it returns integers beyond 2**53")
     if mask is not None:
-        parts = np.full(len(values), np.nan), np.full(len(values), FLOAT, np.int8)
+        parts = np.full(len(values), np.nan), np.full(len(values), FLOAT, np.int64)
         parts[0][~mask], parts[1][~mask] = numbers, kinds
         numbers, kinds = parts
     made_of = elements(numbers, kinds, of.texts)

@@ -89,7 +89,7 @@ def _results(of: Made, frame: pd.DataFrame) -> tuple[Callable[[Any], Any], str, 
     encode: Any = (lambda y, again: _pairs(y, of, again))
     if of.gives == "numbers":
         encode = lambda y, _: pair_of(y, of.texts)  # noqa: E731
-    return encode, f"(n)->{outputs}", (np.float64, np.int8) * count
+    return encode, f"(n)->{outputs}", (np.float64, np.int64) * count
 
 
 def _array(result: Any, of: Made) -> Any:

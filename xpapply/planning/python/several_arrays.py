@@ -154,14 +154,18 @@ class Several:
                 return f"a result has shape {x.shape}"
         return None
 
+    @property
+    def around(self) -> float:
+        """Seconds of a turn of the loop beside the call."""
+        return 0.0 if self.call.arguments.numbers else LIMITS.signature_loop_turn
+
     def traced(
         self, slice0: Any, sample: Any, begun: Begun | None = None, limit: float = math.inf
     ) -> TracedFunction:
         """`f` traced on a slice."""
         from .traced import TracedFunction  # compiled, it is not traced
 
-        around = 0.0 if self.call.arguments.numbers else LIMITS.signature_loop_turn
-        more: dict[str, Any] = {"around": around, "limit": limit}
+        more: dict[str, Any] = {"around": self.around, "limit": limit}
         if begun is None:
             step = LIMITS.step_of_numbers if self.call.arguments.numbers else LIMITS.step_of_arrays
             more["per_step"] = LIMITS.planning_share * LIMITS.first_call_share * self.slices * step
