@@ -51,6 +51,7 @@ class Job:
     call: Callable[[int], Any]
     slices: int
     number: Callable[[int], int] = lambda k: k
+    host: Host = field(default_factory=lambda: Host())
     known: dict[int, Any] = field(default_factory=dict)
     """Results by the number of the call."""
     looped: bool = False
@@ -63,13 +64,40 @@ class Job:
             self.known[at] = self.call(0)
         return self.known[at]
 
-    def tell(self, why: str) -> None:
-        """Tell the user that pandas' loop runs."""
-        announce(self.f, self.slices, why, np.empty(0))
-
     def loop(self) -> Any:
         """pandas' own result."""
+        self.looped = True
         return self.own(Known(self.f, self.known) if self.known else self.f)
+
+
+class Host:
+    """Who runs what functions are applied to: for users, who are told where pandas' loop runs."""
+
+    def run(self, what: OfPandas) -> Any:
+        """The results at once; an `Own` with pandas' own result where they cannot be."""
+        if config.current().engine == "loop":
+            return what.loop()
+        found = python_functions.decide(what, calls=True)
+        if found.why is None:
+            return what.at_once(found.traced, found.begun)
+        if found.loops is not None:
+            return found.loops.timed(what.slices, what.loop, found.known)
+        if not found.quick:
+            what.announce(found.why)
+        return what.loop()
+
+    def tell(self, job: Job, why: str) -> None:
+        """Tell that pandas' loop runs."""
+        announce(job.f, job.slices, why, np.empty(0))
+
+    def loop(self, job: Job) -> Any:
+        """pandas' own result, while something runs."""
+        return job.loop()
+
+    def by_pandas(self, job: Job, why: str) -> Any:
+        """pandas' own result, where it is known that nothing else can be."""
+        self.tell(job, why)
+        return job.loop()
 
 
 class Known:
@@ -135,11 +163,11 @@ class OfPandas(Several):
 
         Its first call is slower than the others: those that were timed later tell more.
         """
-        return LIMITS.pandas_turn_share * (_turns.get(self.f.__code__) or self.took)
+        return LIMITS.pandas_turn_share * (_turns.get(_key(self.f)) or self.took)
 
     def around_call(self) -> float:
-        """The same, for who counts what was saved."""
-        return self.around
+        """Nothing more: it is a part of what a call takes."""
+        return 0.0
 
     def at_once(self, traced: Any, begun: Begun | None) -> Any:
         """All slices at once."""
@@ -158,7 +186,7 @@ class OfPandas(Several):
         """pandas' own; for some of its slices its calls of these."""
         if self.part and (found := self._calls()) is not None:
             return found
-        return Own(self.run_loop(self.job.loop))
+        return Own(self.job.host.loop(self.job))
 
     def _calls(self) -> tuple[np.ndarray, ...] | None:
         """The results of pandas' own calls; None: others than those of what is written anew."""
@@ -170,18 +198,17 @@ class OfPandas(Several):
         columns = zip(zip(*found, strict=True), self.call.arguments.dtypes or (), strict=True)
         return tuple(np.array(x, dtype) for x, dtype in columns)
 
-    def run_loop(self, run: Callable[[], Any]) -> Any:
-        """Run the loop, and know that what it raises is the user's."""
-        self.job.looped = True
-        return run()
-
     def announce(self, why: str) -> None:
         """Tell the user that pandas' loop runs."""
-        self.job.tell(why)
+        self.job.host.tell(self.job, why)
 
 
 _turns: BoundedDict = kept(BoundedDict())
 """Seconds of pandas' own calls, by the code of what is written anew."""
+
+
+def _key(f: Any) -> Any:
+    return getattr(f, "__code__", id(type(f)))
 
 
 class NotTaken(Exception):
@@ -239,29 +266,11 @@ def _never() -> Any:
     raise AssertionError("the loop is pandas' own")
 
 
-Runner = Callable[[OfPandas], Any]
-"""What runs it: `run`, or another one for who counts what ran."""
-
-
-def run(what: OfPandas) -> Any:
-    """The results at once; an `Own` with pandas' own result where they cannot be."""
-    if config.current().engine == "loop":
-        return what.loop()
-    found = python_functions.decide(what, calls=True)
-    if found.why is None:
-        return what.at_once(found.traced, found.begun)
-    if found.loops is not None:
-        return found.loops.timed(what.slices, what.loop, found.known)
-    if not found.quick:
-        what.announce(found.why)
-    return what.loop()
-
-
-def results(what: OfPandas, runner: Runner) -> Any:
-    """The same; what raises at once is left to pandas' own loop to raise."""
+def results(what: OfPandas) -> Any:
+    """The results at once, or an `Own`; what raises at once is left to pandas' own loop to raise."""
     job = what.job
     try:
-        found = runner(what)
+        found = job.host.run(what)
     except NotTaken as error:
         why = str(error)
     except UnsupportedError:
@@ -275,26 +284,19 @@ def results(what: OfPandas, runner: Runner) -> Any:
             why = "some of its results are not those of pandas' own calls"
         else:
             return found
-    return Own(by_pandas(job, why))
+    return Own(job.host.by_pandas(job, why))
 
 
 def _is_sample_right(what: OfPandas, found: Any) -> bool:
     """Whether the last result is that of pandas' own call."""
     began = time.perf_counter()
     result = what.job.call(what.slices - 1)
-    _turns[what.f.__code__] = time.perf_counter() - began
+    _turns[_key(what.f)] = time.perf_counter() - began
     wanted = what.encoded(result, what.slices - 1)
     if wanted is None:
         return False
     both = zip(as_tuple(found), as_tuple(wanted), strict=True)
     return all(np.allclose(x[-1], y, rtol=1e-7, atol=1e-12, equal_nan=True) for x, y in both)
-
-
-def by_pandas(job: Job, why: str) -> Any:
-    """pandas' own result, where it is known that nothing else can be."""
-    job.tell(why)
-    job.looped = True
-    return job.loop()
 
 
 def is_few(slices: int) -> bool:

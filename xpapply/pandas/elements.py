@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,31 +11,27 @@ import pandas as pd
 from ..errors import TraceError
 from ..loop.arguments import Looped
 from . import applied
-from .applied import Job, Own, Runner
+from .applied import Host, Job, Own
 from .results import elements, is_sure
 from .returns import FLOAT, made, pair_of
 
 
 def apply(
-    series: pd.Series,
+    values: np.ndarray,
     f: Any,
     args: tuple,
     kwargs: dict[str, Any],
     skip: bool,
     own: Callable[[Any], Any],
-    runner: Runner = applied.run,
+    host: Host,
 ) -> Any:
-    """What ``series.map(f)`` gives; `own` is that, with such a function.
+    """The elements of what ``series.map(f)`` gives, by its values; `own` is that with a function.
 
     `skip`: whether NaN stay what they are.
     """
-    dtype = series.dtype
-    if type(series) is not pd.Series or not isinstance(dtype, np.dtype):
+    if values.dtype.kind not in "biuf" or values.ndim != 1 or applied.is_few(len(values)):
         return own(f)
-    if dtype.kind not in "biuf" or applied.is_few(len(series)):
-        return own(f)
-    values = series.to_numpy()
-    mask = np.isnan(values) if skip and dtype.kind == "f" else None
+    mask = np.isnan(values) if skip and values.dtype.kind == "f" else None
     mask = mask if mask is not None and mask.any() else None
     looped = values if mask is None else values[~mask]
     if not looped.size:
@@ -45,7 +40,7 @@ def apply(
     def call(k: int) -> Any:
         return f(looped[k].item(), *args, **kwargs)
 
-    job = Job(f, own, call, len(looped))
+    job = Job(f, own, call, len(looped), host=host)
     try:
         of = made(f, None)
         what = applied.applied(
@@ -53,29 +48,21 @@ def apply(
             lambda y, _: pair_of(y, of.texts), (Looped(0), *args), kwargs,
         )  # fmt: skip
     except TraceError as error:
-        return applied.by_pandas(job, str(error))
-    found = applied.results(what, runner)
+        return host.by_pandas(job, str(error))
+    found = applied.results(what)
     if isinstance(found, Own):
         return found.result
     numbers, kinds = found
     if not is_sure(numbers, kinds):
-        return applied.by_pandas(job, "it returns integers beyond 2**53")
+        return host.by_pandas(job, "it returns integers beyond 2**53")
     if mask is not None:
-        parts = np.full(len(values), np.nan), np.full(len(values), FLOAT, np.int64)
+        parts = np.full(len(values), np.nan), np.full(len(values), FLOAT)
         parts[0][~mask], parts[1][~mask] = numbers, kinds
         numbers, kinds = parts
-    made_of = elements(numbers, kinds, of.texts)
-    result = pd.Series(made_of, index=series.index, copy=False)
-    if made_of.dtype == object:
-        result = pd.Series(made_of, dtype=object).map(_itself)
-        result.index = series.index
-    return result
+    found = elements(numbers, kinds, of.texts)
+    # of objects pandas makes what it makes of a loop's results
+    return pd.Series(found, dtype=object).map(_itself).array if found.dtype == object else found
 
 
 def _itself(x: Any) -> Any:
     return x
-
-
-def bound(f: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """A function of elements alone, as pandas makes it."""
-    return functools.partial(f, **kwargs) if kwargs and not args else f

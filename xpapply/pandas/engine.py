@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from . import elements, rows
+from .applied import Host
 
 
 class Engine:
@@ -29,7 +30,9 @@ class Engine:
         def own(f: Any) -> Any:
             return data.map(f, na_action=action, **kwargs)
 
-        return elements.apply(data, func, (), kwargs, skip_na, own)
+        if type(data) is not pd.Series or not isinstance(data.dtype, np.dtype):
+            return own(func)
+        return elements.apply(data.to_numpy(), func, (), kwargs, skip_na, own, Host())
 
     @staticmethod
     def apply(
@@ -44,7 +47,7 @@ class Engine:
 
         if not callable(func) or isinstance(func, np.ufunc) or axis not in (1, "columns"):
             return own(func)
-        return rows.apply(data, func, args, kwargs, own)
+        return rows.apply(data, func, args, kwargs, own, Host())
 
 
 def _raw(values: np.ndarray, f: Any, args: tuple, kwargs: dict[str, Any], axis: Any) -> Any:

@@ -283,6 +283,8 @@ class _Writer:
             raise Refused("it returns a constant that is no number or text")
         if isinstance(value, ast.Name) and value.id in self._of_texts:
             return [], [ast.Name(value.id, ast.Load()), ast.Constant(TEXT)]
+        if isinstance(value, ast.IfExp):
+            return self._either(value, name)
         found = self._series.visit(value)
         read = ast.Name(name, ast.Load())
         kind: ast.expr = ast.Constant(OTHER)
@@ -297,6 +299,18 @@ class _Writer:
             )
             kind = ast.IfExp(test, ast.Constant(number), kind)
         return [ast.Assign([ast.Name(name, ast.Store())], found)], [read, kind]
+
+    def _either(self, value: ast.IfExp, name: str) -> tuple[list[ast.stmt], list[ast.expr]]:
+        """The same for an expression that is one of two."""
+        names = name, f"{name}_kind"
+        ways = []
+        for inner in (value.body, value.orelse):
+            made, pair = self._pair(inner, name)
+            for own, x in zip(names, pair, strict=True):
+                made.append(ast.Assign([ast.Name(own, ast.Store())], x))
+            ways.append(made)
+        found = ast.If(self._series.visit(value.test), *ways)
+        return [found], [ast.Name(own, ast.Load()) for own in names]
 
     # --- texts ------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from ..errors import TraceError
 from ..limits import LIMITS
 from ..loop.arguments import Looped
 from . import applied
-from .applied import Job, Own, Runner
+from .applied import Host, Job, Own
 from .results import elements, is_sure
 from .returns import FLOAT, INTEGER, NONE, TEXT, Made, made, pair_of
 from .series import Labels, Refused
@@ -26,7 +26,7 @@ def apply(
     args: tuple,
     kwargs: dict[str, Any],
     own: Callable[[Any], Any],
-    runner: Runner = applied.run,
+    host: Host,
 ) -> Any:
     """What ``frame.apply(f, axis=1)`` gives; `own` is that, with such a function."""
 
@@ -35,13 +35,13 @@ def apply(
 
     if type(frame) is not pd.DataFrame or not all(frame.shape) or applied.is_few(len(frame)):
         return own(f)
-    job = Job(f, own, call, len(frame))
+    job = Job(f, own, call, len(frame), host=host)
     try:
         if (values := _values(frame)) is not None:
-            return _of_arrays(frame, values, job, args, kwargs, runner)
-        return _of_columns(frame, job, args, kwargs, runner)
+            return _of_arrays(frame, values, job, args, kwargs)
+        return _of_columns(frame, job, args, kwargs)
     except TraceError as error:
-        return applied.by_pandas(job, str(error))
+        return host.by_pandas(job, str(error))
 
 
 def _values(frame: pd.DataFrame) -> np.ndarray | None:
@@ -56,7 +56,7 @@ def _values(frame: pd.DataFrame) -> np.ndarray | None:
 
 
 def _of_arrays(
-    frame: pd.DataFrame, values: np.ndarray, job: Job, args: tuple, kwargs: Any, runner: Runner
+    frame: pd.DataFrame, values: np.ndarray, job: Job, args: tuple, kwargs: Any
 ) -> Any:
     gaps = values.dtype.kind == "f" and bool(np.isnan(values).any())
     labels = Labels(_names(frame), values.dtype.kind.replace("u", "i"), gaps)
@@ -69,7 +69,7 @@ def _of_arrays(
         job, function, [values], signature, dtypes, encode, (Looped(0), *args), kwargs,
         whole=of.whole,
     )  # fmt: skip
-    return _labelled(applied.results(what, runner), of, frame, job)
+    return _labelled(applied.results(what), of, frame, job)
 
 
 def _names(frame: pd.DataFrame) -> tuple[Any, ...]:
@@ -125,14 +125,14 @@ def _labelled(found: Any, of: Made, frame: pd.DataFrame, job: Job) -> Any:
         return made.__finalize__(frame, method="apply")
     pairs = [*zip(found[::2], found[1::2], strict=True)]
     if not all(is_sure(*pair) for pair in pairs):
-        return applied.by_pandas(job, "it returns integers beyond 2**53")
+        return job.host.by_pandas(job, "it returns integers beyond 2**53")
     if of.gives == "numbers":
         values = elements(*pairs[0], of.texts)
         made = values.tolist() if values.dtype == object else values
         return pd.Series(made, index=frame.index).__finalize__(frame, method="apply")
     made = _frame(pairs, of, frame, job)
     if made is None:
-        return applied.by_pandas(job, "the elements of a Series that it returns are of many kinds")
+        return job.host.by_pandas(job, "the elements of a Series that it returns are of many kinds")
     return made.__finalize__(frame, method="apply")
 
 
@@ -161,7 +161,7 @@ def _frame(pairs: list[Any], of: Made, frame: pd.DataFrame, job: Job) -> pd.Data
 
 
 def _of_columns(
-    frame: pd.DataFrame, job: Job, args: tuple, kwargs: dict[str, Any], runner: Runner
+    frame: pd.DataFrame, job: Job, args: tuple, kwargs: dict[str, Any]
 ) -> Any:
     """Columns of numbers become arguments; those of texts too, for each set of texts in turn."""
     names = _names(frame)
@@ -193,14 +193,13 @@ def _of_columns(
         what = applied.applied(
             job, function, operands, "", dtypes, encode, (*given, *args), kwargs
         )
-        return _labelled(applied.results(what, runner), of, frame, job)
-    found = _by_texts(job, function, operands, (dtypes, encode), (codes, texts), (given, args, kwargs), runner)
+        return _labelled(applied.results(what), of, frame, job)
+    found = _by_texts(job, function, operands, (dtypes, encode), (codes, texts), (given, args, kwargs))
     return _labelled(found, of, frame, job)
 
 
 def _by_texts(
     job: Job, function: Any, operands: list[np.ndarray], results: Any, told: Any, given: Any,
-    runner: Runner,
 ) -> Any:  # fmt: skip
     """The results for the rows with each set of texts, those of the first row first."""
     (dtypes, encode), (codes, texts), (places, args, kwargs) = results, told, given
@@ -221,13 +220,13 @@ def _by_texts(
         for place, values in reversed(texts):
             own[place] = values[code % len(values)]
             code //= len(values)
-        some = Job(job.f, job.own, lambda k, at=at: job.call(int(at[k])), len(at))
+        some = Job(job.f, job.own, lambda k, at=at: job.call(int(at[k])), len(at), host=job.host)
         some.known, some.number = job.known, lambda k, at=at: int(at[k])
         what = applied.applied(
             some, function, [x[at] for x in operands], "", dtypes, encode, (*own, *args), kwargs,
             part=True,
         )  # fmt: skip
-        parts_of = applied.results(what, runner)
+        parts_of = applied.results(what)
         if isinstance(parts_of, Own):
             return parts_of
         for x, y in zip(found, parts_of, strict=True):
