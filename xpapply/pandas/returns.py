@@ -373,6 +373,28 @@ def _may_end(body: list[ast.stmt]) -> bool:
     return True
 
 
+def of_part(f: FunctionType, args: int, names: tuple[str, ...]) -> FunctionType:
+    """``f(whole[begin:until], *args, **kwargs)`` as a function of ``begin, until, whole`` and these.
+
+    It counts as written where `f` is.
+    """
+    more = [f"_{k}" for k in range(args)]
+    given = ", ".join(["begin", "until", "whole", *more, *names])
+    taken = ", ".join(["whole[begin:until]", *more, *(f"{x}={x}" for x in names)])
+    key = ("part", f.__code__.co_filename, given)
+    code_and_tree = _made.get(key)
+    if code_and_tree is None:
+        text = f"def outer(f):\n    def of_part({given}):\n        return f({taken})\n"
+        tree = ast.parse(text)
+        code = compile(tree, f.__code__.co_filename, "exec", 0, True)
+        for _ in range(2):
+            code = next(x for x in code.co_consts if isinstance(x, CodeType))
+        code_and_tree = _made[key] = code, tree.body[0].body[0]  # type: ignore[attr-defined]
+    code, tree = code_and_tree
+    find.keep(code, tree)
+    return FunctionType(code, f.__globals__, f.__name__, None, (types.CellType(f),))
+
+
 def pair_of(result: Any, texts: list[str]) -> tuple[Any, int] | None:
     """What a function that is written anew returns for the user's result; None: nothing."""
     if result is None:

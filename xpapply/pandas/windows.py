@@ -18,7 +18,7 @@ from ..limits import LIMITS
 from ..loop.arguments import Looped
 from . import applied
 from .applied import Host, Job, OfPandas, Own
-from .returns import made
+from .returns import made, of_part
 from .series import Labels
 
 
@@ -115,14 +115,10 @@ def _between(
     """The function of where a window begins and ends."""
     if type(f) is not FunctionType:
         raise TraceError("windows of many lengths are for functions of Python")
-
-    def of_part(begin: int, until: int, whole: np.ndarray, *args: Any, **kwargs: Any) -> Any:
-        return f(whole[begin:until], *args, **kwargs)
-
     given = (Looped(0), Looped(1), values, *args)
-    return applied.applied(
-        job, of_part, [start, end], "", (np.float64,), _float, given, kwargs
-    )  # fmt: skip
+    of = of_part(f, len(args), tuple(kwargs))
+    how = {"varies": True}
+    return applied.applied(job, of, [start, end], "", (np.float64,), _float, given, kwargs, **how)
 
 
 def _float(result: Any, again: Any) -> float | None:

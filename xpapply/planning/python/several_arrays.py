@@ -72,6 +72,8 @@ class Several:
         What loops may take while runs rest.
     first : Begun or None
         What the loop has given, if it has begun.
+    varies : bool
+        Whether `f` takes slices of other lengths each time, which no trace does.
     """
 
     call: LoopedCall
@@ -85,6 +87,7 @@ class Several:
     looped: float = 0
     budget: Any = None
     first: Begun | None = None
+    varies: bool = False
 
     @property
     def f(self) -> Any:
@@ -163,6 +166,8 @@ class Several:
         self, slice0: Any, sample: Any, begun: Begun | None = None, limit: float = math.inf
     ) -> TracedFunction:
         """`f` traced on a slice."""
+        if self.varies:
+            raise TraceError("it takes slices of many lengths, and is not compiled")
         from .traced import TracedFunction  # compiled, it is not traced
 
         more: dict[str, Any] = {"around": self.around, "limit": limit}
