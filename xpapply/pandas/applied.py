@@ -131,6 +131,8 @@ class OfPandas(Several):
     encode: Callable[[Any, Callable[[], Any]], Any] = field(kw_only=True, repr=False)
     whole: bool = field(default=False, kw_only=True)
     """Whether NumPy may warn where pandas does not."""
+    silent: bool = field(default=False, kw_only=True)
+    """Whether NumPy's warnings of slices without elements are pandas' silence."""
     part: bool = field(default=False, kw_only=True)
     """Whether these are some of the slices that pandas' loop goes over."""
     took: float = field(default=0.0, kw_only=True)
@@ -176,11 +178,14 @@ class OfPandas(Several):
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             found = running.at_once(traced, self, begun)
-        if not seen or isinstance(found, Own):
-            for x in seen:
+        if isinstance(found, Own) or not any(self._would_show(x) for x in seen):
+            for x in seen if isinstance(found, Own) else ():
                 warnings.warn_explicit(x.message, x.category, x.filename, x.lineno)
             return found
         return self.loop()  # which warns, if pandas does
+
+    def _would_show(self, x: warnings.WarningMessage) -> bool:
+        return not (self.silent and str(x.message).startswith(_OF_NONE))
 
     def loop(self, known: Sequence[Any] = ()) -> Any:
         """pandas' own; for some of its slices its calls of these."""
@@ -203,6 +208,8 @@ class OfPandas(Several):
         self.job.host.tell(self.job, why)
 
 
+_OF_NONE = ("Mean of empty slice", "All-NaN ", "Degrees of freedom <= 0 for slice")
+"""What NumPy's functions warn of and pandas' methods do not."""
 _turns: BoundedDict = kept(BoundedDict())
 """Seconds of pandas' own calls, by the code of what is written anew."""
 

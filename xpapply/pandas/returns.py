@@ -52,6 +52,8 @@ class Made:
         Whether NumPy may warn where pandas does not.
     columns : tuple of str
         The parameters that stand for the Series: those of `Labels.columns` that are read.
+    silent : bool
+        Whether NumPy's own warnings of slices without elements are pandas' silence.
     """
 
     code: CodeType
@@ -61,6 +63,7 @@ class Made:
     names: tuple[Hashable, ...] | None = None
     whole: bool = False
     columns: tuple[str, ...] = ()
+    silent: bool = False
 
     def of(self, f: FunctionType) -> FunctionType:
         """The function, with what `f` reaches."""
@@ -161,7 +164,8 @@ class _Writer:
         if len(self._gives) > 1:
             raise Refused("its results are of several forms")
         gives, names = self._gives.pop() if self._gives else ("numbers", None)
-        return Made(code, written, self._texts, gives, names, series.whole, columns)
+        silent = series.whole and not series.asks_numpy
+        return Made(code, written, self._texts, gives, names, series.whole, columns, silent)
 
     def _compiled(self, written: ast.FunctionDef) -> CodeType:
         code = self._f.__code__
@@ -221,7 +225,7 @@ class _Writer:
             return [ast.If(test, self._of(value.body), self._of(value.orelse))]
         array = None if self._labels is None else self._series.array(value)
         if array is not None:
-            if not array.labels.one_length or array.labels.names is None:
+            if array.labels.some or array.labels.names is None:
                 raise Refused("it returns a Series whose labels are not known")
             self._series.whole = True
             self._gives.add(("slices", array.labels.names))
@@ -373,14 +377,18 @@ def _may_end(body: list[ast.stmt]) -> bool:
     return True
 
 
-def of_part(f: FunctionType, args: int, names: tuple[str, ...]) -> FunctionType:
-    """``f(whole[begin:until], *args, **kwargs)`` as a function of ``begin, until, whole`` and these.
+def of_part(
+    f: FunctionType, args: int, names: tuple[str, ...], columns: int = 1
+) -> FunctionType:
+    """``f(column[begin:until], *args, **kwargs)`` as a function of ``begin, until, column`` and these.
 
     It counts as written where `f` is.
     """
+    whole = [f"column_{k}" for k in range(columns)]
     more = [f"_{k}" for k in range(args)]
-    given = ", ".join(["begin", "until", "whole", *more, *names])
-    taken = ", ".join(["whole[begin:until]", *more, *(f"{x}={x}" for x in names)])
+    given = ", ".join(["begin", "until", *whole, *more, *names])
+    parts = [f"{x}[begin:until]" for x in whole]
+    taken = ", ".join([*parts, *more, *(f"{x}={x}" for x in names)])
     key = ("part", f.__code__.co_filename, given)
     code_and_tree = _made.get(key)
     if code_and_tree is None:

@@ -67,7 +67,7 @@ def _of_arrays(
         raise Refused(why)
     what = applied.applied(
         job, function, [values], signature, dtypes, encode, (Looped(0), *args), kwargs,
-        whole=of.whole,
+        whole=of.whole, silent=of.silent,
     )  # fmt: skip
     return _labelled(applied.results(what), of, frame, job)
 

@@ -37,18 +37,21 @@ class Labels:
         Of its dtype, as of `numpy.dtype.kind`.
     gaps : bool
         Whether it may have NaN.
-    one_length : bool
-        Whether it is as long in each call.
+    some : bool
+        Whether its elements were chosen by what they are: there may be none.
     columns : tuple of str
         Names of parameters, one for each label, where the Series is not there as an array;
         "" where there is none.
+    inner : tuple of Labels
+        What is known of the columns, where these are Series: it is a DataFrame.
     """
 
     names: tuple[Hashable, ...] | None
     kind: str = "f"
     gaps: bool = False
-    one_length: bool = True
+    some: bool = False
     columns: tuple[str, ...] = ()
+    inner: tuple[Labels | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,11 +84,14 @@ OF_ARRAYS = (
     np.corrcoef, np.sort, np.argsort, np.average,
 )  # fmt: skip
 """Functions of NumPy that make an array of a Series first."""
+ELEMENT_BY_ELEMENT = (sum, max, min, sorted, list, tuple, enumerate, zip, any, all)
+"""Builtins that go through a Series, whose elements are Python's numbers then."""
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 _ITSELF = ("copy", "to_numpy")
 _PLACES = ("iloc", "iat")
 _BY_LABEL = ("loc", "at")
 _OF_SERIES = frozenset(dir(pd.Series))
+_OF_FRAME = frozenset(dir(pd.DataFrame))
 
 
 class Refused(TraceError):
@@ -108,10 +114,12 @@ class Rewriter(ast.NodeTransformer):
     ----------
     whole : bool
         Whether anything but single elements was asked of the Series: warnings may be others then.
+    asks_numpy : bool
+        Whether functions of NumPy get the array, by the user's own words.
     """
 
     def __init__(self, f: FunctionType, name: str, labels: Labels) -> None:
-        self._f, self.whole = f, False
+        self._f, self.whole, self.asks_numpy = f, False, False
         self._series: dict[str, Labels] = {name: labels} if name else {}
         self._own = {*f.__code__.co_varnames, *f.__code__.co_cellvars}
 
@@ -161,6 +169,11 @@ class Rewriter(ast.NodeTransformer):
         if isinstance(node, ast.Name):
             labels = self._series.get(node.id)
             return None if labels is None or labels.columns else Array(node, labels)
+        if isinstance(node, (ast.Subscript, ast.Attribute)):
+            owner = node.value
+            if isinstance(owner, ast.Name) and owner.id in self._series:
+                if (labels := self._series[owner.id]).inner:
+                    return self._column(node, labels)
         if isinstance(node, ast.Subscript):
             return self._part(node)
         if isinstance(node, ast.BinOp):
@@ -176,6 +189,18 @@ class Rewriter(ast.NodeTransformer):
         if isinstance(node, ast.Call):
             return self._call(node)
         return None
+
+    def _column(self, node: ast.Subscript | ast.Attribute, frame: Labels) -> Array | None:
+        """A column of a DataFrame."""
+        label = node.attr if isinstance(node, ast.Attribute) else _constant(node.slice)
+        by_name = isinstance(node, ast.Attribute)
+        if label is None or not isinstance(node.ctx, ast.Load) or (by_name and label in _OF_FRAME):
+            raise Refused("something else of a DataFrame than a column")
+        place = self._place(frame, label)
+        labels = frame.inner[place]
+        if labels is None:
+            raise Refused(f"elements of the column {label!r} are no numbers")
+        return Array(ast.Name(frame.columns[place], ast.Load()), labels)
 
     def _part(self, node: ast.Subscript) -> Array | None:
         value, at = node.value, node.slice
@@ -194,10 +219,10 @@ class Rewriter(ast.NodeTransformer):
             return None
         labels, mask = inner.labels, self.array(at)
         if mask is not None:
-            if mask.labels.kind != "b" or mask.labels.names != labels.names:
+            if mask.labels.kind != "b" or mask.labels.names != labels.names or labels.some:
                 return None
             self.whole = True
-            some = replace(labels, names=None, one_length=False)
+            some = replace(labels, names=None, some=True)
             return Array(ast.Subscript(inner.expr, mask.expr, ast.Load()), some)
         if isinstance(at, ast.List) and all(isinstance(x, ast.Constant) for x in at.elts):
             places = [self._place(labels, x.value) for x in at.elts]  # type: ignore[attr-defined]
@@ -226,7 +251,8 @@ class Rewriter(ast.NodeTransformer):
         labels = both[0].labels
         if len(both) > 1 and (
             both[1].labels.names != labels.names
-            or not (labels.one_length and both[1].labels.one_length)
+            or labels.some
+            or both[1].labels.some
         ):
             raise Refused("two Series whose labels differ meet")
         kinds = {x.labels.kind for x in both}
@@ -263,7 +289,7 @@ class Rewriter(ast.NodeTransformer):
         wrong = len(sides) != 2 or isinstance(node.ops[0], (ast.In, ast.NotIn, ast.Is, ast.IsNot))
         if wrong or len({x.labels.names for x in both}) > 1:
             raise Refused("a comparison of Series with a meaning of its own")
-        if not all(x.labels.one_length for x in both) and len(both) > 1:
+        if any(x.labels.some for x in both) and len(both) > 1:
             raise Refused("two Series whose labels differ meet")
         self.whole = True
         left, right = (
@@ -313,7 +339,7 @@ class Rewriter(ast.NodeTransformer):
             if not labels.gaps:
                 return inner
             kept = ast.UnaryOp(ast.Invert(), _numpys("isnan", inner.expr))
-            some = replace(labels, names=None, one_length=False, gaps=False)
+            some = replace(labels, names=None, some=True, gaps=False)
             return Array(ast.Subscript(inner.expr, kept, ast.Load()), some)
         return None
 
@@ -355,7 +381,7 @@ class Rewriter(ast.NodeTransformer):
         if not by_place:
             return self._element(value, label)
         inner = self.array(value)
-        if inner is None or type(label) is not int or not inner.labels.one_length:
+        if inner is None or type(label) is not int or inner.labels.some:
             raise Refused("a place in a Series that is not there as an array")
         return ast.copy_location(ast.Subscript(inner.expr, ast.Constant(label), ast.Load()), node)
 
@@ -386,6 +412,7 @@ class Rewriter(ast.NodeTransformer):
             return self._element(node.value, node.attr)
         inner = self.array(node.value)
         if inner is not None and node.attr == "values":
+            self.asks_numpy = True
             return inner.expr
         if inner is not None and node.attr in ("size", "shape"):
             return ast.copy_location(ast.Attribute(inner.expr, node.attr, ast.Load()), node)
@@ -404,6 +431,8 @@ class Rewriter(ast.NodeTransformer):
         known = self.value(function)
         if known in (pd.isna, pd.isnull, pd.notna, pd.notnull) and len(args) == 1:
             return self._is_missing(args[0], known in (pd.notna, pd.notnull))
+        if known in ELEMENT_BY_ELEMENT and any(map(self._is_series, args)):
+            return self._elements_of(node)
         if not args or (inner := self.array(args[0])) is None:
             return self.generic_visit(node)
         if known is len and inner.labels.columns == ():
@@ -411,10 +440,36 @@ class Rewriter(ast.NodeTransformer):
         if known in BY_METHOD and len(args) == 1 and not node.keywords:
             return self._asked(inner, BY_METHOD[known], node, ())
         if known in OF_ARRAYS:
-            self.whole = True
+            self.whole = self.asks_numpy = True
             rest = [self.visit(x) for x in args[1:]]
             keywords = [ast.keyword(k.arg, self.visit(k.value)) for k in node.keywords]
             return ast.copy_location(ast.Call(function, [inner.expr, *rest], keywords), node)
+        return self.generic_visit(node)
+
+    def _elements_of(self, node: ast.Call) -> Any:
+        """What goes through Series gets Python's numbers."""
+        args = [self._listed(x) for x in node.args]
+        keywords = [ast.keyword(k.arg, self.visit(k.value)) for k in node.keywords]
+        return ast.copy_location(ast.Call(node.func, args, keywords), node)
+
+    def _listed(self, node: ast.expr) -> Any:
+        if not self._is_series(node):
+            return self.visit(node)
+        inner = self.array(node)
+        if inner is None:
+            raise Refused("it goes through elements of several kinds")
+        return ast.copy_location(_method(inner.expr, "tolist"), node)
+
+    def visit_For(self, node: ast.For) -> Any:
+        """A loop over the elements."""
+        if self._is_series(node.iter):
+            node.iter = self._listed(node.iter)
+        return self.generic_visit(node)
+
+    def visit_comprehension(self, node: ast.comprehension) -> Any:
+        """The same in an expression."""
+        if self._is_series(node.iter):
+            node.iter = self._listed(node.iter)
         return self.generic_visit(node)
 
     def _got(self, value: ast.expr, args: list[ast.expr]) -> Any:
@@ -431,9 +486,10 @@ class Rewriter(ast.NodeTransformer):
         labels, known = inner.labels, {k.arg: _constant(k.value) for k in node.keywords}
         args = node.args if args is None else args
         if name in ("to_numpy", "tolist", "to_list", "argmax", "argmin") and not (args or known):
-            if name.startswith("arg") and (labels.gaps or not labels.one_length):
+            if name.startswith("arg") and (labels.gaps or labels.some):
                 raise Refused(f"{name!r} of a Series with NaN, or of some of its elements")
             found = inner.expr
+            self.asks_numpy |= name == "to_numpy"
             if name != "to_numpy":
                 found = _method(found, name.replace("to_l", "tol"))
             return ast.copy_location(found, node)
@@ -446,7 +502,7 @@ class Rewriter(ast.NodeTransformer):
             raise Refused(f"{name!r} of a Series")
         if known and (name not in SPREAD or {*known} != {"ddof"} or known["ddof"] not in (0, 1)):
             raise Refused(f"{name!r} of a Series, with more arguments")
-        if not labels.one_length and name not in OF_NONE:
+        if labels.some and name not in OF_NONE:
             raise Refused(f"{name!r} of a Series that may be empty")
         if labels.kind == "n" and name != "mean":
             raise Refused(f"{name!r} of a Series whose dtype is not known")

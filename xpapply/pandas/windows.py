@@ -73,7 +73,7 @@ def apply(
         function = f
         if not raw:
             gaps = bool(np.isnan(values).any())
-            of = made(_METHODS.get(f, f), Labels(None, "f", gaps, views is not None), floats=True)
+            of = made(_METHODS.get(f, f), Labels(None, "f", gaps), floats=True)
             function = of.of(_METHODS.get(f, f))
         if views is not None:
             what = applied.applied(
@@ -83,7 +83,8 @@ def apply(
             what = _between(job, function, values, start[called], end[called], args, kwargs)
     except TraceError as error:
         return host.by_pandas(job, str(error))
-    what.whole = not raw and of.whole
+    if not raw:
+        what.whole, what.silent = of.whole, of.silent
     found = applied.results(what)
     if isinstance(found, Own):
         return found.result

@@ -102,9 +102,7 @@ def _map_values(
     from ..pandas import elements
 
     def own(f: Any) -> Any:
-        f = functools.partial(f, *args, **kwargs) if args or kwargs else f
-        if args:  # which follow the element
-            f = functools.partial(_after, f.func, args, kwargs)
+        f = _with(f, args, kwargs) if args else functools.partial(f, **kwargs)
         return original(self, f, na_action=na_action)
 
     def run(host: Host) -> Any:
@@ -170,6 +168,83 @@ def _roll_apply(
     return _counted("rolling.apply", f, len(start), own, run)
 
 
+# --- groups -------------------------------------------------------------------------------------
+
+
+def _aggregated(original: Callable[..., Any], self: Any, obj: Any, func: Any) -> Any:
+    """In the place of ``_aggregate_series_pure_python``: a function of each group's Series."""
+    f, args, kwargs = _of_groups(func)
+
+    def own(f: Any) -> Any:
+        return original(self, obj, _with(f, args, kwargs))
+
+    return _grouped("groupby.agg", self, obj, f, args, kwargs, own, lambda group, k: group)
+
+
+def _groupwise(original: Callable[..., Any], self: Any, f: Any, data: Any) -> Any:
+    """In the place of ``apply_groupwise``: a function of groups, whose results are a list."""
+    f, args, kwargs = _of_groups(f)
+
+    def own(f: Any) -> Any:
+        return original(self, _with(f, args, kwargs), data)
+
+    def name(group: Any, k: int) -> Any:
+        object.__setattr__(group, "name", self.result_index[k])
+        return group
+
+    found = _grouped("groupby.apply", self, data, f, args, kwargs, own, name)
+    # results that are no Series have not the index of their groups
+    return (found.tolist(), True) if isinstance(found, np.ndarray) else found
+
+
+def _grouped(
+    loop: str, self: Any, data: Any, f: Any, args: tuple, kwargs: dict[str, Any],
+    own: Callable[[Any], Any], name: Callable[[Any, int], Any],
+) -> Any:  # fmt: skip
+    """What a function gives for each group, as an array of objects; or what `own` gives."""
+    import pandas as pd
+
+    # functions of pandas' own are closures of theirs
+    mine = type(f) is FunctionType and not f.__module__.startswith("pandas.")
+    if busy.get() or not mine or type(data) not in (pd.Series, pd.DataFrame):
+        return own(f)
+
+    def run(host: Host) -> Any:
+        from pandas._libs import lib
+
+        from ..pandas import groups
+        from ..pandas.applied import Own
+
+        splitter = self._get_splitter(data)
+        bounds = lib.generate_slices(splitter._slabels, self.ngroups)
+        how = args, kwargs, own, name, host
+        found = groups.apply(splitter._sorted_data, *map(np.asarray, bounds), f, *how)
+        return found.result if isinstance(found, Own) else found
+
+    return _counted(loop, f, self.ngroups, own, run)
+
+
+def _with(f: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    return functools.partial(_after, f, args, kwargs) if args or kwargs else f
+
+
+_BY_GROUPS = (
+    "SeriesGroupBy._python_agg_general.<locals>.<lambda>",
+    "DataFrameGroupBy._python_agg_general.<locals>.<lambda>",
+    "GroupBy.apply.<locals>.f",
+)
+
+
+def _of_groups(f: Any) -> tuple[Any, tuple, dict[str, Any]]:
+    """A function of groups, and what else pandas has it called with."""
+    if type(f) is FunctionType and f.__qualname__ in _BY_GROUPS:
+        held = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
+        if {*held} == {"func", "args", "kwargs"} and f.__module__.startswith("pandas."):
+            args, kwargs = held["args"].cell_contents, held["kwargs"].cell_contents
+            return held["func"].cell_contents, tuple(args), dict(kwargs)
+    return f, (), {}
+
+
 # --- in their places ----------------------------------------------------------------------------
 
 
@@ -177,11 +252,14 @@ def _places() -> list[tuple[Any, str, Callable[..., Any]]]:
     """Owners, names, and what stands there."""
     from pandas._libs.window import aggregations
     from pandas.core import apply, base
+    from pandas.core.groupby import ops
 
     return [
         (apply.FrameApply, "apply_standard", _apply_standard),
         (base.IndexOpsMixin, "_map_values", _map_values),
         (aggregations, "roll_apply", _roll_apply),
+        (ops.BaseGrouper, "_aggregate_series_pure_python", _aggregated),
+        (ops.BaseGrouper, "apply_groupwise", _groupwise),
     ]
 
 
