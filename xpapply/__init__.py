@@ -46,6 +46,7 @@ _FILES = {
     "errors": ("FallbackWarning", "InputError", "TraceError", "UnsupportedError", "XpapplyError"),
     "mlp": ("MLP",),
     "models": ("load_model",),
+    "pandas.engine": ("__pandas_udf__",),
     "arrays": ("get_array_module",),
     "patching": ("patch",),
     "planning.plan": ("Plan",),

@@ -260,6 +260,12 @@ class Limits:
     # times what a look took that the loop of a refused function takes before the next
     patched_again = 50
     patched_worth = 2e-3  # seconds that a loop must take for a look at the function
+    rows_of_texts = 500  # rows of a table for each set of texts in them that is looked at by itself
+    # part of all windows that are shorter than most, and are looped over ...
+    other_windows = 0.05
+    copied_windows = 1 << 28  # ... and bytes of windows that are no views of their array
+    # part of one of pandas' calls that its loop takes for each, beside the user's lines
+    pandas_turn_share = 0.5
     # chunks of a size before it is judged; the first of them, which prepares much, does not count
     chunk_runs = 3
     chunk_many = 4  # so few chunks tell nothing

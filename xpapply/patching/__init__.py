@@ -130,11 +130,12 @@ def _install() -> None:
     _put([Replaced(function, call) for function, call in own])
     originals.vectorize.__call__ = elements.call  # type: ignore[method-assign]
     copyreg.pickle(type(np.sum), _reduce)  # type: ignore[arg-type]
-    if "cupy" in sys.modules:
-        _install_cupy()
-    else:
-        _waits.append(places.WhenLoaded("cupy", _install_cupy))
-        _waits[-1].start()
+    for name, install in (("cupy", _install_cupy), ("pandas", _install_pandas)):
+        if name in sys.modules:
+            install()
+        else:
+            _waits.append(places.WhenLoaded(name, install))
+            _waits[-1].start()
 
 
 def _install_cupy() -> None:
@@ -143,6 +144,14 @@ def _install_cupy() -> None:
         if _replaced and function is not None and type(function) is not Replaced:
             originals.keep_cupys(function)
             _put([Replaced(function, along_axis.along_cupy)])
+
+
+def _install_pandas() -> None:
+    with _lock:
+        if _replaced:
+            from . import tables  # which loads pandas
+
+            tables.install()
 
 
 def _put(made: list[Replaced]) -> None:
@@ -159,6 +168,8 @@ def _uninstall() -> None:
         x.undo()
     _replaced.clear()
     originals.keep_cupys(None)
+    if (tables := sys.modules.get(f"{__name__}.tables")) is not None:
+        tables.uninstall()
     if vars(originals.vectorize).get("__call__") is elements.call:
         originals.vectorize.__call__ = originals.call_vectorize  # type: ignore[method-assign]
     if copyreg.dispatch_table.get(type(np.sum)) is _reduce:

@@ -56,6 +56,10 @@ class Applied(Protocol):
     def rules(self) -> str:
         """The library by whose rules `f` is compiled from its source; "": it is not read."""
 
+    @property
+    def varies(self) -> bool:
+        """Whether `f` takes slices of other lengths each time, which no trace does."""
+
     def why_not(self) -> str | None:
         """Why no plan can be made for such arrays."""
 
@@ -113,6 +117,11 @@ class Along(Application):
     def key(self) -> Hashable:
         """What the function's traces are remembered by; None: they are not."""
         return trace_key(cache_of(self.f)[1], self.axis, self.arr, self.args, self.kwargs)
+
+    @property
+    def varies(self) -> bool:
+        """All slices are as long."""
+        return False
 
     @property
     def is_short(self) -> bool:

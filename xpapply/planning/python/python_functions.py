@@ -209,7 +209,7 @@ def _is_short(what: Applied) -> bool:
 
 def _is_first_read(what: Applied) -> bool:
     """Whether a function is asked to be compiled before it is traced."""
-    return has_loop(what.f) or _is_short(what) or solves(what.f)
+    return has_loop(what.f) or what.varies or _is_short(what) or solves(what.f)
 
 
 def _compiled(what: Applied, *given: Any) -> TypedLoop | None:

@@ -72,6 +72,8 @@ class Several:
         What loops may take while runs rest.
     first : Begun or None
         What the loop has given, if it has begun.
+    varies : bool
+        Whether `f` takes slices of other lengths each time, which no trace does.
     """
 
     call: LoopedCall
@@ -85,6 +87,7 @@ class Several:
     looped: float = 0
     budget: Any = None
     first: Begun | None = None
+    varies: bool = False
 
     @property
     def f(self) -> Any:
@@ -154,14 +157,20 @@ class Several:
                 return f"a result has shape {x.shape}"
         return None
 
+    @property
+    def around(self) -> float:
+        """Seconds of a turn of the loop beside the call."""
+        return 0.0 if self.call.arguments.numbers else LIMITS.signature_loop_turn
+
     def traced(
         self, slice0: Any, sample: Any, begun: Begun | None = None, limit: float = math.inf
     ) -> TracedFunction:
         """`f` traced on a slice."""
+        if self.varies:
+            raise TraceError("it takes slices of many lengths, and is not compiled")
         from .traced import TracedFunction  # compiled, it is not traced
 
-        around = 0.0 if self.call.arguments.numbers else LIMITS.signature_loop_turn
-        more: dict[str, Any] = {"around": around, "limit": limit}
+        more: dict[str, Any] = {"around": self.around, "limit": limit}
         if begun is None:
             step = LIMITS.step_of_numbers if self.call.arguments.numbers else LIMITS.step_of_arrays
             more["per_step"] = LIMITS.planning_share * LIMITS.first_call_share * self.slices * step

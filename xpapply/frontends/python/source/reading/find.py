@@ -34,6 +34,11 @@ def tree_of(f: types.FunctionType) -> Tree:
     return found  # type: ignore[no-any-return]
 
 
+def keep(code: types.CodeType, tree: Tree) -> None:
+    """Know the syntax tree of a function that was made of it, and is in no file."""
+    _trees[code] = tree
+
+
 def _found(f: types.FunctionType) -> Tree:
     code = f.__code__
     lines = linecache.getlines(code.co_filename, f.__globals__)

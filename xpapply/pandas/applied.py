@@ -1,0 +1,311 @@
+"""A function that is written anew, applied: at once, or else pandas' own loop with the original.
+
+pandas' loop goes on with what its first calls gave: `f` is called as often as without xpapply.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from .. import config
+from ..arrays import as_tuple
+from ..errors import UnsupportedError
+from ..functions.cache import BoundedDict, kept
+from ..limits import LIMITS
+from ..loop.arguments import Arguments, Looped
+from ..loop.begun import Begun
+from ..loop.signature import Signature, resolve
+from ..loop.vectorize import LoopedCall
+from ..planning.application import announce
+from ..planning.python import python_functions, running
+from ..planning.python.several_arrays import Several
+
+
+@dataclass
+class Job:
+    """What pandas applies a function to.
+
+    Attributes
+    ----------
+    f : callable
+        The user's function.
+    own : callable
+        ``own(f)`` is pandas' own loop with such a function.
+    call : callable
+        ``call(k)`` is what `f` gives for the slice of this number, by pandas' own way.
+    slices : int
+        How many there are.
+    number : callable
+        ``number(k)``: in which of pandas' own calls that one is made.
+    """
+
+    f: Any
+    own: Callable[[Any], Any]
+    call: Callable[[int], Any]
+    slices: int
+    number: Callable[[int], int] = lambda k: k
+    host: Host = field(default_factory=lambda: Host())
+    known: dict[int, Any] = field(default_factory=dict)
+    """Results by the number of the call."""
+    looped: bool = False
+    """Whether pandas' own loop runs."""
+
+    def first(self) -> Any:
+        """The result of the first call, which is made once."""
+        at = self.number(0)
+        if at not in self.known:
+            self.known[at] = self.call(0)
+        return self.known[at]
+
+    def loop(self) -> Any:
+        """pandas' own result."""
+        self.looped = True
+        return self.own(Known(self.f, self.known) if self.known else self.f)
+
+
+class Host:
+    """Who runs what functions are applied to: for users, who are told where pandas' loop runs."""
+
+    def run(self, what: OfPandas) -> Any:
+        """The results at once; an `Own` with pandas' own result where they cannot be."""
+        if config.current().engine == "loop":
+            return what.loop()
+        found = python_functions.decide(what, calls=True)
+        if found.why is None:
+            return what.at_once(found.traced, found.begun)
+        if found.loops is not None:
+            return found.loops.timed(what.slices, what.loop, found.known)
+        if not found.quick:
+            what.announce(found.why)
+        return what.loop()
+
+    def tell(self, job: Job, why: str) -> None:
+        """Tell that pandas' loop runs."""
+        announce(job.f, job.slices, why, np.empty(0))
+
+    def loop(self, job: Job) -> Any:
+        """pandas' own result, while something runs."""
+        return job.loop()
+
+    def by_pandas(self, job: Job, why: str) -> Any:
+        """pandas' own result, where it is known that nothing else can be."""
+        self.tell(job, why)
+        return job.loop()
+
+
+class Known:
+    """A function of which the results of some calls are known, by their numbers."""
+
+    def __init__(self, f: Any, known: dict[int, Any]) -> None:
+        self._f, self._known, self._count = f, known, -1
+        self.__name__ = getattr(f, "__name__", "f")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self._count += 1
+        if self._count in self._known:
+            return self._known[self._count]
+        return self._f(*args, **kwargs)
+
+
+@dataclass
+class OfPandas(Several):
+    """What a function that is written anew is applied to; its loop is pandas' own.
+
+    Attributes
+    ----------
+    job : Job
+        What pandas applies the original to.
+    encode : callable
+        ``encode(result, again)``: what the function that is written anew returns where the original
+        returns this; None: nothing. ``again()`` calls it.
+    """
+
+    job: Job = field(kw_only=True, repr=False)
+    encode: Callable[[Any, Callable[[], Any]], Any] = field(kw_only=True, repr=False)
+    whole: bool = field(default=False, kw_only=True)
+    """Whether NumPy may warn where pandas does not."""
+    silent: bool = field(default=False, kw_only=True)
+    """Whether NumPy's warnings of slices without elements are pandas' silence."""
+    part: bool = field(default=False, kw_only=True)
+    """Whether these are some of the slices that pandas' loop goes over."""
+    took: float = field(default=0.0, kw_only=True)
+    """Seconds of pandas' own call."""
+    on_host = True
+
+    def begun(self) -> Begun:
+        """The first call, which pandas' own loop would make."""
+        started = time.perf_counter()
+        result = self.job.first()
+        self.took = time.perf_counter() - started
+        found = self.encoded(result, 0)
+        if found is None:
+            raise NotTaken(result)
+        return Begun([found], self.took, self.took)
+
+    def encoded(self, result: Any, k: int) -> Any:
+        """What the function that is written anew returns where pandas' call for slice `k` did."""
+        return self.encode(result, lambda: self.call(*self.arguments.given(self.slice_at((k,)))))
+
+    def for_batches(self, said: BaseException | str) -> None:
+        """Nothing else is tried."""
+
+    def note(self, error: Exception, index: tuple[int, ...]) -> None:
+        """Errors stay as they are."""
+
+    @property
+    def around(self) -> float:
+        """Seconds that pandas' loop takes beside the call of what is written anew, at least.
+
+        Its first call is slower than the others: those that were timed later tell more.
+        """
+        return LIMITS.pandas_turn_share * (_turns.get(_key(self.f)) or self.took)
+
+    def around_call(self) -> float:
+        """Nothing more: it is a part of what a call takes."""
+        return 0.0
+
+    def at_once(self, traced: Any, begun: Begun | None) -> Any:
+        """All slices at once."""
+        if not self.whole:
+            return running.at_once(traced, self, begun)
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            found = running.at_once(traced, self, begun)
+        if isinstance(found, Own) or not any(self._would_show(x) for x in seen):
+            for x in seen if isinstance(found, Own) else ():
+                warnings.warn_explicit(x.message, x.category, x.filename, x.lineno)
+            return found
+        return self.loop()  # which warns, if pandas does
+
+    def _would_show(self, x: warnings.WarningMessage) -> bool:
+        return not (self.silent and str(x.message).startswith(_OF_NONE))
+
+    def loop(self, known: Sequence[Any] = ()) -> Any:
+        """pandas' own; for some of its slices its calls of these."""
+        if self.part and (found := self._calls()) is not None:
+            return found
+        return Own(self.job.host.loop(self.job))
+
+    def _calls(self) -> tuple[np.ndarray, ...] | None:
+        """The results of pandas' own calls; None: others than those of what is written anew."""
+        found = []
+        for k in range(self.slices):
+            found.append(self.encoded(self.job.first() if k == 0 else self.job.call(k), k))
+            if found[-1] is None:
+                return None
+        columns = zip(zip(*found, strict=True), self.call.arguments.dtypes or (), strict=True)
+        return tuple(np.array(x, dtype) for x, dtype in columns)
+
+    def announce(self, why: str) -> None:
+        """Tell the user that pandas' loop runs."""
+        self.job.host.tell(self.job, why)
+
+
+_OF_NONE = ("Mean of empty slice", "All-NaN ", "Degrees of freedom <= 0 for slice")
+"""What NumPy's functions warn of and pandas' methods do not."""
+_turns: BoundedDict = kept(BoundedDict())
+"""Seconds of pandas' own calls, by the code of what is written anew."""
+
+
+def _key(f: Any) -> Any:
+    return getattr(f, "__code__", id(type(f)))
+
+
+class NotTaken(Exception):
+    """The first call gives what no function that is written anew does."""
+
+    def __init__(self, result: Any) -> None:
+        kind = type(result).__name__
+        super().__init__(f"it returns {'an' if kind[:1] in 'aeiou' else 'a'} {kind}")
+
+
+@dataclass(frozen=True)
+class Own:
+    """What pandas' own loop gave."""
+
+    result: Any
+
+
+def applied(
+    job: Job,
+    f: FunctionType,
+    operands: Sequence[np.ndarray],
+    signature: str,
+    dtypes: Sequence[Any] | None,
+    encode: Callable[[Any, Callable[[], Any]], Any],
+    args: tuple,
+    kwargs: dict[str, Any],
+    **more: Any,
+) -> OfPandas:
+    """What a function that is written anew is applied to.
+
+    `signature`: "" where it gets numbers. `args`: what it gets, with a `Looped` for each of the
+    operands.
+    """
+    shapes = [x.shape for x in operands]
+    if signature:
+        wanted = Signature.parse(signature)
+    else:
+        assert dtypes is not None
+        wanted = Signature(((),) * len(operands), ((),) * len(dtypes))
+    dims = resolve(wanted, shapes)
+    count = len(wanted.outputs)
+    arguments = Arguments(
+        args or tuple(map(Looped, range(len(operands)))),
+        kwargs,
+        numbers=not signature,
+        results=count if count > 1 else 0,
+        dtypes=None if dtypes is None else tuple(map(np.dtype, dtypes)),
+        exactly=True,
+    )
+    call = LoopedCall(f, arguments)
+    return OfPandas(call, list(operands), dims, _never, job=job, encode=encode, **more)
+
+
+def _never() -> Any:
+    raise AssertionError("the loop is pandas' own")
+
+
+def results(what: OfPandas) -> Any:
+    """The results at once, or an `Own`; what raises at once is left to pandas' own loop to raise."""
+    job = what.job
+    try:
+        found = job.host.run(what)
+    except NotTaken as error:
+        why = str(error)
+    except UnsupportedError:
+        raise
+    except Exception as error:
+        if job.looped or not job.known:
+            raise
+        why = f"at once it raises {type(error).__name__}"
+    else:
+        if not isinstance(found, Own) and what.slices > 1 and not _is_sample_right(what, found):
+            why = "some of its results are not those of pandas' own calls"
+        else:
+            return found
+    return Own(job.host.by_pandas(job, why))
+
+
+def _is_sample_right(what: OfPandas, found: Any) -> bool:
+    """Whether the last result is that of pandas' own call."""
+    began = time.perf_counter()
+    result = what.job.call(what.slices - 1)
+    _turns[_key(what.f)] = time.perf_counter() - began
+    wanted = what.encoded(result, what.slices - 1)
+    if wanted is None:
+        return False
+    both = zip(as_tuple(found), as_tuple(wanted), strict=True)
+    return all(np.allclose(x[-1], y, rtol=1e-7, atol=1e-12, equal_nan=True) for x, y in both)
+
+
+def is_few(slices: int) -> bool:
+    """Whether so few slices take less time in pandas' loop than looking closer."""
+    return slices <= LIMITS.few_slices and config.current().fallback != "raise"

@@ -1,0 +1,105 @@
+"""``groupby(...).agg(f)`` and ``.apply(f)``: a function of groups, which gives a number or a text.
+
+Sorted by their groups the rows of each stand together: a group is a part of each column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..errors import TraceError
+from ..loop.arguments import Looped
+from . import applied
+from .applied import Host, Job, Own
+from .results import elements, is_sure
+from .returns import made, of_part, pair_of
+from .rows import COLUMN
+from .series import Labels, Refused
+
+
+def apply(
+    data: Any,
+    start: np.ndarray,
+    end: np.ndarray,
+    f: Any,
+    args: tuple,
+    kwargs: dict[str, Any],
+    own: Callable[[Any], Any],
+    name: Callable[[Any, int], Any],
+    host: Host,
+) -> Any:
+    """The results for all groups, as an array of objects; or an `Own`.
+
+    Parameters
+    ----------
+    data : Series or DataFrame
+        Sorted by groups.
+    start, end : array of int
+        Where each of them begins and ends.
+    f, args, kwargs
+        The function, and what it gets beside a group.
+    own : callable
+        pandas' loop, with such a function.
+    name : callable
+        ``name(group, k)`` gives a group the name that pandas gives it.
+    host : Host
+        Who runs it.
+    """
+
+    def call(k: int) -> Any:
+        return f(name(data.iloc[start[k] : end[k]], k), *args, **kwargs)
+
+    job = Job(f, own, call, len(start), host=host)
+    try:
+        of, columns = _made(f, data, bool((start == end).any()))
+        function = of_part(of.of(f), len(args), tuple(kwargs), len(columns))
+    except TraceError as error:
+        return Own(host.by_pandas(job, str(error)))
+    given = (Looped(0), Looped(1), *columns, *args)
+    what = applied.applied(
+        job, function, [start, end], "", (np.float64, np.int64),
+        lambda y, _: pair_of(y, of.texts), given, kwargs,
+        varies=True, whole=of.whole, silent=of.silent,
+    )  # fmt: skip
+    found = applied.results(what)
+    if isinstance(found, Own):
+        return found
+    if not is_sure(*found):
+        return Own(host.by_pandas(job, "it returns integers beyond 2**53"))
+    return elements(*found, of.texts).astype(object)
+
+
+def _made(f: Any, data: Any, empty: bool) -> tuple[Any, list[np.ndarray]]:
+    """The function written anew, and the columns that it reads."""
+    if type(data) is pd.Series:
+        of = made(f, _labels(data, empty))
+        columns = [data.to_numpy()]
+    else:
+        if isinstance(data.columns, pd.MultiIndex):
+            raise Refused("its columns have labels of several levels")
+        each = [data.iloc[:, k] for k in range(data.shape[1])]
+        taken = [_is_taken(x.dtype) for x in each]
+        known = tuple(COLUMN.format(k) if taken[k] else "" for k in range(len(each)))
+        inner = tuple(_labels(x, empty) if own else None for x, own in zip(each, taken, strict=True))
+        names = tuple(data.columns.tolist())
+        of = made(f, Labels(names, "O", columns=known, inner=inner))
+        columns = [each[known.index(name)].to_numpy() for name in of.columns]
+    if of.gives != "numbers" or not columns:
+        raise Refused("it returns no single number for a group of numbers")
+    return of, [*map(np.ascontiguousarray, columns)]
+
+
+def _labels(column: pd.Series, empty: bool) -> Labels:
+    values = column.to_numpy()
+    if not _is_taken(column.dtype):
+        raise Refused(f"its elements are {column.dtype}")
+    gaps = values.dtype.kind == "f" and bool(np.isnan(values).any())
+    return Labels(None, values.dtype.kind.replace("u", "i"), gaps, empty)
+
+
+def _is_taken(dtype: Any) -> bool:
+    return isinstance(dtype, np.dtype) and dtype.kind in "biuf"

@@ -1,0 +1,418 @@
+"""Functions written anew: of an array or of several numbers, with results that tell their kind.
+
+A loop that collects results in a list tells what they are when all are there: integers, or floats
+with some integers among them, texts, None. So a function that is written anew returns two numbers:
+the result, and what it is (`KINDS`); for a text its place in `Made.texts`.
+"""
+
+from __future__ import annotations
+
+import ast
+import types
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..errors import TraceError
+from ..frontends.python.source.reading import find
+from ..functions.cache import BoundedDict, kept
+from .series import NUMPY, Labels, Refused, Rewriter
+
+FLOAT, INTEGER, BOOL, NONE, TEXT, OTHER = range(6)
+"""What a result is."""
+KINDS = (np.float64, np.int64, np.bool_)
+"""The dtypes of columns of the first ones."""
+RESULT = "_xpapply_result"
+SURE = 1 << 53
+"""Integers up to here are floats without loss."""
+
+
+@dataclass
+class Made:
+    """A function that is written anew.
+
+    Attributes
+    ----------
+    code : code
+        Its code.
+    tree : ast.FunctionDef
+        The same as a tree, for who reads it.
+    texts : list of str
+        Those that it returns, by what it returns for them.
+    gives : str
+        "numbers": pairs of a number and its kind. "columns": as many pairs as there are `names`.
+        "slices": an array as long as the Series. "floats": single numbers, whatever their kind.
+    names : tuple
+        The labels of what it returns, for "columns" and "slices".
+    whole : bool
+        Whether NumPy may warn where pandas does not.
+    columns : tuple of str
+        The parameters that stand for the Series: those of `Labels.columns` that are read.
+    silent : bool
+        Whether NumPy's own warnings of slices without elements are pandas' silence.
+    """
+
+    code: CodeType
+    tree: ast.FunctionDef
+    texts: list[str] = field(default_factory=list)
+    gives: str = "numbers"
+    names: tuple[Hashable, ...] | None = None
+    whole: bool = False
+    columns: tuple[str, ...] = ()
+    silent: bool = False
+
+    def of(self, f: FunctionType) -> FunctionType:
+        """The function, with what `f` reaches."""
+        cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
+        cells[NUMPY] = types.CellType(np)
+        closure = tuple(cells[name] for name in self.code.co_freevars)
+        made = FunctionType(self.code, f.__globals__, f.__name__, f.__defaults__, closure)
+        made.__kwdefaults__, made.__qualname__ = f.__kwdefaults__, f.__qualname__
+        made.__module__ = f.__module__
+        find.keep(self.code, self.tree)
+        return made
+
+
+_made: BoundedDict = kept(BoundedDict())
+"""By the code of a function, and what it is applied to."""
+
+
+def made(f: Any, labels: Labels | None, *, floats: bool = False) -> Made:
+    """`f` written anew.
+
+    Parameters
+    ----------
+    f : function
+        The user's.
+    labels : Labels or None
+        What is known of its first argument, a Series; None: that is a number.
+    floats : bool
+        Whether results are floats, whatever they are.
+
+    Raises
+    ------
+    TraceError
+        With the reason, if it cannot be.
+    """
+    if type(f) is not FunctionType:
+        raise Refused("it is no function of Python")
+    key = (f.__code__, id(f.__globals__), labels, floats)
+    found = _made.get(key)
+    if found is None:
+        try:
+            found = _Writer(f, labels, floats).made()
+        except TraceError as error:
+            found = error
+        _made[key] = found
+    if isinstance(found, TraceError):
+        raise found.with_traceback(None)
+    return found  # type: ignore[no-any-return]
+
+
+class _Writer:
+    """Writes one function anew."""
+
+    def __init__(self, f: FunctionType, labels: Labels | None, floats: bool) -> None:
+        self._f, self._labels, self._floats = f, labels, floats
+        self._texts: list[str] = []
+        self._gives: set[tuple[str, Any]] = set()
+
+    def made(self) -> Made:
+        f, labels = self._f, self._labels
+        tree = _copied(find.tree_of(f))
+        args = tree.args
+        if not (args.posonlyargs or args.args):
+            raise Refused("its first argument has no name")
+        first = (args.posonlyargs or args.args)[0]
+        series = Rewriter(f, first.arg if labels is not None else "", labels or Labels(None))
+        if isinstance(tree, ast.Lambda):
+            body: list[ast.stmt] = [ast.copy_location(ast.Return(tree.body), tree.body)]
+        else:
+            body = tree.body
+        kinds = (ast.Yield, ast.YieldFrom, ast.Await)
+        if any(isinstance(n, kinds) for statement in body for n in ast.walk(statement)):
+            raise Refused("it is a generator")
+        if labels is not None:
+            series.learn(body)
+        self._series = series
+        if not self._floats:
+            self._learn_texts(body)
+            body = [*body, ast.Return(ast.Constant(None))] if _may_end(body) else body
+        body = [x for statement in body for x in self._statement(statement)]
+        columns: tuple[str, ...] = ()
+        if labels is not None and labels.columns:
+            names = {n.id for x in body for n in ast.walk(x) if isinstance(n, ast.Name)}
+            columns = tuple(name for name in labels.columns if name in names)
+            own = [ast.arg(name) for name in columns]
+            target = args.posonlyargs or args.args
+            target[:1] = own
+            if len(args.defaults) >= len(args.posonlyargs) + len(args.args):
+                raise Refused("its first argument has a default")
+        name = f.__name__ if f.__name__.isidentifier() else "function"
+        written = ast.FunctionDef(name, args, body, [], lineno=tree.lineno)
+        for argument in ast.walk(args):
+            if isinstance(argument, ast.arg):
+                argument.annotation = None
+        args.defaults = [ast.Constant(None) for _ in args.defaults]
+        args.kw_defaults = [x and ast.Constant(None) for x in args.kw_defaults]
+        ast.fix_missing_locations(ast.copy_location(written, tree))
+        code = self._compiled(written)
+        if len(self._gives) > 1:
+            raise Refused("its results are of several forms")
+        gives, names = self._gives.pop() if self._gives else ("numbers", None)
+        silent = series.whole and not series.asks_numpy
+        return Made(code, written, self._texts, gives, names, series.whole, columns, silent)
+
+    def _compiled(self, written: ast.FunctionDef) -> CodeType:
+        code = self._f.__code__
+        free = [*code.co_freevars, NUMPY]
+        assigned = "; ".join(f"{name} = None" for name in free if name.isidentifier())
+        if written.name not in free:
+            assigned = f"global {written.name}; {assigned}"
+        outer = ast.parse(f"def outer():\n    {assigned}")
+        outer.body[0].body.append(written)  # type: ignore[attr-defined]
+        made = compile(ast.fix_missing_locations(outer), code.co_filename, "exec", 0, True)
+        inside: list[CodeType] = [made]
+        for c in inside:
+            for x in c.co_consts:
+                if isinstance(x, CodeType):
+                    if c.co_name == "outer" and x.co_name == written.name:
+                        return x.replace(co_name=code.co_name, co_qualname=code.co_qualname)
+                    inside.append(x)
+        raise AssertionError(written.name)
+
+    # --- statements -------------------------------------------------------------------------
+
+    def _statement(self, node: ast.stmt) -> list[ast.stmt]:
+        """A statement, of which there may be several in its place."""
+        if isinstance(node, ast.Return):
+            value = node.value or ast.Constant(None)
+            return [ast.fix_missing_locations(ast.copy_location(x, node)) for x in self._of(value)]
+        if isinstance(node, ast.FunctionDef):  # what it returns goes nowhere else
+            return [self._series.visit(node)]
+        inner: dict[str, list[ast.stmt]] = {}
+        for name in ("body", "orelse", "finalbody"):
+            statements = getattr(node, name, None)
+            if isinstance(statements, list):
+                inner[name] = [x for s in statements for x in self._statement(s)]
+                setattr(node, name, [])
+        handlers = getattr(node, "handlers", [])
+        for handler in handlers:
+            handler.body = [x for s in handler.body for x in self._statement(s)]
+        kept_handlers = list(handlers)
+        if handlers:
+            node.handlers = []  # type: ignore[attr-defined]
+        if isinstance(node, ast.Match):
+            raise Refused("it has a match statement")
+        found = self._series.visit(node)
+        for name, statements in inner.items():
+            setattr(found, name, statements)
+        if kept_handlers:
+            found.handlers = kept_handlers
+        return [found]
+
+    def _of(self, value: ast.expr) -> list[ast.stmt]:
+        """What is returned for an expression that is returned."""
+        if self._floats:
+            self._gives.add(("floats", None))
+            return [ast.Return(self._series.visit(value))]
+        if isinstance(value, ast.IfExp):
+            test = self._series.visit(value.test)
+            return [ast.If(test, self._of(value.body), self._of(value.orelse))]
+        array = None if self._labels is None else self._series.array(value)
+        if array is not None:
+            if array.labels.some or array.labels.names is None:
+                raise Refused("it returns a Series whose labels are not known")
+            self._series.whole = True
+            self._gives.add(("slices", array.labels.names))
+            return [ast.Return(array.expr)]
+        columns = self._columns(value)
+        if columns is not None:
+            self._gives.add(("columns", tuple(columns)))
+            made: list[ast.stmt] = []
+            parts: list[ast.expr] = []
+            for k, inner in enumerate(columns.values()):
+                before, pair = self._pair(inner, f"{RESULT}_{k}")
+                made += before
+                parts += pair
+            return [*made, ast.Return(ast.Tuple(parts, ast.Load()))]
+        if isinstance(value, (ast.Tuple, ast.List, ast.Dict, ast.Set)):
+            raise Refused("it returns a container")
+        self._gives.add(("numbers", None))
+        made, pair = self._pair(value, RESULT)
+        return [*made, ast.Return(ast.Tuple(pair, ast.Load()))]
+
+    def _columns(self, value: ast.expr) -> dict[Hashable, ast.expr] | None:
+        """The elements of a Series that is made of them, by their labels."""
+        if not isinstance(value, ast.Call) or self._series.value(value.func) is not pd.Series:
+            return None
+        args, more = value.args, {k.arg: k.value for k in value.keywords}
+        if len(args) != 1 or {*more} - {"index"}:
+            raise Refused("it returns a Series")
+        index, data = more.get("index"), args[0]
+        keys: list[Any]
+        if isinstance(data, ast.Dict) and index is None:
+            keys, values = data.keys, data.values
+        elif isinstance(data, (ast.List, ast.Tuple)):
+            keys, values = [ast.Constant(k) for k in range(len(data.elts))], data.elts
+            if isinstance(index, (ast.List, ast.Tuple)):
+                keys = index.elts
+            elif index is not None:
+                raise Refused("it returns a Series")
+        else:
+            raise Refused("it returns a Series")
+        if len(keys) != len(values) or not all(isinstance(k, ast.Constant) for k in keys):
+            raise Refused("it returns a Series whose labels are no constants")
+        found = {k.value: v for k, v in zip(keys, values, strict=True)}
+        if len(found) != len(keys) or not found or any(isinstance(v, ast.Starred) for v in values):
+            raise Refused("it returns a Series")
+        return found
+
+    def _pair(self, value: ast.expr, name: str) -> tuple[list[ast.stmt], list[ast.expr]]:
+        """Statements, and then a number and its kind."""
+        if isinstance(value, ast.Constant):
+            x = value.value
+            if x is None:
+                return [], _numbers(0.0, NONE)
+            if type(x) is str:
+                return [], _numbers(float(self._text(x)), TEXT)
+            if type(x) in (bool, float):
+                return [], _numbers(float(x), BOOL if type(x) is bool else FLOAT)
+            if type(x) is int and abs(x) < SURE:
+                return [], _numbers(float(x), INTEGER)
+            raise Refused("it returns a constant that is no number or text")
+        if isinstance(value, ast.Name) and value.id in self._of_texts:
+            return [], [ast.Name(value.id, ast.Load()), ast.Constant(TEXT)]
+        if isinstance(value, ast.IfExp):
+            return self._either(value, name)
+        found = self._series.visit(value)
+        read = ast.Name(name, ast.Load())
+        kind: ast.expr = ast.Constant(OTHER)
+        for number, classes in ((INTEGER, "int integer"), (BOOL, "bool bool_"), (FLOAT, "float floating")):
+            own, *numpys = classes.split()
+            of_class: list[ast.expr] = [ast.Name(own, ast.Load())]
+            of_class += [_numpys(x) for x in numpys]
+            test = ast.Call(
+                ast.Name("isinstance", ast.Load()),
+                [read, of_class[0] if len(of_class) < 2 else ast.Tuple(of_class, ast.Load())],
+                [],
+            )
+            kind = ast.IfExp(test, ast.Constant(number), kind)
+        return [ast.Assign([ast.Name(name, ast.Store())], found)], [read, kind]
+
+    def _either(self, value: ast.IfExp, name: str) -> tuple[list[ast.stmt], list[ast.expr]]:
+        """The same for an expression that is one of two."""
+        names = name, f"{name}_kind"
+        ways = []
+        for inner in (value.body, value.orelse):
+            made, pair = self._pair(inner, name)
+            for own, x in zip(names, pair, strict=True):
+                made.append(ast.Assign([ast.Name(own, ast.Store())], x))
+            ways.append(made)
+        found = ast.If(self._series.visit(value.test), *ways)
+        return [found], [ast.Name(own, ast.Load()) for own in names]
+
+    # --- texts ------------------------------------------------------------------------------
+
+    def _text(self, text: str) -> int:
+        if text not in self._texts:
+            self._texts.append(text)
+        return self._texts.index(text)
+
+    def _learn_texts(self, body: list[ast.stmt]) -> None:
+        """Find the names that only hold constant texts, and are only returned."""
+        stores: dict[str, list[Any]] = {}
+        loads: dict[str, int] = {}
+        returned: dict[str, int] = {}
+        own = {*self._f.__code__.co_varnames[self._f.__code__.co_argcount :]}
+        for node in (inner for statement in body for inner in ast.walk(statement)):
+            if isinstance(node, ast.Assign) and len(node.targets) == 1:
+                target = node.targets[0]
+                if isinstance(target, ast.Name):
+                    stores.setdefault(target.id, []).append(node)
+            if isinstance(node, ast.Return) and isinstance(node.value, ast.Name):
+                returned[node.value.id] = returned.get(node.value.id, 0) + 1
+            if isinstance(node, ast.Name):
+                loads[node.id] = loads.get(node.id, 0) + 1
+        self._of_texts = set()
+        for name, nodes in stores.items():
+            texts = [x.value.value for x in nodes if isinstance(x.value, ast.Constant)]
+            if name not in own or len(texts) < len(nodes) or not all(type(x) is str for x in texts):
+                continue
+            if loads[name] == len(nodes) + returned.get(name, 0):
+                self._of_texts.add(name)
+                for node, text in zip(nodes, texts, strict=True):
+                    node.value = ast.copy_location(
+                        ast.Constant(float(self._text(text))), node.value
+                    )
+
+
+def _numbers(x: float, kind: int) -> list[ast.expr]:
+    return [ast.Constant(x), ast.Constant(kind)]
+
+
+def _numpys(name: str) -> ast.expr:
+    return ast.Attribute(ast.Name(NUMPY, ast.Load()), name, ast.Load())
+
+
+def _copied(tree: Any) -> Any:
+    import copy
+
+    return copy.deepcopy(tree)
+
+
+def _may_end(body: list[ast.stmt]) -> bool:
+    """Whether a body may end without a return or an exception."""
+    if not body:
+        return True
+    last = body[-1]
+    if isinstance(last, (ast.Return, ast.Raise)):
+        return False
+    if isinstance(last, ast.If):
+        return _may_end(last.body) or _may_end(last.orelse)
+    return True
+
+
+def of_part(
+    f: FunctionType, args: int, names: tuple[str, ...], columns: int = 1
+) -> FunctionType:
+    """``f(column[begin:until], *args, **kwargs)`` as a function of ``begin, until, column`` and these.
+
+    It counts as written where `f` is.
+    """
+    whole = [f"column_{k}" for k in range(columns)]
+    more = [f"_{k}" for k in range(args)]
+    given = ", ".join(["begin", "until", *whole, *more, *names])
+    parts = [f"{x}[begin:until]" for x in whole]
+    taken = ", ".join([*parts, *more, *(f"{x}={x}" for x in names)])
+    key = ("part", f.__code__.co_filename, given)
+    code_and_tree = _made.get(key)
+    if code_and_tree is None:
+        text = f"def outer(f):\n    def of_part({given}):\n        return f({taken})\n"
+        tree = ast.parse(text)
+        code = compile(tree, f.__code__.co_filename, "exec", 0, True)
+        for _ in range(2):
+            code = next(x for x in code.co_consts if isinstance(x, CodeType))
+        code_and_tree = _made[key] = code, tree.body[0].body[0]  # type: ignore[attr-defined]
+    code, tree = code_and_tree
+    find.keep(code, tree)
+    return FunctionType(code, f.__globals__, f.__name__, None, (types.CellType(f),))
+
+
+def pair_of(result: Any, texts: list[str]) -> tuple[Any, int] | None:
+    """What a function that is written anew returns for the user's result; None: nothing."""
+    if result is None:
+        return 0.0, NONE
+    if isinstance(result, float):
+        return result, FLOAT
+    if isinstance(result, (bool, np.bool_)):
+        return result, BOOL
+    if isinstance(result, (int, np.integer)):
+        return result, INTEGER
+    if type(result) is str and result in texts:
+        return float(texts.index(result)), TEXT
+    return None

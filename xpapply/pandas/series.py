@@ -1,0 +1,586 @@
+"""Expressions of a Series as expressions of the array inside.
+
+A function that gets a Series, such as a row, is read: each expression whose value is a Series by
+what pandas says (the argument itself, ``row[["a", "b"]]``, ``row - row.mean()``) becomes one of an
+array, and what is asked of it (``row["a"]``, ``row.a``, ``row.sum()``) becomes what NumPy says of
+that array. What is not known here refuses.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import copy
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, replace
+from types import BuiltinFunctionType, FunctionType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..errors import TraceError
+
+NUMPY = "_xpapply_numpy"
+"""What NumPy is called in functions that are written anew."""
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What is known of a Series.
+
+    Attributes
+    ----------
+    names : tuple or None
+        Its labels, in their order; None: they are not known, or differ from call to call.
+    kind : str
+        Of its dtype, as of `numpy.dtype.kind`.
+    gaps : bool
+        Whether it may have NaN.
+    some : bool
+        Whether its elements were chosen by what they are: there may be none.
+    columns : tuple of str
+        Names of parameters, one for each label, where the Series is not there as an array;
+        "" where there is none.
+    inner : tuple of Labels
+        What is known of the columns, where these are Series: it is a DataFrame.
+    """
+
+    names: tuple[Hashable, ...] | None
+    kind: str = "f"
+    gaps: bool = False
+    some: bool = False
+    columns: tuple[str, ...] = ()
+    inner: tuple[Labels | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class Array:
+    """An expression of an array, and what is known of the Series that it stands for."""
+
+    expr: Any
+    labels: Labels
+
+
+REDUCED = {
+    "sum": ("sum", "nansum"),
+    "mean": ("mean", "nanmean"),
+    "prod": ("prod", "nanprod"),
+    "min": ("min", "nanmin"),
+    "max": ("max", "nanmax"),
+    "median": ("median", "nanmedian"),
+    "std": ("std", "nanstd"),
+    "var": ("var", "nanvar"),
+}
+"""Methods: NumPy's functions that do the same, without and with NaN to leave out."""
+SPREAD = ("std", "var")
+OF_NONE = ("sum", "mean", "prod", "median", "std", "var")
+"""Those that NumPy's arrays without elements have as well."""
+BY_METHOD = {getattr(np, name): name for name in ("sum", "mean", "prod", "min", "max")}
+"""Functions of NumPy that call the method of this name."""
+OF_ARRAYS = (
+    np.median, np.percentile, np.quantile, np.polyfit, np.asarray, np.array, np.diff, np.interp,
+    np.nansum, np.nanmean, np.nanmin, np.nanmax, np.nanstd, np.nanvar, np.nanmedian,
+    np.corrcoef, np.sort, np.argsort, np.average,
+)  # fmt: skip
+"""Functions of NumPy that make an array of a Series first."""
+ELEMENT_BY_ELEMENT = (sum, max, min, sorted, list, tuple, enumerate, zip, any, all)
+"""Builtins that go through a Series, whose elements are Python's numbers then."""
+OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div)
+_ITSELF = ("copy", "to_numpy")
+_PLACES = ("iloc", "iat")
+_BY_LABEL = ("loc", "at")
+_OF_SERIES = frozenset(dir(pd.Series))
+_OF_FRAME = frozenset(dir(pd.DataFrame))
+
+
+class Refused(TraceError):
+    """Why a function cannot be written anew."""
+
+
+class Rewriter(ast.NodeTransformer):
+    """Writes the body of a function anew.
+
+    Parameters
+    ----------
+    f : function
+        The function, whose names are looked up.
+    name : str
+        Its parameter that is a Series; "" where it has none.
+    labels : Labels
+        What is known of it.
+
+    Attributes
+    ----------
+    whole : bool
+        Whether anything but single elements was asked of the Series: warnings may be others then.
+    asks_numpy : bool
+        Whether functions of NumPy get the array, by the user's own words.
+    """
+
+    def __init__(self, f: FunctionType, name: str, labels: Labels) -> None:
+        self._f, self.whole, self.asks_numpy = f, False, False
+        self._series: dict[str, Labels] = {name: labels} if name else {}
+        self._own = {*f.__code__.co_varnames, *f.__code__.co_cellvars}
+
+    def learn(self, body: list[ast.stmt]) -> None:
+        """Find the names that are nothing but Series."""
+        found: dict[str, list[ast.expr | None]] = {}
+        for node in (inner for statement in body for inner in ast.walk(statement)):
+            if isinstance(node, ast.Assign) and len(node.targets) == 1:
+                target = node.targets[0]
+                if isinstance(target, ast.Name):
+                    found.setdefault(target.id, []).append(node.value)
+                    continue
+            for name in _bound(node):
+                found.setdefault(name, []).append(None)
+        inner = {
+            name
+            for name, values in found.items()
+            if name in self._series and not all(map(self._is_like(name), values))
+        }
+        if inner:
+            raise Refused(f"{inner.pop()!r} becomes something else than a Series")
+        for _ in range(len(found)):
+            more = {}
+            for name, values in found.items():
+                if name in self._series or None in values:
+                    continue
+                kinds = [self.array(value) for value in values if value is not None]
+                if all(x is not None for x in kinds) and kinds:
+                    labels = {x.labels for x in kinds if x is not None}
+                    if len(labels) == 1:
+                        more[name] = labels.pop()
+            if not more:
+                break
+            self._series |= more
+
+    def _is_like(self, name: str) -> Callable[[ast.expr | None], bool]:
+        def same(value: ast.expr | None) -> bool:
+            found = None if value is None else self.array(value)
+            return found is not None and found.labels == self._series[name]
+
+        return same
+
+    # --- what is a Series -------------------------------------------------------------------
+
+    def array(self, node: ast.expr) -> Array | None:
+        """The array that stands for a Series; None: the expression is none, or not known to be."""
+        if isinstance(node, ast.Name):
+            labels = self._series.get(node.id)
+            return None if labels is None or labels.columns else Array(node, labels)
+        if isinstance(node, (ast.Subscript, ast.Attribute)):
+            owner = node.value
+            if isinstance(owner, ast.Name) and owner.id in self._series:
+                if (labels := self._series[owner.id]).inner:
+                    return self._column(node, labels)
+        if isinstance(node, ast.Subscript):
+            return self._part(node)
+        if isinstance(node, ast.BinOp):
+            return self._operation(node)
+        if isinstance(node, ast.UnaryOp):
+            inner = self.array(node.operand)
+            wanted = {ast.USub: "fi", ast.Invert: "b"}.get(type(node.op), "")
+            if inner is None or inner.labels.kind not in wanted:
+                return None
+            return Array(ast.UnaryOp(node.op, inner.expr), inner.labels)
+        if isinstance(node, ast.Compare):
+            return self._comparison(node)
+        if isinstance(node, ast.Call):
+            return self._call(node)
+        return None
+
+    def _column(self, node: ast.Subscript | ast.Attribute, frame: Labels) -> Array | None:
+        """A column of a DataFrame."""
+        label = node.attr if isinstance(node, ast.Attribute) else _constant(node.slice)
+        by_name = isinstance(node, ast.Attribute)
+        if label is None or not isinstance(node.ctx, ast.Load) or (by_name and label in _OF_FRAME):
+            raise Refused("something else of a DataFrame than a column")
+        place = self._place(frame, label)
+        labels = frame.inner[place]
+        if labels is None:
+            raise Refused(f"elements of the column {label!r} are no numbers")
+        return Array(ast.Name(frame.columns[place], ast.Load()), labels)
+
+    def _part(self, node: ast.Subscript) -> Array | None:
+        value, at = node.value, node.slice
+        if isinstance(value, ast.Attribute) and value.attr in ("iloc", "loc"):
+            inner = self.array(value.value)
+            if inner is None or not isinstance(at, ast.Slice):
+                return None
+            bounds = [None if x is None else _constant(x) for x in (at.lower, at.upper, at.step)]
+            if value.attr == "loc" or any(not isinstance(x, int) for x in bounds if x is not None):
+                return None
+            names, labels = inner.labels.names, inner.labels
+            names = None if names is None else names[slice(*bounds)]
+            return Array(ast.Subscript(inner.expr, at, ast.Load()), replace(labels, names=names))
+        inner = self.array(value)
+        if inner is None:
+            return None
+        labels, mask = inner.labels, self.array(at)
+        if mask is not None:
+            if mask.labels.kind != "b" or mask.labels.names != labels.names or labels.some:
+                return None
+            self.whole = True
+            some = replace(labels, names=None, some=True)
+            return Array(ast.Subscript(inner.expr, mask.expr, ast.Load()), some)
+        if isinstance(at, ast.List) and all(isinstance(x, ast.Constant) for x in at.elts):
+            places = [self._place(labels, x.value) for x in at.elts]  # type: ignore[attr-defined]
+            chosen = ast.List([ast.Constant(k) for k in places], ast.Load())
+            assert labels.names is not None
+            names = tuple(labels.names[k] for k in places)
+            return Array(
+                ast.Subscript(inner.expr, chosen, ast.Load()), replace(labels, names=names)
+            )
+        return None
+
+    def _place(self, labels: Labels, label: Hashable) -> int:
+        names = labels.names
+        if names is None:
+            raise Refused(f"its labels are not known: {label!r}")
+        found = [k for k, x in enumerate(names) if type(x) is type(label) and x == label]
+        if len(found) != 1:
+            raise Refused(f"there is no single column {label!r}")
+        return found[0]
+
+    def _operation(self, node: ast.BinOp) -> Array | None:
+        left, right = self.array(node.left), self.array(node.right)
+        both = [x for x in (left, right) if x is not None]
+        if not both:
+            return None
+        labels = both[0].labels
+        if len(both) > 1 and (
+            both[1].labels.names != labels.names
+            or labels.some
+            or both[1].labels.some
+        ):
+            raise Refused("two Series whose labels differ meet")
+        kinds = {x.labels.kind for x in both}
+        if isinstance(node.op, (ast.BitAnd, ast.BitOr, ast.BitXor)):
+            if kinds != {"b"} or len(both) < 2:
+                raise Refused("an operation of Series with a meaning of its own")
+        elif not isinstance(node.op, OPERATORS) or "b" in kinds:
+            if not (isinstance(node.op, ast.Pow) and kinds == {"f"}):
+                raise Refused("an operation of Series with a meaning of its own")
+        self.whole = True
+        sides = [
+            side.expr if side is not None else self._scalar(own)
+            for side, own in ((left, node.left), (right, node.right))
+        ]
+        found = replace(labels, gaps=True) if kinds != {"b"} else labels
+        if "f" in kinds or isinstance(node.op, ast.Div):
+            found = replace(found, kind="f")
+        elif kinds == {"i"} and len(both) < 2:
+            found = replace(found, kind="n")
+        return Array(ast.BinOp(sides[0], node.op, sides[1]), found)
+
+    def _scalar(self, node: ast.expr) -> Any:
+        """What stands beside a Series: nothing that may be one, or a list."""
+        if isinstance(node, (ast.List, ast.Tuple, ast.Dict, ast.ListComp)):
+            raise Refused("a Series meets a list")
+        return self.visit(_copy(node))
+
+    def _comparison(self, node: ast.Compare) -> Array | None:
+        sides = [node.left, *node.comparators]
+        found = [self.array(x) for x in sides]
+        both = [x for x in found if x is not None]
+        if not both:
+            return None
+        wrong = len(sides) != 2 or isinstance(node.ops[0], (ast.In, ast.NotIn, ast.Is, ast.IsNot))
+        if wrong or len({x.labels.names for x in both}) > 1:
+            raise Refused("a comparison of Series with a meaning of its own")
+        if any(x.labels.some for x in both) and len(both) > 1:
+            raise Refused("two Series whose labels differ meet")
+        self.whole = True
+        left, right = (
+            x.expr if x is not None else self._scalar(own)
+            for x, own in zip(found, sides, strict=True)
+        )
+        return Array(ast.Compare(left, node.ops, [right]), replace(both[0].labels, kind="b"))
+
+    def _call(self, node: ast.Call) -> Array | None:
+        function, args = node.func, node.args
+        if isinstance(function, ast.Attribute):
+            inner = self.array(function.value)
+            if inner is not None and not node.keywords:
+                return self._method(inner, function.attr, args)
+        known = self.value(function)
+        if len(args) == 1 and not node.keywords and (inner := self.array(args[0])) is not None:
+            if isinstance(known, np.ufunc) and known.nin == known.nout == 1:
+                self.whole = True
+                kind = "f" if inner.labels.kind == "f" else "n"
+                labels = replace(inner.labels, kind=kind, gaps=True)
+                return Array(ast.Call(function, [inner.expr], []), labels)
+            if known is abs and inner.labels.kind in "fi":
+                return Array(ast.Call(function, [inner.expr], []), inner.labels)
+        return None
+
+    def _method(self, inner: Array, name: str, args: list[ast.expr]) -> Array | None:
+        labels = inner.labels
+        if name == "copy" and not args:
+            return Array(_method(inner.expr, "copy"), labels)
+        if name == "abs" and not args and labels.kind in "fi":
+            return Array(_numpys("abs", inner.expr), labels)
+        if name in ("isna", "isnull", "notna", "notnull") and not args and labels.kind == "f":
+            found = _numpys("isnan", inner.expr)
+            if name.startswith("not"):
+                found = ast.UnaryOp(ast.Invert(), found)
+            return Array(found, replace(labels, kind="b", gaps=False))
+        if name in ("cumsum", "cumprod") and not args and labels.kind in "fi" and not labels.gaps:
+            self.whole = True
+            return Array(_method(inner.expr, name), replace(labels, gaps=True))
+        if name == "fillna" and len(args) == 1 and labels.kind == "f":
+            value = _constant(args[0])
+            if type(value) in (int, float):
+                isnan = _numpys("isnan", inner.expr)
+                filled = _numpys("where", isnan, ast.Constant(float(value)), inner.expr)
+                return Array(filled, replace(labels, gaps=value != value))
+        if name == "dropna" and not args and labels.kind == "f":
+            if not labels.gaps:
+                return inner
+            kept = ast.UnaryOp(ast.Invert(), _numpys("isnan", inner.expr))
+            some = replace(labels, names=None, some=True, gaps=False)
+            return Array(ast.Subscript(inner.expr, kept, ast.Load()), some)
+        return None
+
+    # --- what is asked of one ---------------------------------------------------------------
+
+    def visit(self, node: ast.AST) -> Any:
+        """The same without Series."""
+        return super().visit(node)
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        """A Series itself goes to what is not known."""
+        if node.id in self._series:
+            raise Refused(f"{node.id!r} as a whole goes to what is not known")
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        """Names of Series are names of arrays."""
+        target = node.targets[0]
+        if len(node.targets) == 1 and isinstance(target, ast.Name) and target.id in self._series:
+            found = self.array(node.value)
+            assert found is not None
+            return ast.copy_location(ast.Assign(node.targets, found.expr), node)
+        return self.generic_visit(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        """A label of a Series is a place in the array."""
+        value, at = node.value, node.slice
+        by_place = by_label = False
+        if isinstance(value, ast.Attribute) and self._is_series(value.value):
+            by_place, by_label = value.attr in _PLACES, value.attr in _BY_LABEL
+            value = value.value if by_place or by_label else value
+        if not self._is_series(value):
+            return self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load):
+            raise Refused("it writes into the Series")
+        label = _constant(at)
+        if label is None:
+            raise Refused("a label that is no constant")
+        if not by_place:
+            return self._element(value, label)
+        inner = self.array(value)
+        if inner is None or type(label) is not int or inner.labels.some:
+            raise Refused("a place in a Series that is not there as an array")
+        return ast.copy_location(ast.Subscript(inner.expr, ast.Constant(label), ast.Load()), node)
+
+    def _element(self, value: ast.expr, label: Hashable) -> Any:
+        """The element under a label."""
+        if isinstance(value, ast.Name) and (labels := self._series[value.id]).columns:
+            name = labels.columns[self._place(labels, label)]
+            if not name:
+                raise Refused(f"elements of the column {label!r} are no numbers or texts")
+            return ast.copy_location(ast.Name(name, ast.Load()), value)
+        inner = self.array(value)
+        assert inner is not None
+        place = ast.Constant(self._place(inner.labels, label))
+        return ast.copy_location(ast.Subscript(inner.expr, place, ast.Load()), value)
+
+    def _is_series(self, node: ast.expr) -> bool:
+        if isinstance(node, ast.Name) and node.id in self._series:
+            return True
+        return self.array(node) is not None
+
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        """A column by its name, and what arrays have as well."""
+        if not self._is_series(node.value):
+            return self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load):
+            raise Refused("it writes into the Series")
+        if node.attr not in _OF_SERIES:
+            return self._element(node.value, node.attr)
+        inner = self.array(node.value)
+        if inner is not None and node.attr == "values":
+            self.asks_numpy = True
+            return inner.expr
+        if inner is not None and node.attr in ("size", "shape"):
+            return ast.copy_location(ast.Attribute(inner.expr, node.attr, ast.Load()), node)
+        raise Refused(f"{node.attr!r} of a Series")
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        """Methods of Series, and functions that know them."""
+        function, args = node.func, node.args
+        if isinstance(function, ast.Attribute) and self._is_series(function.value):
+            if function.attr == "get" and not node.keywords and len(args) in (1, 2):
+                return self._got(function.value, args)
+            inner = self.array(function.value)
+            if inner is None:
+                raise Refused(f"{function.attr!r} of a Series of several kinds of elements")
+            return self._asked(inner, function.attr, node)
+        known = self.value(function)
+        if known in (pd.isna, pd.isnull, pd.notna, pd.notnull) and len(args) == 1:
+            return self._is_missing(args[0], known in (pd.notna, pd.notnull))
+        if known in ELEMENT_BY_ELEMENT and any(map(self._is_series, args)):
+            return self._elements_of(node)
+        if not args or (inner := self.array(args[0])) is None:
+            return self.generic_visit(node)
+        if known is len and inner.labels.columns == ():
+            return ast.copy_location(ast.Call(function, [inner.expr], []), node)
+        if known in BY_METHOD and len(args) == 1 and not node.keywords:
+            return self._asked(inner, BY_METHOD[known], node, ())
+        if known in OF_ARRAYS:
+            self.whole = self.asks_numpy = True
+            rest = [self.visit(x) for x in args[1:]]
+            keywords = [ast.keyword(k.arg, self.visit(k.value)) for k in node.keywords]
+            return ast.copy_location(ast.Call(function, [inner.expr, *rest], keywords), node)
+        return self.generic_visit(node)
+
+    def _elements_of(self, node: ast.Call) -> Any:
+        """What goes through Series gets Python's numbers."""
+        args = [self._listed(x) for x in node.args]
+        keywords = [ast.keyword(k.arg, self.visit(k.value)) for k in node.keywords]
+        return ast.copy_location(ast.Call(node.func, args, keywords), node)
+
+    def _listed(self, node: ast.expr) -> Any:
+        if not self._is_series(node):
+            return self.visit(node)
+        inner = self.array(node)
+        if inner is None:
+            raise Refused("it goes through elements of several kinds")
+        return ast.copy_location(_method(inner.expr, "tolist"), node)
+
+    def visit_For(self, node: ast.For) -> Any:
+        """A loop over the elements."""
+        if self._is_series(node.iter):
+            node.iter = self._listed(node.iter)
+        return self.generic_visit(node)
+
+    def visit_comprehension(self, node: ast.comprehension) -> Any:
+        """The same in an expression."""
+        if self._is_series(node.iter):
+            node.iter = self._listed(node.iter)
+        return self.generic_visit(node)
+
+    def _got(self, value: ast.expr, args: list[ast.expr]) -> Any:
+        label = _constant(args[0])
+        labels = self._series[value.id] if isinstance(value, ast.Name) else None
+        if label is None or labels is None or labels.names is None:
+            raise Refused("a label that is no constant")
+        if label in labels.names:
+            return self._element(value, label)
+        return self.visit(args[1]) if len(args) > 1 else ast.Constant(None)
+
+    def _asked(self, inner: Array, name: str, node: ast.Call, args: Any = None) -> Any:
+        """A method that gives no Series."""
+        labels, known = inner.labels, {k.arg: _constant(k.value) for k in node.keywords}
+        args = node.args if args is None else args
+        if name in ("to_numpy", "tolist", "to_list", "argmax", "argmin") and not (args or known):
+            if name.startswith("arg") and (labels.gaps or labels.some):
+                raise Refused(f"{name!r} of a Series with NaN, or of some of its elements")
+            found = inner.expr
+            self.asks_numpy |= name == "to_numpy"
+            if name != "to_numpy":
+                found = _method(found, name.replace("to_l", "tol"))
+            return ast.copy_location(found, node)
+        if name in ("any", "all") and labels.kind == "b" and not (args or known):
+            return ast.copy_location(_method(inner.expr, name), node)
+        if name == "count" and labels.kind == "f" and not (args or known):
+            kept = ast.UnaryOp(ast.Invert(), _numpys("isnan", inner.expr))
+            return ast.copy_location(_method(kept, "sum"), node)
+        if name not in REDUCED or args or (name not in ("sum",) and labels.kind == "b"):
+            raise Refused(f"{name!r} of a Series")
+        if known and (name not in SPREAD or {*known} != {"ddof"} or known["ddof"] not in (0, 1)):
+            raise Refused(f"{name!r} of a Series, with more arguments")
+        if labels.some and name not in OF_NONE:
+            raise Refused(f"{name!r} of a Series that may be empty")
+        if labels.kind == "n" and name != "mean":
+            raise Refused(f"{name!r} of a Series whose dtype is not known")
+        self.whole = True
+        more = [ast.keyword("ddof", ast.Constant(known.get("ddof", 1)))] * (name in SPREAD)
+        gaps = labels.gaps and labels.kind in "fn"
+        found = _numpys(REDUCED[name][gaps], inner.expr, keywords=more)
+        return ast.copy_location(found, node)
+
+    def _is_missing(self, node: ast.expr, not_so: bool) -> Any:
+        """Whether a number is NaN; texts are not asked."""
+        if self._is_series(node):
+            raise Refused("pandas' functions of a Series")
+        found = self.visit(node)
+        if not isinstance(found, (ast.Name, ast.Subscript)):
+            raise Refused("whether a value is missing that is no column")
+        op: ast.cmpop = ast.Eq() if not_so else ast.NotEq()
+        same = ast.Compare(found, [op], [_copy(found)])
+        return ast.copy_location(ast.Call(ast.Name("bool", ast.Load()), [same], []), node)
+
+    # --- names ------------------------------------------------------------------------------
+
+    def value(self, node: ast.expr) -> Any:
+        """What an expression of global names is by now; None: that is not known."""
+        if isinstance(node, ast.Attribute):
+            owner = self.value(node.value)
+            known = owner is np or owner is pd
+            return _known(getattr(owner, node.attr, None)) if known else None
+        if not isinstance(node, ast.Name) or node.id in self._own:
+            return None
+        f = self._f
+        if node.id in f.__code__.co_freevars:
+            cell = (f.__closure__ or ())[f.__code__.co_freevars.index(node.id)]
+            try:
+                return _known(cell.cell_contents)
+            except ValueError:
+                return None
+        return _known(f.__globals__.get(node.id, vars(builtins).get(node.id)))
+
+
+_KNOWN = (FunctionType, BuiltinFunctionType, np.ufunc, type(np.sum), type)
+
+
+def _known(x: Any) -> Any:
+    """`x` if it is a function, a class, NumPy or pandas, which names mean for long."""
+    return x if isinstance(x, _KNOWN) or x is np or x is pd else None
+
+
+def _constant(node: ast.expr) -> Any:
+    """The constant that an expression is; None: it is none."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = _constant(node.operand)
+        return -inner if type(inner) in (int, float) else None
+    return None
+
+
+def _bound(node: ast.AST) -> Iterator[str]:
+    """Names that a node of a function's body binds, parameters of functions in it among them."""
+    if isinstance(node, ast.arg):
+        yield node.arg
+    elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+        yield node.id
+    elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        yield node.name
+    elif isinstance(node, ast.ExceptHandler) and node.name:
+        yield node.name
+
+
+def _copy(node: Any) -> Any:
+    return copy.deepcopy(node)
+
+
+def _numpys(name: str, *args: Any, keywords: Any = ()) -> Any:
+    function = ast.Attribute(ast.Name(NUMPY, ast.Load()), name, ast.Load())
+    return ast.Call(function, list(args), list(keywords))
+
+
+def _method(expr: Any, name: str, *args: Any) -> Any:
+    return ast.Call(ast.Attribute(expr, name, ast.Load()), list(args), [])

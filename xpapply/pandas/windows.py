@@ -1,0 +1,166 @@
+"""``rolling(...).apply(f)`` and ``expanding().apply(f)``: a function of windows.
+
+They are slices of one array, and most are as long as each other: these are views of it. Where
+windows are of many lengths, a function of two numbers, where a window begins and ends, gets them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..errors import TraceError
+from ..limits import LIMITS
+from ..loop.arguments import Looped
+from . import applied
+from .applied import Host, Job, OfPandas, Own
+from .returns import made, of_part
+from .series import Labels
+
+
+def apply(
+    obj: Any,
+    start: np.ndarray,
+    end: np.ndarray,
+    called: np.ndarray,
+    f: Any,
+    raw: bool,
+    args: tuple,
+    kwargs: dict[str, Any],
+    own: Callable[[Any], Any],
+    host: Host,
+) -> Any:
+    """What pandas' loop over windows gives, an array of floats.
+
+    Parameters
+    ----------
+    obj : Series or array
+        What windows are parts of: floats.
+    start, end : array of int
+        Where they begin and end.
+    called : array of int
+        For which of them `f` is called; the results of all others are NaN.
+    f, raw, args, kwargs
+        As of ``rolling.apply``.
+    own : callable
+        pandas' loop, with such a function.
+    host : Host
+        Who runs it.
+    """
+    values = np.ascontiguousarray(obj)
+
+    def window(k: int) -> Any:
+        part = values[start[k] : end[k]] if raw else obj.iloc[start[k] : end[k]]
+        return f(part, *args, **kwargs)
+
+    lengths = (end - start)[called]
+    length = int(np.bincount(lengths).argmax())
+    same = called[lengths == length]
+    rest = called[lengths != length]
+    at = start[same]
+    alike = len(rest) <= max(LIMITS.few_slices, len(called) * LIMITS.other_windows)
+    views = _views(values, at, length) if alike else None
+    some = same if views is not None else called
+    first = np.searchsorted(called, some)
+    job = Job(
+        f, own, lambda k: window(int(some[k])), len(some), lambda k: int(first[k]), host
+    )  # fmt: skip
+    try:
+        function = f
+        if not raw:
+            gaps = bool(np.isnan(values).any())
+            of = made(_METHODS.get(f, f), Labels(None, "f", gaps), floats=True)
+            function = of.of(_METHODS.get(f, f))
+        if views is not None:
+            what = applied.applied(
+                job, function, [views], "(n)->()", (np.float64,), _float, (Looped(0), *args), kwargs
+            )
+        else:
+            what = _between(job, function, values, start[called], end[called], args, kwargs)
+    except TraceError as error:
+        return host.by_pandas(job, str(error))
+    if not raw:
+        what.whole, what.silent = of.whole, of.silent
+    found = applied.results(what)
+    if isinstance(found, Own):
+        return found.result
+    output = np.full(len(start), np.nan)
+    output[some] = found
+    if views is not None:
+        for k in rest:
+            output[k] = window(int(k))
+    return output
+
+
+def _views(values: np.ndarray, at: np.ndarray, length: int) -> np.ndarray | None:
+    """The windows of one length; None: they are no views, and copies would be large."""
+    if not length:
+        return None
+    windows = np.lib.stride_tricks.sliding_window_view(values, length)
+    steps = np.diff(at)
+    if not len(steps) or (steps[0] > 0 and (steps == steps[0]).all()):
+        return windows[at[0] : at[-1] + 1 : int(steps[0]) if len(steps) else 1]
+    if len(at) * length * values.itemsize <= LIMITS.copied_windows:
+        return windows[at]
+    return None
+
+
+def _between(
+    job: Job, f: Any, values: np.ndarray, start: np.ndarray, end: np.ndarray, args: tuple,
+    kwargs: dict[str, Any],
+) -> OfPandas:  # fmt: skip
+    """The function of where a window begins and ends."""
+    if type(f) is not FunctionType:
+        raise TraceError("windows of many lengths are for functions of Python")
+    given = (Looped(0), Looped(1), values, *args)
+    of = of_part(f, len(args), tuple(kwargs))
+    how = {"varies": True}
+    return applied.applied(job, of, [start, end], "", (np.float64,), _float, given, kwargs, **how)
+
+
+def _float(result: Any, again: Any) -> float | None:
+    """What becomes of a result in an array of floats; None where that raises."""
+    if isinstance(result, (float, int, bool, np.number, np.bool_)) and not isinstance(
+        result, np.complexfloating
+    ):
+        return result  # type: ignore[return-value]
+    return None
+
+
+def _mean(x: pd.Series) -> Any:
+    return x.mean()
+
+
+def _sum(x: pd.Series) -> Any:
+    return x.sum()
+
+
+def _min(x: pd.Series) -> Any:
+    return x.min()
+
+
+def _max(x: pd.Series) -> Any:
+    return x.max()
+
+
+def _prod(x: pd.Series) -> Any:
+    return x.prod()
+
+
+def _median(x: pd.Series) -> Any:
+    return np.median(x)
+
+
+_METHODS: dict[Any, Any] = {
+    np.mean: _mean,
+    np.sum: _sum,
+    np.min: _min,
+    np.max: _max,
+    np.prod: _prod,
+    np.median: _median,
+}
+"""Functions of NumPy that call a method of Series."""
