@@ -1,0 +1,333 @@
+"""Methods of NumPy's generators of random numbers, which compiled code calls in order."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .....ir.typed import Array, Literal
+from .....ir.typed.function import Value
+from .....library import of_random
+from .....runtime import generators
+from .....runtime.generators import DISTRIBUTIONS, SHORT, Distribution
+from .. import numbers, places
+from ..calls.arguments import TAKEN, as_array
+from ..calls.common import Call, as_float, number, python_int
+from ..calls.of_numpy import dtype_of
+from ..values import NUMPY, PYTHON, Abstract, Arr, Inlined, Known, Lst, Num, Tup, Writes, integer
+
+NONE = Known(None)
+_LARGE = 1 << 62
+
+
+def kind_of(x: Abstract) -> str:
+    """Which methods an object has that draw; "": none."""
+    return generators.kind_of(x.value) if isinstance(x, Known) else ""
+
+
+def method(
+    t: Writes, owner: Any, name: str, args: list[Abstract], kwargs: dict[str, Abstract]
+) -> Any:
+    """``owner.name(...)``."""
+    legacy = generators.kind_of(owner) == generators.LEGACY
+    row = (_LEGACY if legacy else _ROWS).get(name)
+    if row is None:
+        raise t.refuse(f"it draws random numbers by {name}")
+    return row(t, [t.source(owner), *args], kwargs)
+
+
+def find(f: Any) -> Call | None:
+    """What writes a call of what `of_random` leaves to NumPy."""
+    return _OURS.get(f) if getattr(f, "__module__", "") == of_random.__name__ else None
+
+
+# --- what is called -----------------------------------------------------------------------------
+
+
+def _call(t: Writes, function: str, result: str, *args: Value) -> Value:
+    """A number that a function of NumPy's draws."""
+    if not generators.is_known(function):
+        raise t.refuse("it draws random numbers, which this NumPy draws in another way")
+    types = ("array" if isinstance(a.type, Array) else str(a.type) for a in args)
+    return t.op("draw", result, *args, what=t.external("draws", function, result, *types))
+
+
+def _one(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    rng, name, given = args
+    of = SHORT[name.value[:-2]] if name.value.endswith("_f") else DISTRIBUTIONS[name.value]
+    values = []
+    for x, may_be in zip(given.items, of.may_be, strict=True):
+        value = as_float(t, [x], {}).value
+        if may_be == "end":  # NumPy's function gets how far it is
+            value = t.op("sub", "float64", value, values[0])
+        t.mark(_is_odd(t, may_be, value), "a number that is drawn in no such way")
+        values.append(numbers.cast(t, value, of.type))
+    found = _call(t, of.function, of.result, rng.value, *values)
+    if of.result == "float32":
+        found = numbers.cast(t, found, "float64")
+    return Num(str(found.type), PYTHON, found)
+
+
+def _is_odd(t: Writes, may_be: str, x: Value) -> Value:
+    """Whether a parameter is one for which NumPy raises; some others too."""
+    if isinstance(x, Literal):
+        return Literal(not _MAY_BE[may_be](x.value), "bool")
+    if may_be in ("any", "end"):
+        return t.op("not", "bool", numbers.is_finite(t, x))
+    zero, least = Literal(0.0, "float64"), t.op("ge", "bool", x, Literal(0.0, "float64"))
+    if may_be in ("positive", "chance"):
+        least = t.op("gt", "bool", x, zero)
+    most = {"chance": 1.0, "rate": 1e18}.get(may_be, float(np.finfo(float).max))
+    fine = t.op("and", "bool", least, t.op("le", "bool", x, Literal(most, "float64")))
+    return t.op("not", "bool", fine)
+
+
+_MAY_BE: dict[str, Callable[[float], bool]] = {
+    "any": np.isfinite, "end": np.isfinite, "size": lambda x: 0 <= x < np.inf,
+    "positive": lambda x: 0 < x < np.inf, "chance": lambda x: 0 < x <= 1,
+    "rate": lambda x: 0 <= x <= 1e18,
+}  # fmt: skip
+
+
+def _below(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    rng, i = args
+    return Num(
+        "int64", PYTHON, _call(t, generators.INTERVAL, "int64", rng.value, places.as_index(t, i))
+    )
+
+
+def _fill(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Known:
+    rng, low, width, n, is_masked, out = args
+    size = 8 * np.dtype(out.type.dtype).itemsize
+    function = f"random_bounded_uint{size}_fill"
+    if not generators.is_known(function):
+        raise t.refuse("it draws random numbers, which this NumPy draws in another way")
+    given = [places.as_index(t, x) for x in (low, width, n, is_masked)]
+    types = ("array", *("int64",) * 4, "array")
+    what = t.external("draws", function, "", *types)
+    t.do("draw", rng.value, *given, out.value, what=what)
+    return NONE
+
+
+_OURS: dict[Any, Call] = {of_random.one: _one, of_random.below: _below, of_random.fill: _fill}
+
+# --- methods ------------------------------------------------------------------------------------
+
+
+def _named(
+    t: Writes, names: str, args: list[Any], kwargs: dict[str, Any], defaults: dict[str, Any]
+) -> list[Any]:
+    """Arguments by the names of a method."""
+    own = names.split()
+    given = defaults | dict(zip(own, args, strict=False)) | kwargs
+    if len(args) > len(own) or not given.keys() <= {*own}:
+        raise t.refuse("it draws random numbers with further arguments")
+    return [given.get(name, NONE) for name in own]
+
+
+def _dims(t: Writes, size: Abstract) -> list[Num] | None:
+    """The lengths of what is drawn; None: one number."""
+    if places.is_none(size):
+        return None
+    found = size.items if isinstance(size, Tup) else (size,)
+    if not 1 <= len(found) <= 2:
+        raise t.refuse("it draws random numbers of more than two axes, or of none")
+    dims = [python_int(t, n) for n in found]
+    for n in dims:
+        t.mark(t.op("lt", "bool", n.value, places.ZERO), "a length below zero")
+    return dims
+
+
+def _several(t: Writes, rng: Arr, name: str, of: Distribution, values: list[Any], size: Any) -> Any:
+    """What is drawn with some parameters."""
+    dtype = Known(np.dtype(of.result))
+    arrays = [isinstance(x, (Arr, Lst, Tup)) for x in values]
+    if any(arrays):
+        if not places.is_none(size):
+            raise t.refuse("it draws random numbers with arrays, of a size")
+        given = [
+            as_array(t, x, "iuf") if whole else number(t, x)
+            for x, whole in zip(values, arrays, strict=True)
+        ]
+        inlined = _EACH[tuple(arrays)]
+        return Inlined(inlined, [rng, Known(name), *given, dtype], {})
+    given = [as_float(t, [number(t, x)], {}) for x in values]
+    dims = _dims(t, size)
+    if dims is None:
+        return _one(t, [rng, Known(name), Tup(tuple(given))], {})
+    inlined = of_random.several if len(dims) == 1 else of_random.table
+    return Inlined(inlined, [rng, Known(name), Tup(tuple(given)), *dims, dtype], {})
+
+
+_EACH = {
+    (True,): of_random.each, (True, False): of_random.each_of_first,
+    (False, True): of_random.each_of_second, (True, True): of_random.each_of_both,
+}  # fmt: skip
+
+
+def _distribution(name: str) -> Call:
+    """A method that draws by a distribution."""
+    of = DISTRIBUTIONS[name]
+    more = " dtype method" if name == "standard_exponential" else " dtype" if name in SHORT else ""
+    names = f"{' '.join(of.names)} size{more}"
+    defaults = {n: Num("float64", PYTHON, Literal(x, "float64")) for n, x in of.defaults.items()}
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        rng, *args = args
+        found = _named(t, names, args, kwargs, defaults)
+        values, (size, *rest) = found[: len(of.names)], found[len(of.names) :]
+        if any(map(places.is_none, values)):
+            raise t.refuse(f"{name} without a parameter")
+        if rest[1:] and rest[1] not in (NONE, Known("zig")):
+            raise t.refuse("it draws random numbers by another method")
+        dtype = dtype_of(t, rest[0], "float64") if rest else "float64"
+        if dtype == "float32":
+            return _several(t, rng, f"{name}_f", SHORT[name], values, size)
+        if dtype != "float64":
+            raise t.refuse(f"it draws random numbers of {dtype}")
+        return _several(t, rng, name, of, values, size)
+
+    return call
+
+
+def _range(t: Writes, low: Abstract, high: Abstract, ends: bool, dtype: str) -> tuple[Num, Num]:
+    """The least integer of a range, and how far the largest one is."""
+    if places.is_none(high):
+        low, high = integer(0), low
+    first, last = (python_int(t, number(t, x)) for x in (low, high))
+    if not ends:
+        last = last._replace(value=t.op("sub", "int64", last.value, places.ONE))
+    info = np.iinfo(dtype)
+    least, most = max(int(info.min), -_LARGE), min(int(info.max), _LARGE)
+    why = "integers of a range that there are not"
+    t.mark(_compared(t, "lt", first.value, Literal(least, "int64")), why)
+    t.mark(_compared(t, "gt", last.value, Literal(most, "int64")), why)
+    t.mark(_compared(t, "gt", first.value, last.value), why)
+    return first, first._replace(value=t.op("sub", "int64", last.value, first.value))
+
+
+def _compared(t: Writes, op: str, a: Value, b: Value) -> Value:
+    if isinstance(a, Literal) and isinstance(b, Literal):
+        return Literal(a.value < b.value if op == "lt" else a.value > b.value, "bool")
+    return t.op(op, "bool", a, b)
+
+
+def _integers(masked: bool, names: str, default: Any) -> Call:
+    """``integers``, and ``randint``."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        rng, *args = args
+        low, high, size, said, *ends = _named(t, names, args, kwargs, {"dtype": Known(default)})
+        ends = ends and not places.is_none(ends[0])
+        if ends:
+            last = kwargs["endpoint"] if "endpoint" in kwargs else args[4]
+            ends = isinstance(last, Num) and isinstance(last.value, Literal) and last.value.value
+        dtype = dtype_of(t, said, "int64")
+        if numbers.kind_of(dtype) not in "iu":
+            raise t.refuse(f"it draws integers of {dtype}")
+        first, width = _range(t, low, high, bool(ends), dtype)
+        dims, is_masked = _dims(t, size), integer(int(masked))
+        if dims is None:
+            if dtype != "int64":
+                raise t.refuse(f"it draws an integer of {dtype}")
+            found = _bounded(t, rng, first, width, masked)
+            return found._replace(kind=PYTHON if said.value is int else NUMPY)
+        inlined = of_random.integers if len(dims) == 1 else of_random.table_of_integers
+        given = [rng, first, width, *dims, Known(np.dtype(dtype)), is_masked]
+        return Inlined(inlined, given, {})
+
+    return call
+
+
+def _bounded(t: Writes, rng: Arr, first: Num, width: Num, masked: bool) -> Num:
+    """One integer of a range."""
+    mask = numbers_mask(t, width.value) if masked else places.ZERO
+    given = first.value, width.value, mask, Literal(int(masked), "int64")
+    return Num("int64", NUMPY, _call(t, generators.BOUNDED, "int64", rng.value, *given))
+
+
+def numbers_mask(t: Writes, x: Value) -> Value:
+    """The least number of the form ``2**k - 1`` that is not less."""
+    for far in (1, 2, 4, 8, 16, 32):
+        x = t.op("or", "int64", x, t.op("shr", "int64", x, Literal(far, "int64")))
+    return x
+
+
+@functools.cache
+def _of_choice(kind: str) -> str:
+    """Whose number a choice of one from an integer is, in this NumPy."""
+    rng = np.random.default_rng(0) if kind == generators.GENERATOR else np.random.RandomState(0)
+    return PYTHON if type(rng.choice(3)) is int else NUMPY
+
+
+def _choice(masked: bool, names: str) -> Call:
+    """``choice``."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        rng, *args = args
+        a, size, replace, p, *rest = _named(t, names, args, kwargs, {})
+        again = places.is_none(replace) or (
+            isinstance(replace, Num)
+            and isinstance(replace.value, Literal)
+            and bool(replace.value.value)
+        )
+        if not again or any(not places.is_none(x) and x != integer(0) for x in rest):
+            raise t.refuse("it chooses without replacement")
+        dims, is_masked = _dims(t, size), integer(int(masked))
+        if not places.is_none(p):
+            if dims is None or len(dims) > 1:
+                raise t.refuse("it chooses one by probabilities")
+            at = Inlined(of_random.weighed, [rng, *dims, as_array(t, p, "f")], {})
+            if not isinstance(a, Num):
+                raise t.refuse("it chooses elements by probabilities")
+            return at
+        if isinstance(a, Num):
+            n = python_int(t, a)
+            first, width = _range(t, integer(0), n, False, "int64")
+            if dims is None:
+                kind = _of_choice(generators.LEGACY if masked else generators.GENERATOR)
+                return _bounded(t, rng, first, width, masked)._replace(kind=kind)
+            inlined = of_random.integers if len(dims) == 1 else of_random.table_of_integers
+            given = [rng, first, width, *dims, Known(np.dtype("int64")), is_masked]
+            return Inlined(inlined, given, {})
+        a = as_array(t, a, "biufc")
+        if dims is None:
+            raise t.refuse("it chooses one element")
+        inlined = of_random.chosen if len(dims) == 1 else of_random.chosen_table
+        return Inlined(inlined, [rng, a, *dims, is_masked], {})
+
+    return call
+
+
+def _permutation(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    rng, *args = args
+    x, axis = _named(t, "x axis", args, kwargs, {})
+    if not places.is_none(axis) and axis != integer(0):
+        raise t.refuse("a permutation along an axis")
+    if isinstance(x, Num):
+        n = python_int(t, x)
+        t.mark(_compared(t, "lt", n.value, places.ZERO), "a permutation of less than nothing")
+        return Inlined(of_random.order, [rng, n], {})
+    return Inlined(of_random.permuted, [rng, as_array(t, x, "biufc")], {})
+
+
+def _shuffle(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    rng, *args = args
+    x, axis = _named(t, "x axis", args, kwargs, {})
+    if (not places.is_none(axis) and axis != integer(0)) or not isinstance(x, Arr):
+        raise t.refuse(f"it shuffles {places.described(x)}")
+    t.writes(x)
+    return Inlined(of_random.shuffled, [rng, TAKEN["array"](t, x)], {})
+
+
+_ROWS: dict[str, Call] = {name: _distribution(name) for name in DISTRIBUTIONS} | {
+    "integers": _integers(False, "low high size dtype endpoint", np.int64),
+    "choice": _choice(False, "a size replace p axis shuffle"),
+    "permutation": _permutation, "shuffle": _shuffle,
+}  # fmt: skip
+"""Methods of a ``Generator``."""
+_LEGACY: dict[str, Call] = {}
+"""Those of a ``RandomState``, and functions of ``numpy.random``."""

@@ -1,0 +1,189 @@
+"""NumPy's methods that draw random numbers, for the compiler: one number after the other.
+
+`one`, `below` and `fill` call NumPy's own functions, so what they draw has its bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..runtime.generators import INTERVAL, Source, drawn
+
+
+def one(rng: Any, of: str, given: tuple[Any, ...]) -> Any:
+    """A number that is drawn by a method."""
+    return getattr(rng, of)(*given)
+
+
+def below(rng: Any, i: int) -> Any:
+    """An integer from 0 to `i`, as shuffles draw it."""
+    return drawn(INTERVAL, "int64", (Source(rng).words, i), ("array", "int64"))
+
+
+def fill(rng: Any, low: int, width: int, n: int, is_masked: int, out: Any) -> None:
+    """Draw `n` integers from `low` to ``low + width`` into an array."""
+    out.reshape(-1)[:] = rng.integers(low, low + width, n, out.dtype, endpoint=True)
+
+
+# --- numbers ------------------------------------------------------------------------------------
+
+
+def several(rng: Any, of: str, given: Any, n: int, dtype: Any) -> Any:
+    """So many numbers."""
+    out = np.empty(n, dtype)
+    for k in range(n):
+        out[k] = one(rng, of, given)
+    return out
+
+
+def table(rng: Any, of: str, given: Any, m: int, n: int, dtype: Any) -> Any:
+    """Rows of so many numbers."""
+    out = np.empty((m, n), dtype)
+    for i in range(m):
+        for k in range(n):
+            out[i, k] = one(rng, of, given)
+    return out
+
+
+def each(rng: Any, of: str, a: Any, dtype: Any) -> Any:
+    """A number for each of an array."""
+    out = np.empty(len(a), dtype)
+    for k in range(len(a)):
+        out[k] = one(rng, of, (a[k],))
+    return out
+
+
+def each_of_first(rng: Any, of: str, a: Any, b: Any, dtype: Any) -> Any:
+    """A number for each of an array, with another number."""
+    out = np.empty(len(a), dtype)
+    for k in range(len(a)):
+        out[k] = one(rng, of, (a[k], b))
+    return out
+
+
+def each_of_second(rng: Any, of: str, a: Any, b: Any, dtype: Any) -> Any:
+    """A number for each of an array, which comes second."""
+    out = np.empty(len(b), dtype)
+    for k in range(len(b)):
+        out[k] = one(rng, of, (a, b[k]))
+    return out
+
+
+def each_of_both(rng: Any, of: str, a: Any, b: Any, dtype: Any) -> Any:
+    """A number for each of two arrays."""
+    if len(a) != len(b):
+        raise ValueError
+    out = np.empty(len(a), dtype)
+    for k in range(len(a)):
+        out[k] = one(rng, of, (a[k], b[k]))
+    return out
+
+
+# --- integers -----------------------------------------------------------------------------------
+
+
+def integers(rng: Any, low: int, width: int, n: int, dtype: Any, is_masked: int) -> Any:
+    """So many integers from `low` to ``low + width``."""
+    out = np.empty(n, dtype)
+    fill(rng, low, width, n, is_masked, out)
+    return out
+
+
+def table_of_integers(
+    rng: Any, low: int, width: int, m: int, n: int, dtype: Any, is_masked: int
+) -> Any:
+    """Rows of so many integers."""
+    out = np.empty((m, n), dtype)
+    fill(rng, low, width, m * n, is_masked, out)
+    return out
+
+
+# --- elements -----------------------------------------------------------------------------------
+
+
+def chosen(rng: Any, a: Any, n: int, is_masked: int) -> Any:
+    """``rng.choice(a, n)``."""
+    if len(a) == 0:
+        raise ValueError
+    at = np.empty(n, np.int64)
+    fill(rng, 0, len(a) - 1, n, is_masked, at)
+    out = np.empty(n, a.dtype)
+    for k in range(n):
+        out[k] = a[at[k]]
+    return out
+
+
+def chosen_table(rng: Any, a: Any, m: int, n: int, is_masked: int) -> Any:
+    """``rng.choice(a, (m, n))``."""
+    if len(a) == 0:
+        raise ValueError
+    at = np.empty(m * n, np.int64)
+    fill(rng, 0, len(a) - 1, m * n, is_masked, at)
+    out = np.empty((m, n), a.dtype)
+    for i in range(m):
+        for k in range(n):
+            out[i, k] = a[at[i * n + k]]
+    return out
+
+
+def taken(a: Any, at: Any) -> Any:
+    """``a[at]`` of places that are there."""
+    out = np.empty(len(at), a.dtype)
+    for k in range(len(at)):
+        out[k] = a[at[k]]
+    return out
+
+
+def weighed(rng: Any, n: int, p: Any) -> Any:
+    """Places, each with its probability: ``rng.choice(len(p), n, p=p)``."""
+    total = 0.0
+    for x in p:
+        if not x >= 0.0:
+            raise ValueError
+        total += x
+    if not abs(total - 1.0) < 1e-9:
+        raise ValueError
+    ends = np.add.accumulate(p)
+    ends = ends / ends[len(p) - 1]
+    out = np.empty(n, np.int64)
+    for k in range(n):
+        x = one(rng, "random", ())
+        low = 0
+        high = len(p)
+        while low < high:  # the first place behind it
+            middle = (low + high) // 2
+            if x < ends[middle]:
+                high = middle
+            else:
+                low = middle + 1
+        out[k] = low
+    return out
+
+
+def shuffled(rng: Any, x: Any) -> None:
+    """``rng.shuffle(x)``: the last one is exchanged with one of all, then the one before it."""
+    n = len(x)
+    for k in range(n - 1):
+        i = n - 1 - k
+        j = below(rng, i)
+        kept = x[j]
+        x[j] = x[i]
+        x[i] = kept
+
+
+def permuted(rng: Any, x: Any) -> Any:
+    """``rng.permutation(x)``."""
+    out = x.copy()
+    shuffled(rng, out)
+    return out
+
+
+def order(rng: Any, n: int) -> Any:
+    """``rng.permutation(n)``."""
+    out = np.empty(n, np.int64)
+    for k in range(n):
+        out[k] = k
+    shuffled(rng, out)
+    return out
