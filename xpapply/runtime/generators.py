@@ -63,7 +63,7 @@ class Source:
         self._own = self._now()
         self.lock = self._own.lock
         place = self._own.ctypes.bit_generator
-        memory = (ctypes.c_uint64 * _WORDS).from_address(place.value)
+        memory: Any = (ctypes.c_uint64 * _WORDS).from_address(place.value)
         memory.owner = self._own  # as long as the array is there
         self.words = np.frombuffer(memory, np.uint64)
         self.gauss = np.zeros(2)
@@ -370,19 +370,21 @@ def _by_address(function: str, words: np.ndarray) -> np.ndarray:
         return found
     if function.endswith(_FILLS):
         found = np.empty(_COUNT, function[len(_FILL) : -len(_FILLS)])
-        types = ("array", *("int64",) * 4, "array")
-        drawn(function, "", (words, 0, 100, _COUNT, 0, found), types)
+        given = (words, 0, 100, _COUNT, 0, found)
+        drawn(function, "", given, ("array", *("int64",) * 4, "array"))
         return found
     if function == BOUNDED:
-        result, kind, given = "int64", "int64", (0, 1000, 0, 0)
-    else:
-        _, of = _of(function)
-        result, kind, given = of.result, of.type, tuple(_EXAMPLES[k] for k in of.may_be)
-        if "end" in of.may_be:  # it gets how far it is
-            given = (given[0], given[1] - given[0])
-    types = ("array", *(kind,) * len(given))
-    some = [drawn(function, result, (words, *given), types) for _ in range(_COUNT)]
-    return np.array(some, result)
+        return _drawn_alike(function, "int64", "int64", (words, 0, 1000, 0, 0))
+    _, of = _of(function)
+    numbers = [_EXAMPLES[kind] for kind in of.may_be]
+    if "end" in of.may_be:  # it gets how far that is
+        numbers[1] -= numbers[0]
+    return _drawn_alike(function, of.result, of.type, (words, *numbers))
+
+
+def _drawn_alike(function: str, result: str, kind: str, given: tuple[Any, ...]) -> np.ndarray:
+    types = ("array", *(kind,) * (len(given) - 1))
+    return np.array([drawn(function, result, given, types) for _ in range(_COUNT)], result)
 
 
 _FILL, _FILLS = "random_bounded_", "_fill"

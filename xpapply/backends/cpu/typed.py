@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ... import config
+from ...arrays.addresses import of_array
 from ...arrays.layout import merged
 from ...codegen.llvm import typed as text_of
 from ...errors import CompilerError, UnsupportedError
@@ -19,7 +20,6 @@ from ...ir.typed.function import NOTED, WARNED
 from ...limits import LIMITS
 from ...runtime import c_library, threads
 from . import compiler, crew, externals
-from .addresses import of_array
 from .host import loading
 from .typed_calls import LANES, ONE, QUIET, Call, Lanes, Prepared
 

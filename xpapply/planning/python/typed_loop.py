@@ -233,7 +233,7 @@ class TypedLoop(AtOnce):
         return self.compiled.made.writes
 
     @property
-    def draws(self) -> bool:
+    def draws(self) -> bool:  # type: ignore[override]
         """Whether the function draws random numbers: it goes through slices as the loop does."""
         return bool(self.compiled.made.sources)
 

@@ -58,7 +58,7 @@ def _call(t: Writes, function: str, result: str, *args: Value) -> Value:
 def _one(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     rng, name, given = args
     of = SHORT[name.value[:-2]] if name.value.endswith("_f") else DISTRIBUTIONS[name.value]
-    values = []
+    values: list[Value] = []
     for x, may_be in zip(given.items, of.may_be, strict=True):
         value = as_float(t, [x], {}).value
         if may_be == "end":  # NumPy's function gets how far it is
@@ -126,6 +126,19 @@ def _named(
     if len(args) > len(own) or not given.keys() <= {*own}:
         raise t.refuse("it draws random numbers with further arguments")
     return [given.get(name, NONE) for name in own]
+
+
+def _flag(t: Writes, x: Abstract, default: bool) -> bool:
+    """Whether something is said to be so."""
+    if places.is_none(x):
+        return default
+    if not isinstance(x, Num) or not isinstance(x.value, Literal):
+        raise t.refuse("an option that is computed")
+    return bool(x.value.value)
+
+
+def _is_first_axis(x: Abstract) -> bool:
+    return places.is_none(x) or x == integer(0)
 
 
 def _dims(t: Writes, size: Abstract) -> list[Num] | None:
@@ -220,15 +233,12 @@ def _integers(masked: bool, names: str, default: Any) -> Call:
 
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         rng, *args = args
-        low, high, size, said, *ends = _named(t, names, args, kwargs, {"dtype": Known(default)})
-        ends = ends and not places.is_none(ends[0])
-        if ends:
-            last = kwargs["endpoint"] if "endpoint" in kwargs else args[4]
-            ends = isinstance(last, Num) and isinstance(last.value, Literal) and last.value.value
+        low, high, size, said, *rest = _named(t, names, args, kwargs, {"dtype": Known(default)})
+        ends = bool(rest) and _flag(t, rest[0], False)
         dtype = dtype_of(t, said, "int64")
         if numbers.kind_of(dtype) not in "iu":
             raise t.refuse(f"it draws integers of {dtype}")
-        first, width = _range(t, low, high, bool(ends), dtype)
+        first, width = _range(t, low, high, ends, dtype)
         dims, is_masked = _dims(t, size), integer(int(masked))
         if dims is None:
             if dtype != "int64":
@@ -269,13 +279,8 @@ def _choice(masked: bool, names: str) -> Call:
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         rng, *args = args
         a, size, replace, p, *rest = _named(t, names, args, kwargs, {})
-        again = places.is_none(replace) or (
-            isinstance(replace, Num)
-            and isinstance(replace.value, Literal)
-            and bool(replace.value.value)
-        )
-        if not again or any(not places.is_none(x) and x != integer(0) for x in rest):
-            raise t.refuse("it chooses without replacement")
+        if not _flag(t, replace, True) or not all(map(_is_first_axis, rest[:1])):
+            raise t.refuse("it chooses without replacement, or along an axis")
         dims, is_masked = _dims(t, size), integer(int(masked))
         if not places.is_none(p):
             if dims is None or len(dims) > 1:
@@ -290,7 +295,9 @@ def _choice(masked: bool, names: str) -> Call:
             if dims is None:
                 kind = _of_choice(generators.LEGACY if masked else generators.GENERATOR)
                 return _bounded(t, rng, first, width, masked)._replace(kind=kind)
-            inlined = of_random.integers if len(dims) == 1 else of_random.table_of_integers
+            inlined: Any = of_random.integers
+            if len(dims) == 2:
+                inlined = of_random.table_of_integers
             given = [rng, first, width, *dims, Known(np.dtype("int64")), is_masked]
             return Inlined(inlined, given, {})
         a = as_array(t, a, "biufc")
@@ -305,7 +312,7 @@ def _choice(masked: bool, names: str) -> Call:
 def _permutation(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     rng, *args = args
     x, axis = _named(t, "x axis", args, kwargs, {})
-    if not places.is_none(axis) and axis != integer(0):
+    if not _is_first_axis(axis):
         raise t.refuse("a permutation along an axis")
     if isinstance(x, Num):
         n = python_int(t, x)
@@ -317,7 +324,7 @@ def _permutation(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
 def _shuffle(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     rng, *args = args
     x, axis = _named(t, "x axis", args, kwargs, {})
-    if (not places.is_none(axis) and axis != integer(0)) or not isinstance(x, Arr):
+    if not _is_first_axis(axis) or not isinstance(x, Arr):
         raise t.refuse(f"it shuffles {places.described(x)}")
     t.writes(x)
     return Inlined(of_random.shuffled, [rng, TAKEN["array"](t, x)], {})
