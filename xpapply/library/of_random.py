@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from ..runtime.generators import INTERVAL, Source, drawn
 
 def one(rng: Any, of: str, given: tuple[Any, ...]) -> Any:
     """A number that is drawn by a method."""
-    return getattr(rng, of)(*given)
+    return getattr(rng[0] if type(rng) is tuple else rng, of)(*given)
 
 
 def below(rng: Any, i: int) -> Any:
@@ -187,3 +189,63 @@ def order(rng: Any, n: int) -> Any:
         out[k] = k
     shuffled(rng, out)
     return out
+
+
+# --- legacy methods -----------------------------------------------------------------------------
+
+
+def normal(rng: Any, loc: float, scale: float) -> float:
+    """``np.random.normal(loc, scale)``, by the polar method: every other one is kept.
+
+    Source: G. Marsaglia and T. A. Bray, A convenient method for generating normal variables, SIAM
+    Review 6, 1964.
+    """
+    kept = rng[1]
+    if kept[0] != 0.0:
+        x = float(kept[1])
+        kept[0] = 0.0
+        kept[1] = 0.0
+        return loc + scale * x
+    while True:
+        a = 2.0 * one(rng, "random", ()) - 1.0
+        b = 2.0 * one(rng, "random", ()) - 1.0
+        square = a * a + b * b
+        if 0.0 < square < 1.0:
+            break
+    far = math.sqrt(-2.0 * math.log(square) / square)
+    kept[0] = 1.0
+    kept[1] = far * a
+    return loc + scale * (far * b)
+
+
+def standard_normal(rng: Any) -> float:
+    """``np.random.standard_normal()``."""
+    return normal(rng, 0.0, 1.0)
+
+
+def standard_exponential(rng: Any) -> float:
+    """``np.random.standard_exponential()``."""
+    return -math.log(1.0 - one(rng, "random", ()))
+
+
+def exponential(rng: Any, scale: float) -> float:
+    """``np.random.exponential(scale)``."""
+    return scale * standard_exponential(rng)
+
+
+LEGACY = {
+    "normal": normal, "standard_normal": standard_normal, "exponential": exponential,
+    "standard_exponential": standard_exponential,
+}  # fmt: skip
+"""Methods that are written here, by name."""
+
+
+@functools.cache
+def legacy_is_known() -> bool:
+    """Whether this NumPy draws so."""
+    a, b = np.random.RandomState(7), (np.random.RandomState(7), np.zeros(2))
+    given: dict[Any, tuple[float, ...]] = {normal: (0.3, 1.7), exponential: (1.7,)}
+    for f in list(LEGACY.values()) * 75:
+        if getattr(a, f.__name__)(*given.get(f, ())) != f(b, *given.get(f, ())):
+            return False
+    return True

@@ -273,7 +273,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "logistic": _D("random_logistic", "loc=0:any scale=1:size"),
     "lognormal": _D("random_lognormal", "mean=0:any sigma=1:size"),
     "pareto": _D("random_pareto", "a:positive"),
-    "poisson": _D("random_poisson", "lam=1:rate", "int64"),
+    "poisson": _D("random_poisson", "lam=1:rate", "int64", is_legacy=True),
     "power": _D("random_power", "a:positive"),
     "rayleigh": _D("random_rayleigh", "scale=1:size"),
     "standard_cauchy": _D("random_standard_cauchy"),

@@ -41,6 +41,7 @@ from .values import (
     Num,
     Raised,
     Text,
+    Tup,
 )
 
 
@@ -242,8 +243,11 @@ class Blocks:
         kind = Array(x.dtype.name, x.ndim)
         return Arr(kind, False, self.op("constant", kind, what=k))
 
-    def source(self, owner: Any) -> Arr:
-        """What a generator of random numbers draws from: its numbers are drawn in order."""
+    def source(self, owner: Any) -> Arr | Tup:
+        """What a generator of random numbers draws from: its numbers are drawn in order.
+
+        With legacy methods also where it keeps a normal number.
+        """
         if self.on_device or self.element != NUMPY:
             raise self.refuse("it draws random numbers of NumPy's for slices on a device")
         known = [x for x in self.made.sources if x.owner is owner]
@@ -251,7 +255,10 @@ class Blocks:
             known = [Source(owner)]
             self.made.sources.append(known[0])
             self.watch.add(known[0].is_kept)
-        return self.constant(known[0].words)
+        words = self.constant(known[0].words)
+        if not known[0].is_legacy:
+            return words
+        return Tup((words, self.constant(known[0].gauss)._replace(own=True)))
 
     def site(self, part: int = 0) -> int:
         """The number of this place in the source, where a list is made, or one of several."""

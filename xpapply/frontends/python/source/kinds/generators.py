@@ -40,7 +40,10 @@ def method(
 
 
 def find(f: Any) -> Call | None:
-    """What writes a call of what `of_random` leaves to NumPy."""
+    """What writes a call of a method, or of what `of_random` leaves to NumPy."""
+    owner = getattr(f, "__self__", None)
+    if owner is not None and generators.kind_of(owner):
+        return lambda t, args, kwargs: method(t, owner, f.__name__, args, kwargs)
     return _OURS.get(f) if getattr(f, "__module__", "") == of_random.__name__ else None
 
 
@@ -55,8 +58,20 @@ def _call(t: Writes, function: str, result: str, *args: Value) -> Value:
     return t.op("draw", result, *args, what=t.external("draws", function, result, *types))
 
 
-def _one(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+def _words(rng: Any) -> Value:
+    """Where a ``bitgen_t`` is."""
+    found: Value = (rng.items[0] if isinstance(rng, Tup) else rng).value
+    return found
+
+
+def _one(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     rng, name, given = args
+    if isinstance(rng, Tup) and name.value in of_random.LEGACY:
+        if not of_random.legacy_is_known():
+            raise t.refuse("it draws random numbers, which this NumPy draws in another way")
+        for x, may_be in zip(given.items, DISTRIBUTIONS[name.value].may_be, strict=True):
+            t.mark(_is_odd(t, may_be, x.value), "a number that is drawn in no such way")
+        return Inlined(of_random.LEGACY[name.value], [rng, *given.items], {})
     of = SHORT[name.value[:-2]] if name.value.endswith("_f") else DISTRIBUTIONS[name.value]
     values: list[Value] = []
     for x, may_be in zip(given.items, of.may_be, strict=True):
@@ -65,7 +80,7 @@ def _one(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
             value = t.op("sub", "float64", value, values[0])
         t.mark(_is_odd(t, may_be, value), "a number that is drawn in no such way")
         values.append(numbers.cast(t, value, of.type))
-    found = _call(t, of.function, of.result, rng.value, *values)
+    found = _call(t, of.function, of.result, _words(rng), *values)
     if of.result == "float32":
         found = numbers.cast(t, found, "float64")
     return Num(str(found.type), PYTHON, found)
@@ -75,7 +90,7 @@ def _is_odd(t: Writes, may_be: str, x: Value) -> Value:
     """Whether a parameter is one for which NumPy raises; some others too."""
     if isinstance(x, Literal):
         return Literal(not _MAY_BE[may_be](x.value), "bool")
-    if may_be in ("any", "end"):
+    if may_be == "any":
         return t.op("not", "bool", numbers.is_finite(t, x))
     zero, least = Literal(0.0, "float64"), t.op("ge", "bool", x, Literal(0.0, "float64"))
     if may_be in ("positive", "chance"):
@@ -86,7 +101,7 @@ def _is_odd(t: Writes, may_be: str, x: Value) -> Value:
 
 
 _MAY_BE: dict[str, Callable[[float], bool]] = {
-    "any": np.isfinite, "end": np.isfinite, "size": lambda x: 0 <= x < np.inf,
+    "any": np.isfinite, "end": lambda x: 0 <= x < np.inf, "size": lambda x: 0 <= x < np.inf,
     "positive": lambda x: 0 < x < np.inf, "chance": lambda x: 0 < x <= 1,
     "rate": lambda x: 0 <= x <= 1e18,
 }  # fmt: skip
@@ -95,7 +110,7 @@ _MAY_BE: dict[str, Callable[[float], bool]] = {
 def _below(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     rng, i = args
     return Num(
-        "int64", PYTHON, _call(t, generators.INTERVAL, "int64", rng.value, places.as_index(t, i))
+        "int64", PYTHON, _call(t, generators.INTERVAL, "int64", _words(rng), places.as_index(t, i))
     )
 
 
@@ -108,7 +123,7 @@ def _fill(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Known:
     given = [places.as_index(t, x) for x in (low, width, n, is_masked)]
     types = ("array", *("int64",) * 4, "array")
     what = t.external("draws", function, "", *types)
-    t.do("draw", rng.value, *given, out.value, what=what)
+    t.do("draw", _words(rng), *given, out.value, what=what)
     return NONE
 
 
@@ -181,10 +196,11 @@ _EACH = {
 }  # fmt: skip
 
 
-def _distribution(name: str) -> Call:
+def _distribution(name: str, legacy: bool = False) -> Call:
     """A method that draws by a distribution."""
     of = DISTRIBUTIONS[name]
     more = " dtype method" if name == "standard_exponential" else " dtype" if name in SHORT else ""
+    more = "" if legacy else more
     names = f"{' '.join(of.names)} size{more}"
     defaults = {n: Num("float64", PYTHON, Literal(x, "float64")) for n, x in of.defaults.items()}
 
@@ -256,7 +272,7 @@ def _bounded(t: Writes, rng: Arr, first: Num, width: Num, masked: bool) -> Num:
     """One integer of a range."""
     mask = numbers_mask(t, width.value) if masked else places.ZERO
     given = first.value, width.value, mask, Literal(int(masked), "int64")
-    return Num("int64", NUMPY, _call(t, generators.BOUNDED, "int64", rng.value, *given))
+    return Num("int64", NUMPY, _call(t, generators.BOUNDED, "int64", _words(rng), *given))
 
 
 def numbers_mask(t: Writes, x: Value) -> Value:
@@ -330,11 +346,29 @@ def _shuffle(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return Inlined(of_random.shuffled, [rng, TAKEN["array"](t, x)], {})
 
 
+def _of_dims(name: str) -> Call:
+    """``rand`` and ``randn``: the lengths are arguments."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        rng, *dims = args
+        return _LEGACY[name](t, [rng, Tup(tuple(dims)) if dims else NONE], kwargs)
+
+    return call
+
+
 _ROWS: dict[str, Call] = {name: _distribution(name) for name in DISTRIBUTIONS} | {
     "integers": _integers(False, "low high size dtype endpoint", np.int64),
     "choice": _choice(False, "a size replace p axis shuffle"),
     "permutation": _permutation, "shuffle": _shuffle,
 }  # fmt: skip
 """Methods of a ``Generator``."""
-_LEGACY: dict[str, Call] = {}
-"""Those of a ``RandomState``, and functions of ``numpy.random``."""
+_RANDOM = _distribution("random", legacy=True)
+_LEGACY: dict[str, Call] = {
+    **{name: _distribution(name, legacy=True) for name in of_random.LEGACY},
+    **{name: _distribution(name, legacy=True) for name, x in DISTRIBUTIONS.items() if x.is_legacy},
+    **dict.fromkeys(("random", "random_sample"), _RANDOM),
+    "rand": _of_dims("random"), "randn": _of_dims("standard_normal"),
+    "randint": _integers(True, "low high size dtype", int),
+    "choice": _choice(True, "a size replace p"), "permutation": _permutation, "shuffle": _shuffle,
+}  # fmt: skip
+"""Those of a ``RandomState``, which are functions of ``numpy.random`` too."""
