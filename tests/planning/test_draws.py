@@ -308,3 +308,43 @@ def test_explain_draws_nothing_and_says_what_runs():
     state = state_of(rng)
     assert "one compiled loop" in xpapply.explain(f, -1, X).kernels[0]
     assert state_of(rng) == state
+
+
+def two_draws(a, b):
+    x = rng.normal(a, 2.0)
+    if x > b:
+        x += rng.exponential()
+    return x
+
+
+def noisy(v, k):
+    return v * k + rng.normal(size=v.shape)
+
+
+@pytest.mark.parametrize("engine", ["", "cpu"])
+@pytest.mark.parametrize(
+    ("f", "more", "shapes"),
+    [
+        (two_draws, {}, ((7, 20), (20,))),
+        (two_draws, {"otypes": "d"}, ((200,), (200,))),
+        (two_draws, {"otypes": "f"}, ((50, 1), (1, 4))),
+        (lambda a, b: rng.poisson(abs(a)) if a > b else rng.integers(3), {}, ((150,), ())),
+        (noisy, {"signature": "(n),()->(n)"}, ((150, 6), (150,))),
+        (noisy, {"signature": "(n)->(n)", "excluded": {1}}, ((150, 6), ())),
+    ],
+)
+def test_vectorize_draws_as_numpys_own_does(f, more, shapes, engine):
+    given = [np.random.default_rng(k).normal(size=s) for k, s in enumerate(shapes)]
+    state = rng.bit_generator.state, np.random.get_state(legacy=False)
+
+    def run(vectorize):
+        found, (rng.bit_generator.state, _) = vectorize(f, **more), state
+        return [found(*given) for _ in range(3)], state_of(rng)
+
+    want, after = run(np.vectorize)
+    with xpapply.options(engine=engine):
+        got, mine = run(xpapply.vectorize)
+    for a, b in zip(want, got, strict=True):
+        assert a.dtype == b.dtype
+        assert np.array_equal(a, b)
+    assert after == mine

@@ -21,7 +21,7 @@ from ...limits import LIMITS
 from ...loop.begun import Begun
 from ...runtime.generators import Kept
 from . import running
-from .applied import Along, Applied
+from .applied import Along, Applied, OnHost
 from .running import SOURCE, Awaited, Refused, is_traced
 from .unplanned import ENGINES, price, why_not_compiled
 
@@ -126,7 +126,7 @@ def compiled(
         shared = any(map(_has_array, (*what.arguments.args, *what.arguments.kwargs.values())))
         if found.writes and (shared or found.draws or type(what) is not Along):
             raise TraceError("it writes to its slices")
-        if found.draws and type(what) is not Along:
+        if found.draws and isinstance(what, OnHost):  # whose loop may draw by itself
             raise TraceError(DRAWS)
     except typed_loop.ForNow as error:
         known.traced[SOURCE, key] = Refused(str(error), _for_calls(found.unchanged))
