@@ -334,7 +334,7 @@ def noisy(v, k):
     ],
 )
 def test_vectorize_draws_as_numpys_own_does(f, more, shapes, engine):
-    given = [np.random.default_rng(k).normal(size=s) for k, s in enumerate(shapes)]
+    given = [np.random.default_rng(k).normal(size=s)[()] for k, s in enumerate(shapes)]
     state = rng.bit_generator.state, np.random.get_state(legacy=False)
 
     def run(vectorize):
