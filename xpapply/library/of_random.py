@@ -1,6 +1,6 @@
 """NumPy's methods that draw random numbers, for the compiler: one number after the other.
 
-`one`, `below` and `fill` call NumPy's own functions, so what they draw has its bits.
+`one`, `below`, `within` and `fill` call NumPy's own functions, so what they draw has its bits.
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ def one(rng: Any, of: str, given: tuple[Any, ...]) -> Any:
 def below(rng: Any, i: int) -> Any:
     """An integer from 0 to `i`, as shuffles draw it."""
     return drawn(INTERVAL, "int64", (Source(rng).words, i), ("array", "int64"))
+
+
+def within(rng: Any, low: int, width: int) -> Any:
+    """An integer from `low` to ``low + width``, as ``rng.integers`` draws it."""
+    return int(rng.integers(low, low + width, endpoint=True))
 
 
 def fill(rng: Any, low: int, width: int, n: int, is_masked: int, out: Any) -> None:
@@ -102,6 +107,19 @@ def table_of_integers(
     return out
 
 
+def filled(rng: Any, low: int, width: int, out: Any) -> None:
+    """`fill`, one after the other."""
+    for k in range(len(out)):
+        out[k] = within(rng, low, width)
+
+
+def rows_filled(rng: Any, low: int, width: int, out: Any) -> None:
+    """The same of rows."""
+    for i in range(out.shape[0]):
+        for k in range(out.shape[1]):
+            out[i, k] = within(rng, low, width)
+
+
 # --- elements -----------------------------------------------------------------------------------
 
 
@@ -130,11 +148,26 @@ def chosen_table(rng: Any, a: Any, m: int, n: int, is_masked: int) -> Any:
     return out
 
 
-def taken(a: Any, at: Any) -> Any:
-    """``a[at]`` of places that are there."""
-    out = np.empty(len(at), a.dtype)
-    for k in range(len(at)):
-        out[k] = a[at[k]]
+def taken(rng: Any, a: Any, n: int) -> Any:
+    """``rng.choice(a, n)``, one after the other."""
+    last = len(a) - 1
+    if last < 0:
+        raise ValueError
+    out = np.empty(n, a.dtype)
+    for k in range(n):
+        out[k] = a[within(rng, 0, last)]
+    return out
+
+
+def taken_table(rng: Any, a: Any, m: int, n: int) -> Any:
+    """``rng.choice(a, (m, n))``, one after the other."""
+    last = len(a) - 1
+    if last < 0:
+        raise ValueError
+    out = np.empty((m, n), a.dtype)
+    for i in range(m):
+        for k in range(n):
+            out[i, k] = a[within(rng, 0, last)]
     return out
 
 

@@ -53,6 +53,8 @@ class Source:
         Where its ``bitgen_t`` is in memory.
     gauss : array
         Of legacy methods: whether there is another normal number, and which one.
+    kind : str
+        The class of its bit generator.
     lock
         Who draws has it.
     """
@@ -61,6 +63,7 @@ class Source:
         self.owner = owner
         self.is_legacy = kind_of(owner) == LEGACY
         self._own = self._now()
+        self.kind = type(self._own).__name__
         self.lock = self._own.lock
         place = self._own.ctypes.bit_generator
         memory: Any = (ctypes.c_uint64 * _WORDS).from_address(place.value)

@@ -38,8 +38,8 @@ def address(*name: str) -> tuple[int, int]:
     Parameters
     ----------
     *name : str
-        "libm", its name, and what it takes; "draws", its name, and what it gives and takes; or
-        "ufunc", its name and the dtypes of a loop.
+        "libm", its name, and what it takes; "draws", its name, the kind of generator, and what it
+        gives and takes; or "ufunc", its name and the dtypes of a loop.
 
     Raises
     ------

@@ -247,7 +247,7 @@ def _call(run: _Run, x: Instruction, *args: Any) -> Any:
 
 
 def _draw(run: _Run, x: Instruction, *args: Any) -> Any:
-    _, name, result, *types = run.made.externals[x.what]
+    _, name, _, result, *types = run.made.externals[x.what]
     found = drawn(name, result, args, types)
     return None if x.result is None else np.dtype(result).type(found)
 

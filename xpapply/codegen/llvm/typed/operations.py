@@ -217,6 +217,10 @@ def _call(w: FunctionWriter, x: Instruction) -> None:
 
 def _draw(w: FunctionWriter, x: Instruction) -> None:
     """A function of NumPy's that draws: of arrays it gets where they are."""
+    from .quick import drawn  # which functions that draw nothing do not need
+
+    if drawn(w, x, lambda: function_at(w, x.what)):
+        return
     given = [
         f"ptr {w.array(a).base}" if isinstance(a.type, Array) else f"{machine(a.type)} {w.value(a)}"
         for a in x.args

@@ -243,10 +243,11 @@ class Blocks:
         kind = Array(x.dtype.name, x.ndim)
         return Arr(kind, False, self.op("constant", kind, what=k))
 
-    def source(self, owner: Any) -> Arr | Tup:
+    def source(self, owner: Any) -> Tup:
         """What a generator of random numbers draws from: its numbers are drawn in order.
 
-        With legacy methods also where it keeps a normal number.
+        Where its ``bitgen_t`` is, with legacy methods also where a normal number is kept, and its
+        kind.
         """
         if self.on_device or self.element != NUMPY:
             raise self.refuse("it draws random numbers of NumPy's for slices on a device")
@@ -256,9 +257,8 @@ class Blocks:
             self.made.sources.append(known[0])
             self.watch.add(known[0].is_kept)
         words = self.constant(known[0].words)
-        if not known[0].is_legacy:
-            return words
-        return Tup((words, self.constant(known[0].gauss)._replace(own=True)))
+        kept = [self.constant(known[0].gauss)._replace(own=True)] * known[0].is_legacy
+        return Tup((words, *kept, Known(known[0].kind)))
 
     def site(self, part: int = 0) -> int:
         """The number of this place in the source, where a list is made, or one of several."""

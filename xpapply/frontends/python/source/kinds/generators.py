@@ -11,7 +11,7 @@ import numpy as np
 from .....ir.typed import Array, Literal
 from .....ir.typed.function import Value
 from .....library import of_random
-from .....runtime import generators
+from .....runtime import generators, ziggurats
 from .....runtime.generators import DISTRIBUTIONS, SHORT, Distribution
 from .. import numbers, places
 from ..calls.arguments import TAKEN, as_array
@@ -50,23 +50,23 @@ def find(f: Any) -> Call | None:
 # --- what is called -----------------------------------------------------------------------------
 
 
-def _call(t: Writes, function: str, result: str, *args: Value) -> Value:
-    """A number that a function of NumPy's draws."""
+def _function(t: Writes, rng: Tup, function: str, result: str, *args: Value) -> int:
+    """The number of a function of NumPy's that draws."""
     if not generators.is_known(function):
         raise t.refuse("it draws random numbers, which this NumPy draws in another way")
     types = ("array" if isinstance(a.type, Array) else str(a.type) for a in args)
-    return t.op("draw", result, *args, what=t.external("draws", function, result, *types))
+    return t.external("draws", function, rng.items[-1].value, result, "array", *types)
 
 
-def _words(rng: Any) -> Value:
-    """Where a ``bitgen_t`` is."""
-    found: Value = (rng.items[0] if isinstance(rng, Tup) else rng).value
-    return found
+def _call(t: Writes, rng: Tup, function: str, result: str, *args: Value) -> Value:
+    """A number that such a function draws."""
+    what = _function(t, rng, function, result, *args)
+    return t.op("draw", result, rng.items[0].value, *args, what=what)
 
 
 def _one(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     rng, name, given = args
-    if isinstance(rng, Tup) and name.value in of_random.LEGACY:
+    if len(rng.items) == 3 and name.value in of_random.LEGACY:
         if not of_random.legacy_is_known():
             raise t.refuse("it draws random numbers, which this NumPy draws in another way")
         for x, may_be in zip(given.items, DISTRIBUTIONS[name.value].may_be, strict=True):
@@ -80,10 +80,21 @@ def _one(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
             value = t.op("sub", "float64", value, values[0])
         t.mark(_is_odd(t, may_be, value), "a number that is drawn in no such way")
         values.append(numbers.cast(t, value, of.type))
-    found = _call(t, of.function, of.result, _words(rng), *values)
+    plain = _PLAIN.get(name.value)
+    if plain is not None and ziggurats.sums_are_plain():
+        found = _call(t, rng, DISTRIBUTIONS[plain].function, of.result)
+        found = t.op("mul", "float64", values[-1], found)
+        if len(values) == 2:
+            found = t.op("add", "float64", values[0], found)
+        return Num("float64", PYTHON, found)
+    found = _call(t, rng, of.function, of.result, *values)
     if of.result == "float32":
         found = numbers.cast(t, found, "float64")
     return Num(str(found.type), PYTHON, found)
+
+
+_PLAIN = {"normal": "standard_normal", "uniform": "random", "exponential": "standard_exponential"}
+"""Of which numbers others are products and sums."""
 
 
 def _is_odd(t: Writes, may_be: str, x: Value) -> Value:
@@ -109,25 +120,37 @@ _MAY_BE: dict[str, Callable[[float], bool]] = {
 
 def _below(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     rng, i = args
-    return Num(
-        "int64", PYTHON, _call(t, generators.INTERVAL, "int64", _words(rng), places.as_index(t, i))
-    )
+    return Num("int64", PYTHON, _call(t, rng, generators.INTERVAL, "int64", places.as_index(t, i)))
 
 
-def _fill(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Known:
+def _is_quick(rng: Tup) -> bool:
+    """Whether the steps of a generator are known: then nothing is called for most numbers."""
+    if rng.items[-1].value != ziggurats.PCG64 or len(rng.items) == 3:
+        return False
+    return ziggurats.steps_are_known() and generators.is_known(generators.BOUNDED)
+
+
+def _within(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    rng, low, width = args
+    return _bounded(t, rng, low, width, False)._replace(kind=PYTHON)
+
+
+def _fill(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     rng, low, width, n, is_masked, out = args
+    if out.type.dtype == "int64" and _is_quick(rng):
+        inlined = of_random.filled if out.type.ndim == 1 else of_random.rows_filled
+        return Inlined(inlined, [rng, low, width, out], {})
     size = 8 * np.dtype(out.type.dtype).itemsize
     function = f"random_bounded_uint{size}_fill"
-    if not generators.is_known(function):
-        raise t.refuse("it draws random numbers, which this NumPy draws in another way")
-    given = [places.as_index(t, x) for x in (low, width, n, is_masked)]
-    types = ("array", *("int64",) * 4, "array")
-    what = t.external("draws", function, "", *types)
-    t.do("draw", _words(rng), *given, out.value, what=what)
+    given = [*(places.as_index(t, x) for x in (low, width, n, is_masked)), out.value]
+    t.do("draw", rng.items[0].value, *given, what=_function(t, rng, function, "", *given))
     return NONE
 
 
-_OURS: dict[Any, Call] = {of_random.one: _one, of_random.below: _below, of_random.fill: _fill}
+_OURS: dict[Any, Call] = {
+    of_random.one: _one, of_random.below: _below, of_random.within: _within,
+    of_random.fill: _fill,
+}  # fmt: skip
 
 # --- methods ------------------------------------------------------------------------------------
 
@@ -169,7 +192,7 @@ def _dims(t: Writes, size: Abstract) -> list[Num] | None:
     return dims
 
 
-def _several(t: Writes, rng: Arr, name: str, of: Distribution, values: list[Any], size: Any) -> Any:
+def _several(t: Writes, rng: Tup, name: str, of: Distribution, values: list[Any], size: Any) -> Any:
     """What is drawn with some parameters."""
     dtype = Known(np.dtype(of.result))
     arrays = [isinstance(x, (Arr, Lst, Tup)) for x in values]
@@ -268,11 +291,11 @@ def _integers(masked: bool, names: str, default: Any) -> Call:
     return call
 
 
-def _bounded(t: Writes, rng: Arr, first: Num, width: Num, masked: bool) -> Num:
+def _bounded(t: Writes, rng: Tup, first: Num, width: Num, masked: bool) -> Num:
     """One integer of a range."""
     mask = numbers_mask(t, width.value) if masked else places.ZERO
     given = first.value, width.value, mask, Literal(int(masked), "int64")
-    return Num("int64", NUMPY, _call(t, generators.BOUNDED, "int64", _words(rng), *given))
+    return Num("int64", NUMPY, _call(t, rng, generators.BOUNDED, "int64", *given))
 
 
 def numbers_mask(t: Writes, x: Value) -> Value:
@@ -319,6 +342,9 @@ def _choice(masked: bool, names: str) -> Call:
         a = as_array(t, a, "biufc")
         if dims is None:
             raise t.refuse("it chooses one element")
+        if _is_quick(rng):
+            inlined = of_random.taken if len(dims) == 1 else of_random.taken_table
+            return Inlined(inlined, [rng, a, *dims], {})
         inlined = of_random.chosen if len(dims) == 1 else of_random.chosen_table
         return Inlined(inlined, [rng, a, *dims, is_masked], {})
 
