@@ -1,5 +1,6 @@
-"""Functions that draw random numbers: the loop's values, and the generator as the loop leaves it."""
+"""Functions that draw random numbers: the loop's values, and the state that the loop leaves."""
 
+import random
 import warnings
 
 import numpy as np
@@ -21,13 +22,23 @@ rng = np.random.default_rng(0)
 
 
 def state_of(g):
-    return repr(g.bit_generator.state), repr(np.random.get_state(legacy=False))
+    return repr(g.bit_generator.state), repr(np.random.get_state(legacy=False)), random.getstate()
+
+
+def states():
+    """To be put back by `put_back`."""
+    return rng.bit_generator.state, np.random.get_state(legacy=False), random.getstate()
+
+
+def put_back(found):
+    rng.bit_generator.state = found[0]
+    np.random.set_state(found[1])
+    random.setstate(found[2])
 
 
 def outcome(apply, f, arr, state):
     """What a call gives or raises, what it warns of, and the generators afterwards."""
-    rng.bit_generator.state = state[0]
-    np.random.set_state(state[1])
+    put_back(state)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
@@ -46,7 +57,7 @@ def check(f, arr=X, engine="cpu", compiled=True):
         assert "one compiled loop" in plan.kernels[0]
     assert state_of(rng) == state
     for _ in range(3):
-        state = rng.bit_generator.state, np.random.get_state(legacy=False)
+        state = states()
         want = outcome(np.apply_along_axis, f, arr, state)
         with xpapply.options(engine=engine):
             got = outcome(xpapply.apply_along_axis, f, arr, state)
@@ -103,6 +114,11 @@ DRAWS = [
     lambda v: rng.choice(7, 5) + rng.choice(3),
     lambda v: rng.choice(4, (2, 3)).sum(axis=0),
     lambda v: rng.choice(3, 6, p=[0.25, 0.25, 0.5]),
+    lambda v: rng.choice(v) + rng.choice(v, 12, p=np.full(12, 1 / 12))[3],
+    lambda v: rng.choice(v, 5, replace=False) + rng.choice(12, 5, False),
+    lambda v: rng.choice(v, 12, replace=False) + rng.choice(20_000, 12, False, shuffle=False),
+    lambda v: rng.choice(10_001, 1_000, replace=False)[:9],
+    lambda v: rng.binomial(10, 0.3) + rng.binomial(200, 0.4, 3) + rng.binomial(5, abs(v[:3] / 9)),
     lambda v: rng.permutation(12),
     lambda v: rng.permutation(v) - v,
     lambda v: rng.permutation(len(v))[:3],
@@ -126,6 +142,8 @@ LEGACY = [
     lambda v: np.random.randint(0, 200, (3, 4), dtype=np.uint8).sum(axis=0),
     lambda v: v[np.random.randint(0, len(v), len(v))].mean(),
     lambda v: np.random.choice(v, 5) + np.random.choice(7, 5) + np.random.choice(3),
+    lambda v: np.random.choice(v) + np.random.choice(v, 5, replace=False),
+    lambda v: np.random.binomial(10, 0.3, 4) + np.random.choice(12, 4, False),
     lambda v: np.random.choice(3, 6, p=[0.25, 0.25, 0.5]),
     lambda v: np.random.permutation(v) + np.random.permutation(12),
 ]  # fmt: skip
@@ -156,6 +174,20 @@ def test_legacy_normals_are_kept_from_call_to_call():
         got = [xpapply.apply_along_axis(f, -1, arr), own.normal(size=3)]
     assert all(map(np.array_equal, want, got))
     assert repr(own.get_state()) == after
+
+
+PYTHONS = [
+    lambda v: v[0] + random.random() + random.uniform(-1, 1) + random.gauss(0, 2),
+    lambda v: random.randint(0, 9) + random.randrange(5) + random.getrandbits(7),
+    lambda v: random.expovariate(2.0) + random.normalvariate(0, 1) + random.choice([1, 2, 3]),
+    lambda v: v[random.randrange(len(v))] + random.choice(v) + random.triangular(0, 1, 0.25),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", PYTHONS)
+def test_pythons_own_generator(f):
+    random.seed(4)
+    check(f)
 
 
 def simulates(v):
@@ -293,7 +325,7 @@ def test_what_is_not_compiled_says_why():
     for f, why in (
         (lambda v: rng.permuted(v), "it draws random numbers by permuted"),
         (lambda v: rng.normal(size=(2, 3, 2)).sum(), "more than two axes"),
-        (lambda v: rng.choice(v, 3, replace=False), "without replacement"),
+        (lambda v: rng.choice(v, (3, 2), replace=False), "without replacement"),
     ):
         with xpapply.options(fallback="silent"):
             assert why in str(xpapply.explain(f, -1, X))
@@ -335,10 +367,11 @@ def noisy(v, k):
 )
 def test_vectorize_draws_as_numpys_own_does(f, more, shapes, engine):
     given = [np.random.default_rng(k).normal(size=s)[()] for k, s in enumerate(shapes)]
-    state = rng.bit_generator.state, np.random.get_state(legacy=False)
+    state = states()
 
     def run(vectorize):
-        found, (rng.bit_generator.state, _) = vectorize(f, **more), state
+        put_back(state)
+        found = vectorize(f, **more)
         return [found(*given) for _ in range(3)], state_of(rng)
 
     want, after = run(np.vectorize)

@@ -1,12 +1,14 @@
 """NumPy's methods that draw random numbers, for the compiler: one number after the other.
 
-`one`, `below`, `within` and `fill` call NumPy's own functions, so what they draw has its bits.
+`one`, `below`, `within`, `fill`, `bits` and `trials` call NumPy's own functions, so what they draw
+has its bits.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -85,6 +87,35 @@ def each_of_both(rng: Any, of: str, a: Any, b: Any, dtype: Any) -> Any:
     out = np.empty(len(a), dtype)
     for k in range(len(a)):
         out[k] = one(rng, of, (a[k], b[k]))
+    return out
+
+
+def trials(rng: Any, n: int, p: float, kept: Any) -> int:
+    """``rng.binomial(n, p)``; `kept`: where NumPy keeps what it knows of `n` and `p`."""
+    return int((rng[0] if type(rng) is tuple else rng).binomial(n, p))
+
+
+def one_trial(rng: Any, n: int, p: float) -> int:
+    """The same, once."""
+    return trials(rng, n, p, np.zeros(64, np.int64))
+
+
+def several_trials(rng: Any, n: int, p: float, count: int) -> Any:
+    """``rng.binomial(n, p, count)``."""
+    kept = np.zeros(64, np.int64)
+    out = np.empty(count, np.int64)
+    for k in range(count):
+        out[k] = trials(rng, n, p, kept)
+    return out
+
+
+def each_trial(rng: Any, n: int, p: Any) -> Any:
+    """``rng.binomial(n, p)`` of an array."""
+    kept = np.zeros(64, np.int64)
+    out = np.empty(len(p), np.int64)
+    for k in range(len(p)):
+        kept[0] = 0
+        out[k] = trials(rng, n, p[k], kept)
     return out
 
 
@@ -169,6 +200,85 @@ def taken_table(rng: Any, a: Any, m: int, n: int) -> Any:
         for k in range(n):
             out[i, k] = a[within(rng, 0, last)]
     return out
+
+
+def element(rng: Any, a: Any) -> Any:
+    """``rng.choice(a)``."""
+    return a[within(rng, 0, len(a) - 1)]
+
+
+def elements_of(a: Any, at: Any) -> Any:
+    """``a[at]`` of places that are there."""
+    out = np.empty(len(at), a.dtype)
+    for k in range(len(at)):
+        out[k] = a[at[k]]
+    return out
+
+
+def apart(rng: Any, n: int, k: int, shuffles: bool) -> Any:
+    """Places that differ: ``rng.choice(n, k, replace=False)``.
+
+    Of many some are shuffled to the end; else each is drawn from one more, and is the new one
+    itself where it is there already. Source: J. Bentley and B. Floyd, A sample of brilliance,
+    Communications of the ACM 30 (9), 1987.
+    """
+    if k > n:
+        raise ValueError
+    out = np.empty(k, np.int64)
+    if n > 10000 and k > n // (50 if shuffles else 20):
+        every = np.empty(n, np.int64)
+        for i in range(n):
+            every[i] = i
+        _exchanged(rng, every, n - k if n > k else 1)
+        for i in range(k):
+            out[i] = every[n - k + i]
+        return out
+    for i in range(k):
+        last = n - k + i
+        x = within(rng, 0, last)
+        for j in range(i):
+            if out[j] == x:
+                x = last
+                break
+        out[i] = x
+    if shuffles:
+        _exchanged(rng, out, 1)
+    return out
+
+
+def elements_apart(rng: Any, a: Any, k: int, shuffles: bool) -> Any:
+    """``rng.choice(a, k, replace=False)``."""
+    return elements_of(a, apart(rng, len(a), k, shuffles))
+
+
+def _exchanged(rng: Any, x: Any, first: int) -> None:
+    """Exchange elements with those up to there, from the last one to the `first`."""
+    n = len(x)
+    for k in range(n - first):
+        i = n - 1 - k
+        j = within(rng, 0, i)
+        kept = x[j]
+        x[j] = x[i]
+        x[i] = kept
+
+
+def first_of(rng: Any, n: int, k: int) -> Any:
+    """``np.random.choice(n, k, replace=False)``."""
+    if k > n:
+        raise ValueError
+    return order(rng, n)[:k]
+
+
+def elements_first(rng: Any, a: Any, k: int) -> Any:
+    """``np.random.choice(a, k, replace=False)``."""
+    return elements_of(a, first_of(rng, len(a), k))
+
+
+def elements_weighed(rng: Any, a: Any, n: int, p: Any) -> Any:
+    """``rng.choice(a, n, p=p)``."""
+    if len(a) != len(p):
+        raise ValueError
+    return elements_of(a, weighed(rng, n, p))
 
 
 def weighed(rng: Any, n: int, p: Any) -> Any:
@@ -266,7 +376,38 @@ def exponential(rng: Any, scale: float) -> float:
     return scale * standard_exponential(rng)
 
 
-LEGACY = {
+def gauss(rng: Any, mu: float, sigma: float) -> float:
+    """``random.gauss(mu, sigma)``, which gives two numbers of two: one is kept."""
+    kept = rng[1]
+    if kept[0] != 0.0:
+        z = float(kept[1])
+        kept[0] = 0.0
+        kept[1] = 0.0
+    else:
+        angle = one(rng, "random", ()) * math.tau
+        far = math.sqrt(-2.0 * math.log(1.0 - one(rng, "random", ())))
+        z = math.cos(angle) * far
+        kept[0] = 1.0
+        kept[1] = math.sin(angle) * far
+    return mu + z * sigma
+
+
+def bits(rng: Any, k: int) -> int:
+    """``random.getrandbits(k)``."""
+    return int(rng.getrandbits(k))
+
+
+def from_range(rng: Any, low: int, width: int) -> int:
+    """``random.randint(low, low + width)``: so many bits as it has are drawn until they fit."""
+    n = width + 1
+    k = n.bit_length()
+    x = bits(rng, k)
+    while x >= n:
+        x = bits(rng, k)
+    return low + x
+
+
+LEGACY: dict[str, Callable[..., float]] = {
     "normal": normal, "standard_normal": standard_normal, "exponential": exponential,
     "standard_exponential": standard_exponential,
 }  # fmt: skip

@@ -10,33 +10,17 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import sys
+import importlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..errors import Differs
+from .registry import LEGACY, PYTHONS, generator_kind
 
 _WORDS = 5
 """Of a ``bitgen_t``: the address of the state, and of four functions."""
-_BIT_GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
-GENERATOR, LEGACY = "generator", "legacy"
-
-
-def kind_of(x: Any) -> str:
-    """Which methods an object has that draw: `GENERATOR`, `LEGACY`, or "": none."""
-    module = sys.modules.get("numpy.random")
-    if module is None:
-        return ""
-    for kind, cls, name in (
-        (GENERATOR, module.Generator, "bit_generator"),
-        (LEGACY, module.RandomState, "_bit_generator"),
-    ):
-        if type(x) is cls:
-            own = type(getattr(x, name))
-            return kind if own in [getattr(module, n) for n in _BIT_GENERATORS] else ""
-    return ""
 
 
 class Source:
@@ -44,7 +28,7 @@ class Source:
 
     Parameters
     ----------
-    owner : Generator or RandomState
+    owner : Generator, RandomState or random.Random
         Whose methods it calls.
 
     Attributes
@@ -52,7 +36,7 @@ class Source:
     words : array
         Where its ``bitgen_t`` is in memory.
     gauss : array
-        Of legacy methods: whether there is another normal number, and which one.
+        Of legacy methods and of Python's: whether a normal number is kept, and which one.
     kind : str
         The class of its bit generator.
     lock
@@ -61,8 +45,8 @@ class Source:
 
     def __init__(self, owner: Any) -> None:
         self.owner = owner
-        self.is_legacy = kind_of(owner) == LEGACY
-        self._own = self._now()
+        self._how = generator_kind(owner)
+        self._own = _mersenne() if self._how == PYTHONS else self._now()
         self.kind = type(self._own).__name__
         self.lock = self._own.lock
         place = self._own.ctypes.bit_generator
@@ -71,8 +55,15 @@ class Source:
         self.words = np.frombuffer(memory, np.uint64)
         self.gauss = np.zeros(2)
 
+    @property
+    def has_gauss(self) -> bool:
+        """Whether a normal number is kept."""
+        return self._how in (LEGACY, PYTHONS)
+
     def _now(self) -> Any:
-        return self.owner._bit_generator if self.is_legacy else self.owner.bit_generator
+        if self._how == PYTHONS:
+            return self._own
+        return self.owner._bit_generator if self._how == LEGACY else self.owner.bit_generator
 
     def is_kept(self) -> bool:
         """Whether its owner still draws from it."""
@@ -81,28 +72,48 @@ class Source:
     @property
     def state(self) -> Any:
         """Its state, to which it can be put back."""
-        return self.owner.get_state(legacy=False) if self.is_legacy else self._own.state
+        if self._how == PYTHONS:
+            return self.owner.getstate()
+        return self.owner.get_state(legacy=False) if self._how == LEGACY else self._own.state
 
     @state.setter
     def state(self, was: Any) -> None:
-        if self.is_legacy:
+        if self._how == PYTHONS:
+            self.owner.setstate(was)
+        elif self._how == LEGACY:
             self.owner.set_state(was)
         else:
             self._own.state = was
 
     def begin(self) -> None:
         """Before compiled code draws: it takes what is not in the ``bitgen_t``."""
-        if self.is_legacy:
+        if self._how == LEGACY:
             now = self.owner.get_state(legacy=False)
             self.gauss[:] = now["has_gauss"], now["gauss"]
+        elif self._how == PYTHONS:
+            _, (*key, place), gauss = self.owner.getstate()
+            inner = {"key": np.array(key, np.uint32), "pos": place}
+            self._own.state = {"bit_generator": self.kind, "state": inner}
+            self.gauss[:] = gauss is not None, gauss or 0.0
 
     def end(self) -> None:
         """After it has drawn: the owner takes that back."""
-        if self.is_legacy:
+        has, gauss = self.gauss.tolist()
+        if self._how == LEGACY:
             now = self.owner.get_state(legacy=False)
-            has, gauss = self.gauss.tolist()
             if (now["has_gauss"], now["gauss"]) != (has, gauss):
                 self.owner.set_state(now | {"has_gauss": int(has), "gauss": gauss})
+        elif self._how == PYTHONS:
+            inner = self._own.state["state"]
+            key = *inner["key"].tolist(), inner["pos"]
+            self.owner.setstate((3, key, gauss if has else None))
+
+
+def _mersenne() -> Any:
+    """What Python's generator is for NumPy: it goes on as that does."""
+    from numpy.random import MT19937
+
+    return MT19937(0)
 
 
 def _content(state: Any) -> Any:
@@ -294,6 +305,8 @@ SHORT: dict[str, Distribution] = {
 """The same of those that draw float32 where that is asked for."""
 BOUNDED, INTERVAL = "random_bounded_uint64", "random_interval"
 """An integer of a range, as `Generator.integers` draws it, and as shuffles do."""
+TRIALS = "random_binomial"
+"""How many of some trials succeed: it keeps what it knows of them."""
 
 _TYPES: dict[str, Any] = {
     "float64": ctypes.c_double, "float32": ctypes.c_float, "int64": ctypes.c_int64,
@@ -329,7 +342,7 @@ def is_known(function: str) -> bool:
     """Whether a function is there, and draws what NumPy's own methods draw: it is tried."""
     if not place_of(function):
         return False
-    module = sys.modules["numpy.random"]
+    module: Any = importlib.import_module("numpy.random")
     for name in ("PCG64", "MT19937"):
         a, b = (module.Generator(getattr(module, name)(7)) for _ in range(2))
         mine, its = _by_address(function, Source(b).words), _by_method(function, a)
@@ -356,6 +369,8 @@ def _by_method(function: str, g: Any) -> Any:
         return g.permutation(_COUNT)
     if function == BOUNDED:
         return g.integers(0, 1001, _COUNT)
+    if function == TRIALS:
+        return g.binomial(200, 0.25, _COUNT)
     if function.endswith(_FILLS):
         return g.integers(0, 101, _COUNT, function[len(_FILL) : -len(_FILLS)])
     name, of = _of(function)
@@ -378,6 +393,9 @@ def _by_address(function: str, words: np.ndarray) -> np.ndarray:
         return found
     if function == BOUNDED:
         return _drawn_alike(function, "int64", "int64", (words, 0, 1000, 0, 0))
+    if function == TRIALS:
+        own = (words, 0.25, 200, np.zeros(64, np.int64)), ("array", "float64", "int64", "array")
+        return np.array([drawn(function, "int64", *own) for _ in range(_COUNT)])
     _, of = _of(function)
     numbers = [_EXAMPLES[kind] for kind in of.may_be]
     if "end" in of.may_be:  # it gets how far that is

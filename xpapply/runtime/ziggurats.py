@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib
 import math
 import sys
 from typing import Any, NamedTuple
@@ -132,7 +133,7 @@ def steps_are_known() -> bool:
     """Whether PCG64 lies in memory, and goes on, as the source says."""
     if sys.byteorder != "little":
         return False
-    module = sys.modules["numpy.random"]
+    module: Any = importlib.import_module("numpy.random")
     for seed in range(3):
         of = module.PCG64(seed)
         of.random_raw()
@@ -159,7 +160,7 @@ def steps_are_known() -> bool:
 @functools.cache
 def sums_are_plain() -> bool:
     """Whether NumPy rounds the product before the sum of ``loc + scale * x``."""
-    module = sys.modules["numpy.random"]
+    module: Any = importlib.import_module("numpy.random")
     a, b = (module.Generator(module.PCG64(7)) for _ in range(2))
     for _ in range(200):
         if a.normal(0.1, 1.7) != 0.1 + 1.7 * b.standard_normal():

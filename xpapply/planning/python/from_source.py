@@ -19,7 +19,6 @@ from ...functions.guards import Guards
 from ...functions.purity import has_loop
 from ...limits import LIMITS
 from ...loop.begun import Begun
-from ...runtime.generators import Kept
 from . import running
 from .applied import Along, Applied, OnHost
 from .running import SOURCE, Awaited, Refused, is_traced
@@ -104,6 +103,8 @@ def compiled(
         if begun is None:
             ahead = typed_loop.read(loop, what.f, what.arguments, slice0)
             try:
+                from ...runtime.generators import Kept
+
                 with Kept(ahead.sources):
                     begun = typed_loop.tried(loop, what.f, what.arguments, slice0)
             except Exception:  # whatever runs now raises it too, and says where

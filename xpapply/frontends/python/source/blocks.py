@@ -257,7 +257,7 @@ class Blocks:
             self.made.sources.append(known[0])
             self.watch.add(known[0].is_kept)
         words = self.constant(known[0].words)
-        kept = [self.constant(known[0].gauss)._replace(own=True)] * known[0].is_legacy
+        kept = [self.constant(known[0].gauss)._replace(own=True)] * known[0].has_gauss
         return Tup((words, *kept, Known(known[0].kind)))
 
     def site(self, part: int = 0) -> int:

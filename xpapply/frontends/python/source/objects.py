@@ -112,8 +112,8 @@ def attribute(t: Writes, x: Abstract, name: str, *to: Abstract) -> Abstract:
     if not isinstance(x, Known):
         raise t.refuse(f"the attribute {name} of a {type(x).__name__.lower()}")
     holder = x.value
-    if generators.kind_of(x):
-        return Method(x, name)
+    if generators.is_one(x):
+        return generators.attribute(t, holder, name)
     if type(holder) is dict and name in ("get", "keys", "values", "items"):
         return Method(x, name)
     if isinstance(holder, np.ufunc) and name in ("reduce", "accumulate"):
@@ -194,7 +194,7 @@ def callee(
         if isinstance(called.owner, OnDevice):
             return fetched.method(t, called.owner, called.name, args, kwargs)
         table = calls.METHODS if t.element != DEVICE else of_device.methods()
-        if generators.kind_of(called.owner):
+        if generators.is_one(called.owner):
             return generators.method(t, called.owner.value, called.name, args, kwargs)
         row = table.get(called.name) if isinstance(called.owner, Arr) else None
         if row is not None:

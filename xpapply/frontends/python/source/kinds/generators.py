@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -13,27 +14,52 @@ from .....ir.typed.function import Value
 from .....library import of_random
 from .....runtime import generators, ziggurats
 from .....runtime.generators import DISTRIBUTIONS, SHORT, Distribution
+from .....runtime.registry import GENERATOR, LEGACY, PYTHONS, generator_kind
 from .. import numbers, places
-from ..calls.arguments import TAKEN, as_array
-from ..calls.common import Call, as_float, number, python_int
+from ..calls.arguments import FALSE, TAKEN, TRUE, as_array
+from ..calls.common import Call, as_float, exactly, number, python_int
 from ..calls.of_numpy import dtype_of
-from ..values import NUMPY, PYTHON, Abstract, Arr, Inlined, Known, Lst, Num, Tup, Writes, integer
+from ..values import (
+    NUMPY,
+    PYTHON,
+    Abstract,
+    Arr,
+    Inlined,
+    Known,
+    Lst,
+    Method,
+    Num,
+    Tup,
+    Writes,
+    integer,
+)
 
 NONE = Known(None)
 _LARGE = 1 << 62
 
 
-def kind_of(x: Abstract) -> str:
-    """Which methods an object has that draw; "": none."""
-    return generators.kind_of(x.value) if isinstance(x, Known) else ""
+def is_one(x: Abstract) -> bool:
+    """Whether it is a generator."""
+    return isinstance(x, Known) and bool(generator_kind(x.value))
+
+
+def attribute(t: Writes, owner: Any, name: str) -> Abstract:
+    """``owner.name``: of Python's generators also functions that are written in Python."""
+    found = getattr(type(owner), name, None)
+    if (
+        generator_kind(owner) == PYTHONS
+        and isinstance(found, FunctionType)
+        and name not in _PYTHONS
+    ):
+        return Known(MethodType(found, owner))
+    return Method(Known(owner), name)
 
 
 def method(
     t: Writes, owner: Any, name: str, args: list[Abstract], kwargs: dict[str, Abstract]
 ) -> Any:
     """``owner.name(...)``."""
-    legacy = generators.kind_of(owner) == generators.LEGACY
-    row = (_LEGACY if legacy else _ROWS).get(name)
+    row = _TABLES[generator_kind(owner)].get(name)
     if row is None:
         raise t.refuse(f"it draws random numbers by {name}")
     return row(t, [t.source(owner), *args], kwargs)
@@ -42,7 +68,9 @@ def method(
 def find(f: Any) -> Call | None:
     """What writes a call of a method, or of what `of_random` leaves to NumPy."""
     owner = getattr(f, "__self__", None)
-    if owner is not None and generators.kind_of(owner):
+    if owner is not None and (kind := generator_kind(owner)):
+        if kind == PYTHONS and isinstance(f, MethodType) and f.__name__ not in _PYTHONS:
+            return None  # it is written in Python
         return lambda t, args, kwargs: method(t, owner, f.__name__, args, kwargs)
     return _OURS.get(f) if getattr(f, "__module__", "") == of_random.__name__ else None
 
@@ -132,7 +160,7 @@ def _is_quick(rng: Tup) -> bool:
 
 def _within(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     rng, low, width = args
-    return _bounded(t, rng, low, width, False)._replace(kind=PYTHON)
+    return _bounded(t, rng, low, width)._replace(kind=PYTHON)
 
 
 def _fill(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -146,11 +174,6 @@ def _fill(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     t.do("draw", rng.items[0].value, *given, what=_function(t, rng, function, "", *given))
     return NONE
 
-
-_OURS: dict[Any, Call] = {
-    of_random.one: _one, of_random.below: _below, of_random.within: _within,
-    of_random.fill: _fill,
-}  # fmt: skip
 
 # --- methods ------------------------------------------------------------------------------------
 
@@ -291,8 +314,9 @@ def _integers(masked: bool, names: str, default: Any) -> Call:
     return call
 
 
-def _bounded(t: Writes, rng: Tup, first: Num, width: Num, masked: bool) -> Num:
+def _bounded(t: Writes, rng: Tup, first: Num, width: Num, masked: bool | None = None) -> Num:
     """One integer of a range."""
+    masked = len(rng.items) == 3 if masked is None else masked  # as legacy methods do it
     mask = numbers_mask(t, width.value) if masked else places.ZERO
     given = first.value, width.value, mask, Literal(int(masked), "int64")
     return Num("int64", NUMPY, _call(t, rng, generators.BOUNDED, "int64", *given))
@@ -308,7 +332,7 @@ def numbers_mask(t: Writes, x: Value) -> Value:
 @functools.cache
 def _of_choice(kind: str) -> str:
     """Whose number a choice of one from an integer is, in this NumPy."""
-    rng = np.random.default_rng(0) if kind == generators.GENERATOR else np.random.RandomState(0)
+    rng = np.random.default_rng(0) if kind == GENERATOR else np.random.RandomState(0)
     return PYTHON if type(rng.choice(3)) is int else NUMPY
 
 
@@ -318,37 +342,78 @@ def _choice(masked: bool, names: str) -> Call:
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         rng, *args = args
         a, size, replace, p, *rest = _named(t, names, args, kwargs, {})
-        if not _flag(t, replace, True) or not all(map(_is_first_axis, rest[:1])):
-            raise t.refuse("it chooses without replacement, or along an axis")
+        inlined: Any
+        again, weighs = _flag(t, replace, True), not places.is_none(p)
+        if not all(map(_is_first_axis, rest[:1])) or (weighs and not again):
+            raise t.refuse("it chooses along an axis, or without replacement by probabilities")
         dims, is_masked = _dims(t, size), integer(int(masked))
-        if not places.is_none(p):
+        n = python_int(t, a) if isinstance(a, Num) else None
+        of = n if n is not None else as_array(t, a, "biufc")
+        if not again or weighs:
             if dims is None or len(dims) > 1:
-                raise t.refuse("it chooses one by probabilities")
-            at = Inlined(of_random.weighed, [rng, *dims, as_array(t, p, "f")], {})
-            if not isinstance(a, Num):
-                raise t.refuse("it chooses elements by probabilities")
-            return at
-        if isinstance(a, Num):
-            n = python_int(t, a)
+                raise t.refuse(
+                    "it chooses one, or a table, by probabilities or without replacement"
+                )
+            if weighs:
+                weights = as_array(t, p, "f")
+                if n is None:
+                    return Inlined(of_random.elements_weighed, [rng, of, *dims, weights], {})
+                unlike = t.op("ne", "bool", places.length(t, weights), n.value)
+                t.mark(unlike, "probabilities of another number of things")
+                return Inlined(of_random.weighed, [rng, *dims, weights], {})
+            if masked:
+                inlined = of_random.elements_first if n is None else of_random.first_of
+                return Inlined(inlined, [rng, of, *dims], {})
+            shuffles = TRUE if _flag(t, rest[1] if rest[1:] else NONE, True) else FALSE
+            inlined = of_random.elements_apart if n is None else of_random.apart
+            return Inlined(inlined, [rng, of, *dims, shuffles], {})
+        if n is not None:
             first, width = _range(t, integer(0), n, False, "int64")
             if dims is None:
-                kind = _of_choice(generators.LEGACY if masked else generators.GENERATOR)
-                return _bounded(t, rng, first, width, masked)._replace(kind=kind)
-            inlined: Any = of_random.integers
-            if len(dims) == 2:
-                inlined = of_random.table_of_integers
+                kind = _of_choice(LEGACY if masked else GENERATOR)
+                return _bounded(t, rng, first, width)._replace(kind=kind)
+            inlined = of_random.integers if len(dims) == 1 else of_random.table_of_integers
             given = [rng, first, width, *dims, Known(np.dtype("int64")), is_masked]
             return Inlined(inlined, given, {})
-        a = as_array(t, a, "biufc")
         if dims is None:
-            raise t.refuse("it chooses one element")
+            none = t.op("eq", "bool", places.length(t, of), places.ZERO)
+            t.mark(none, "it chooses from nothing")
+            return Inlined(of_random.element, [rng, of], {})
         if _is_quick(rng):
             inlined = of_random.taken if len(dims) == 1 else of_random.taken_table
-            return Inlined(inlined, [rng, a, *dims], {})
+            return Inlined(inlined, [rng, of, *dims], {})
         inlined = of_random.chosen if len(dims) == 1 else of_random.chosen_table
-        return Inlined(inlined, [rng, a, *dims, is_masked], {})
+        return Inlined(inlined, [rng, of, *dims, is_masked], {})
 
     return call
+
+
+def _binomial(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """``binomial``."""
+    rng, *args = args
+    n, p, size = _named(t, "n p size", args, kwargs, {})
+    count = python_int(t, n)
+    if not isinstance(p, Num):
+        if not places.is_none(size):
+            raise t.refuse("it draws random numbers with arrays, of a size")
+        return Inlined(of_random.each_trial, [rng, count, as_array(t, p, "f")], {})
+    dims, chance = _dims(t, size), as_float(t, [p], {})
+    if dims is None:
+        return Inlined(of_random.one_trial, [rng, count, chance], {})
+    if len(dims) > 1:
+        raise t.refuse("it draws a table of binomial numbers")
+    return Inlined(of_random.several_trials, [rng, count, chance, *dims], {})
+
+
+def _trials(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    rng, n, p, kept = args
+    zero, one = (Literal(x, "float64") for x in (0.0, 1.0))
+    x = as_float(t, [p], {}).value
+    fine = t.op("and", "bool", t.op("ge", "bool", x, zero), t.op("le", "bool", x, one))
+    t.mark(t.op("not", "bool", fine), "a chance that there is not")
+    t.mark(_compared(t, "lt", n.value, places.ZERO), "less than no trials")
+    given = x, n.value, kept.value
+    return Num("int64", PYTHON, _call(t, rng, generators.TRIALS, "int64", *given))
 
 
 def _permutation(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -385,7 +450,7 @@ def _of_dims(name: str) -> Call:
 _ROWS: dict[str, Call] = {name: _distribution(name) for name in DISTRIBUTIONS} | {
     "integers": _integers(False, "low high size dtype endpoint", np.int64),
     "choice": _choice(False, "a size replace p axis shuffle"),
-    "permutation": _permutation, "shuffle": _shuffle,
+    "permutation": _permutation, "shuffle": _shuffle, "binomial": _binomial,
 }  # fmt: skip
 """Methods of a ``Generator``."""
 _RANDOM = _distribution("random", legacy=True)
@@ -396,5 +461,57 @@ _LEGACY: dict[str, Call] = {
     "rand": _of_dims("random"), "randn": _of_dims("standard_normal"),
     "randint": _integers(True, "low high size dtype", int),
     "choice": _choice(True, "a size replace p"), "permutation": _permutation, "shuffle": _shuffle,
+    "binomial": _binomial,
 }  # fmt: skip
 """Those of a ``RandomState``, which are functions of ``numpy.random`` too."""
+
+
+def _random(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    exactly(t, args, kwargs, 1)
+    return _one(t, [args[0], Known("random"), Tup(())], {})
+
+
+def _random_bits(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    """``getrandbits``, of up to 32."""
+    exactly(t, args, kwargs, 2)
+    rng, k = args[0], python_int(t, args[1]).value
+    for op, limit in (("lt", 1), ("gt", 32)):
+        t.mark(_compared(t, op, k, Literal(limit, "int64")), "more than 32 random bits, or none")
+    most = integer((1 << 32) - 1)
+    bits = _bounded(t, rng, integer(0), most, False).value
+    far = t.op("sub", "int64", Literal(32, "int64"), k)
+    return Num("int64", PYTHON, t.op("shr", "int64", bits, far))
+
+
+def _gauss(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    rng, *args = args
+    one = Num("float64", PYTHON, Literal(1.0, "float64"))
+    zero = Num("float64", PYTHON, Literal(0.0, "float64"))
+    given = _named(t, "mu sigma", args, kwargs, {"mu": zero, "sigma": one})
+    return Inlined(of_random.gauss, [rng, *(as_float(t, [x], {}) for x in given)], {})
+
+
+def _randrange(ends: bool) -> Call:
+    """``randrange``, and ``randint``."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        exactly(t, args, kwargs, *((3,) if ends else (2, 3)))
+        rng, *limits = args
+        first, last = (python_int(t, x) for x in ([integer(0)] * (len(limits) == 1) + limits))
+        first, width = _range(t, first, last, ends, "int64")
+        return Inlined(of_random.from_range, [rng, first, width], {})
+
+    return call
+
+
+_PYTHONS: dict[str, Call] = {
+    "random": _random, "getrandbits": _random_bits, "gauss": _gauss,
+    "randrange": _randrange(False), "randint": _randrange(True),
+}  # fmt: skip
+"""Those of a `random.Random` that are not written in Python, or keep something."""
+_TABLES = {GENERATOR: _ROWS, LEGACY: _LEGACY, PYTHONS: _PYTHONS}
+_OURS: dict[Any, Call] = {
+    of_random.one: _one, of_random.below: _below, of_random.within: _within,
+    of_random.fill: _fill, of_random.trials: _trials, of_random.bits: _random_bits,
+}  # fmt: skip
+"""What pages leave to NumPy."""
