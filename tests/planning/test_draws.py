@@ -190,6 +190,34 @@ def test_pythons_own_generator(f):
     check(f)
 
 
+def from_constant(v):
+    own = np.random.default_rng(0)
+    return v + own.normal(size=12) + own.integers(0, 9, 12)
+
+
+def from_slice(v):
+    own = np.random.default_rng(int(abs(v[0]) * 1e15))
+    return own.permutation(v)[:3] + own.gamma(2.0) + own.random(3)
+
+
+def by_turns(v):
+    s, first = 0.0, np.random.default_rng(seed=5)
+    for k in range(3):
+        own = np.random.default_rng(k * 1_000_003)
+        other = np.random.default_rng(own)
+        s += own.exponential() + other.poisson(3.0) + first.choice(v) + rng.random()
+    return s
+
+
+def below_zero(v):
+    return np.random.default_rng(int(v[0] * 10)).random()
+
+
+@pytest.mark.parametrize("f", [from_constant, from_slice, by_turns, below_zero])
+def test_generators_of_seeds(f):
+    check(f)
+
+
 def simulates(v):
     s, n = 0.0, 0
     for x in v:

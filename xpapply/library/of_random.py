@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..runtime.generators import INTERVAL, Source, drawn
+from ..runtime.ziggurats import like, started, steps_are_known
 
 
 def one(rng: Any, of: str, given: tuple[Any, ...]) -> Any:
@@ -334,6 +335,71 @@ def order(rng: Any, n: int) -> Any:
     return out
 
 
+# --- generators of seeds ------------------------------------------------------------------------
+
+_MASK = 0xFFFFFFFF
+
+
+def begun(words: Any, like: Any, given: Any) -> None:
+    """Make a PCG64 in an array, of what it is seeded with."""
+    started(words, like, [int(x) for x in given])
+
+
+def _times(x: int, y: int) -> int:
+    """The lower 32 bits of a product of numbers that have so many: nothing overflows."""
+    return (x * (y & 0xFFFF) + (((x * (y >> 16)) & 0xFFFF) << 16)) & _MASK
+
+
+def generator(seed: int, like: Any) -> Any:
+    """``np.random.default_rng(seed)``: the words of a PCG64.
+
+    Source: M. E. O'Neill, Developing a seed_seq alternative, 2015: four numbers of 32 bits are
+    made of the seed, each of which depends on all of its bits, and eight of these.
+    """
+    if seed < 0:
+        raise ValueError
+    pool = [0, 0, 0, 0]
+    by = 0x43B0D7E5
+    for k in range(4):
+        x = by
+        if k == 0:
+            x = (seed & _MASK) ^ by
+        elif k == 1:
+            x = (seed >> 32) ^ by
+        by = _times(by, 0x931E8875)
+        x = _times(x, by)
+        pool[k] = x ^ (x >> 16)
+    for k in range(4):
+        for j in range(4):
+            if j != k:
+                x = pool[k] ^ by
+                by = _times(by, 0x931E8875)
+                x = _times(x, by)
+                x ^= x >> 16
+                y = (_times(pool[j], 0xCA01F9DD) - _times(x, 0x4973F715)) & _MASK
+                pool[j] = y ^ (y >> 16)
+    given = np.empty(8, np.int64)
+    by = 0x8B51F9DD
+    for k in range(8):
+        x = pool[k % 4] ^ by
+        by = _times(by, 0x58F38DED)
+        x = _times(x, by)
+        given[k] = x ^ (x >> 16)
+    words = np.empty(12, np.uint64)
+    begun(words, like, given)
+    return words
+
+
+def generator_of(words: Any) -> Any:
+    """What has such words: compiled it is no object."""
+    raise NotImplementedError
+
+
+def made(seed: int, like: Any) -> Any:
+    """``np.random.default_rng(seed)``."""
+    return generator_of(generator(seed, like))
+
+
 # --- legacy methods -----------------------------------------------------------------------------
 
 
@@ -421,5 +487,18 @@ def legacy_is_known() -> bool:
     given: dict[Any, tuple[float, ...]] = {normal: (0.3, 1.7), exponential: (1.7,)}
     for f in list(LEGACY.values()) * 75:
         if getattr(a, f.__name__)(*given.get(f, ())) != f(b, *given.get(f, ())):
+            return False
+    return True
+
+
+@functools.cache
+def seeds_are_known() -> bool:
+    """Whether this NumPy seeds so."""
+    if not steps_are_known():
+        return False
+    for seed in (0, 1, 12345, (1 << 32) - 1, 1 << 32, 987654321987654321, (1 << 63) - 1):
+        state = np.random.default_rng(seed).bit_generator.state["state"]
+        mine = [int(x) for x in generator(seed, like())[8:]]
+        if [mine[0] | mine[1] << 64, mine[2] | mine[3] << 64] != [state["state"], state["inc"]]:
             return False
     return True

@@ -23,8 +23,10 @@ import numpy as np
 
 from .generators import Source, place_of
 
-PCG64 = "PCG64"
-"""The generator whose steps are known."""
+PCG64, OWN = "PCG64", "own PCG64"
+"""The generator whose steps are known, and one that a function makes in memory of its own."""
+WORDS, STATE, INNER = 12, 5, 8
+"""Of memory for one: its words, and where its state and the rest of that begin."""
 FACTOR = 0x2360ED051FC65DA44385DF649FCCF645
 """By which PCG64 multiplies its state."""
 UNIT = 2.0**-53
@@ -170,3 +172,25 @@ def sums_are_plain() -> bool:
         if a.exponential(1.7) != 1.7 * b.standard_exponential():
             return False
     return True
+
+
+def started(words: np.ndarray, like: np.ndarray, halves: list[int]) -> None:
+    """Make a PCG64 in an array, of eight halves of the numbers that it is seeded with.
+
+    `like`: the words of another one, whose functions it has.
+    """
+    a, b, c, d = (halves[k] | halves[k + 1] << 32 for k in range(0, 8, 2))
+    inc = ((c << 64 | d) << 1 | 1) % (1 << 128)
+    state = ((inc + (a << 64 | b)) * FACTOR + inc) % (1 << 128)
+    here = words.ctypes.data
+    words[1:5] = like[1:5]
+    words[0], words[STATE] = here + 8 * STATE, here + 8 * INNER
+    words[STATE + 1] = 0
+    words[INNER:] = [x >> far & (1 << 64) - 1 for x in (state, inc) for far in (0, 64)]
+
+
+@functools.cache
+def like() -> np.ndarray:
+    """The words of a PCG64 of our own."""
+    module: Any = importlib.import_module("numpy.random")
+    return Source(module.Generator(module.PCG64(0))).words

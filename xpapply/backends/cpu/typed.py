@@ -27,7 +27,7 @@ _ALLOCATE = frozenset("push,new,map,as type,copy,new list,append,repeat".split("
 """Instructions that make arrays and lists."""
 _SILENT = frozenset(
     "add,sub,mul,div,rem,and,or,xor,shl,shr,copysign,lt,le,gt,ge,eq,ne,sqrt,abs,floor,ceil,"
-    "trunc,rint,neg,not,select,complex,real,imag,cast,overflows,mark,catch,round,input,draw,"
+    "trunc,rint,neg,not,select,complex,real,imag,cast,overflows,mark,catch,round,input,draw,seed,"
     "constant,load,store,length,stride,element,set element,row,view,new axis,part,diagonal,"
     "transpose,"
     "new,fill,copy,expected,put,new list,append,repeat,list length,list item,set list item,pop,"

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...runtime.generators import drawn
+from ...runtime.ziggurats import started
 from .function import (
     KEPT,
     OTHER,
@@ -252,6 +253,10 @@ def _draw(run: _Run, x: Instruction, *args: Any) -> Any:
     return None if x.result is None else np.dtype(result).type(found)
 
 
+def _seed(run: _Run, x: Instruction, words: Any, like: Any, *halves: Any) -> None:
+    started(words, like, [int(h) for h in halves])
+
+
 def _ufunc(run: _Run, x: Instruction, *args: Any) -> Any:
     _, name, *types = run.made.externals[x.what]
     given = [np.dtype(t).type(a) for t, a in zip(types, args, strict=False)]
@@ -394,6 +399,7 @@ _OPS: dict[str, Callable[..., Any]] = {
     "overflows": _overflows,
     "call": _call,
     "draw": _draw,
+    "seed": _seed,
     "ufunc": _ufunc,
     "input": lambda run, x: run.slices[x.what],
     "given": lambda run, x: run.given[x.what],

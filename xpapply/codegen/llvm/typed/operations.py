@@ -233,6 +233,14 @@ def _draw(w: FunctionWriter, x: Instruction) -> None:
         w.set(x, w.emit(called))
 
 
+def _seed(w: FunctionWriter, x: Instruction) -> None:
+    """A generator in an array."""
+    from .quick import seeded
+
+    words, like, *halves = x.args
+    seeded(w, w.array(words).base, w.array(like).base, list(map(w.value, halves)))
+
+
 def _ufunc(w: FunctionWriter, x: Instruction) -> None:
     """NumPy's inner loop, for one number of each operand."""
     assert x.result is not None
@@ -389,7 +397,7 @@ def _put_array(w: FunctionWriter, x: Instruction) -> None:
 OPERATIONS: dict[str, Callable[[FunctionWriter, Instruction], None]] = {
     **ON_NUMBERS,
     "mark": _mark, "catch": _catch, "errors": _errors,
-    "round": _round, "call": _call, "draw": _draw,
+    "round": _round, "call": _call, "draw": _draw, "seed": _seed,
     "ufunc": _ufunc, "input": _input, "constant": _constant, "load": _load, "store": _store,
     "length": _length, "stride": _stride, "dot": dot,
     "element": _element, "set element": _set_element, "row": _row,

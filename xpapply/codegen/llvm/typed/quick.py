@@ -10,12 +10,13 @@ called. Nothing here notes more than that numbers are inexact.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from ....ir.typed import Array, Instruction, Literal
 from ....runtime import ziggurats
 from ....runtime.generators import BOUNDED, INTERVAL
-from ....runtime.ziggurats import PCG64, Ziggurat
+from ....runtime.ziggurats import FACTOR, INNER, OWN, PCG64, STATE, Ziggurat
 from . import exponentials, powers, sines
 from .doubles import Double, fmod
 from .forms import literal, machine
@@ -55,7 +56,7 @@ _STATE = f"""
   %q = getelementptr i8, ptr %p, i64 16
   %state = load i128, ptr %p, align 8, !tbaa !13
   %inc = load i128, ptr %q, align 8, !invariant.load !1
-  %times = mul i128 %state, {ziggurats.FACTOR}
+  %times = mul i128 %state, {FACTOR}
   %next = add i128 %times, %inc
   %low = trunc i128 %next to i64
   %far = lshr i128 %next, 64
@@ -109,7 +110,7 @@ def drawn(w: FunctionWriter, x: Instruction, function: Callable[[], str]) -> boo
     """
     _, name, kind, _, *_types = w.made.externals[x.what]
     write = _DRAWN.get(name)
-    if kind != PCG64 or write is None or not ziggurats.steps_are_known():
+    if kind not in (PCG64, OWN) or write is None or not ziggurats.steps_are_known():
         return False
     words, *values = x.args
     given = [f"{_machine(v)} {w.array(v).base if isinstance(v.type, Array) else w.value(v)}"
@@ -122,10 +123,27 @@ def _machine(x: object) -> str:
     return "ptr" if isinstance(kind, Array) else machine(kind)
 
 
-def _defined(w: FunctionWriter, name: str, text: str) -> None:
-    """A function of the module, once."""
+def _defined(w: FunctionWriter, x: Instruction, name: str, text: str) -> str:
+    """The name of a function of the module, which is written once.
+
+    A generator that the function makes is written to, so nothing of it is known before.
+    """
     w.declared["draw bits"] = "declare i64 @llvm.fshr.i64(i64, i64, i64)"
-    w.declared[f"draw {name}"] = text
+    full = f"draw.{name}"
+    if w.made.externals[x.what][2] == OWN:
+        full = f"draw.{name}.own"
+        head, *rest = text.split(f"@draw.{name}(")
+        text = f"@{full}(".join([head, *rest]).replace(f"@{name}.", f"@{name}.own.")
+        lines = [
+            y.replace(", !invariant.load !1", ", !tbaa !13") if _OF_STATE.search(y) else y
+            for y in text.split("\n")
+        ]
+        text = "\n".join(lines)
+    w.declared[full] = text
+    return full
+
+
+_OF_STATE = re.compile(r"load (ptr|i128)")
 
 
 def _by_ziggurat(of: Callable[[], Ziggurat | None], name: str) -> Callable[..., bool]:
@@ -133,8 +151,8 @@ def _by_ziggurat(of: Callable[[], Ziggurat | None], name: str) -> Callable[..., 
         found = of()
         if found is None:
             return False
-        _defined(w, name, _text_of(found, name))
-        w.set(x, w.emit(f"call double @draw.{name}({words}, ptr {f()})"))  # type: ignore[operator]
+        full = _defined(w, x, name, _text_of(found, name))
+        w.set(x, w.emit(f"call double @{full}({words}, ptr {f()})"))  # type: ignore[operator]
         return True
 
     return write
@@ -190,8 +208,8 @@ define internal double @draw.uniform(ptr %words) alwaysinline nounwind {{{_STATE
   %x = fmul double %as.float, {literal(ziggurats.UNIT, "float64")}
   ret double %x
 }}"""
-    _defined(w, "uniform", text)
-    w.set(x, w.emit(f"call double @draw.uniform({words})"))
+    full = _defined(w, x, "uniform", text)
+    w.set(x, w.emit(f"call double @{full}({words})"))
     return True
 
 
@@ -245,10 +263,10 @@ else:
 
 def _integer(name: str, text: str) -> Callable[..., bool]:
     def write(w: FunctionWriter, x: Instruction, words: str, given: list[str], f: object) -> bool:
-        _defined(w, name, text)
+        full = _defined(w, x, name, text)
         w.declared["draw zeros"] = "declare i64 @llvm.ctlz.i64(i64, i1)"
         numbers = ", ".join([words, f"ptr {f()}", *given])  # type: ignore[operator]
-        w.set(x, w.emit(f"call i64 @draw.{name}({numbers})"))
+        w.set(x, w.emit(f"call i64 @{full}({numbers})"))
         return True
 
     return write
@@ -260,3 +278,31 @@ _DRAWN: dict[str, Callable[..., bool]] = {
     "random_standard_uniform": _uniform,
     BOUNDED: _integer("bounded", _BOUNDED), INTERVAL: _integer("interval", _INTERVAL),
 }  # fmt: skip
+
+
+def seeded(w: FunctionWriter, words: str, like: str, halves: list[str]) -> None:
+    """Make a PCG64 in an array: see `xpapply.runtime.ziggurats.started`."""
+
+    def put(kind: str, value: str, at: int) -> None:
+        place = w.emit(f"getelementptr i64, ptr {words}, i64 {at}")
+        w.line(f"store {kind} {value}, ptr {place}, align 8, !tbaa !13")
+
+    for k in range(1, STATE):
+        place = w.emit(f"getelementptr i64, ptr {like}, i64 {k}")
+        put("i64", w.emit(f"load i64, ptr {place}, align 8"), k)
+    put("ptr", w.emit(f"getelementptr i64, ptr {words}, i64 {STATE}"), 0)
+    put("ptr", w.emit(f"getelementptr i64, ptr {words}, i64 {INNER}"), STATE)
+    put("i64", "0", STATE + 1)
+    seeds = []
+    for first in (0, 4):
+        whole = "0"
+        for k, far in zip(range(first, first + 4), (64, 96, 0, 32), strict=True):
+            wide = w.emit(f"zext i64 {halves[k]} to i128")
+            whole = w.emit(f"or i128 {whole}, {w.emit(f'shl i128 {wide}, {far}')}")
+        seeds.append(whole)
+    twice = w.emit(f"shl i128 {seeds[1]}, 1")
+    inc = w.emit(f"or i128 {twice}, 1")
+    begun = w.emit(f"add i128 {inc}, {seeds[0]}")
+    state = w.emit(f"add i128 {w.emit(f'mul i128 {begun}, {FACTOR}')}, {inc}")
+    put("i128", state, INNER)
+    put("i128", inc, INNER + 2)

@@ -107,6 +107,8 @@ def attribute(t: Writes, x: Abstract, name: str, *to: Abstract) -> Abstract:
         return arrays.attribute(t, x, name)
     if letters.is_any(x):
         return arrays.attribute(t, x, name)
+    if generators.is_made(x):
+        return Method(x, name)
     if isinstance(x, Record):
         return _of_record(t, x, name)
     if not isinstance(x, Known):
@@ -194,6 +196,8 @@ def callee(
         if isinstance(called.owner, OnDevice):
             return fetched.method(t, called.owner, called.name, args, kwargs)
         table = calls.METHODS if t.element != DEVICE else of_device.methods()
+        if generators.is_made(called.owner):
+            return generators.of_made(t, called.owner, called.name, args, kwargs)
         if generators.is_one(called.owner):
             return generators.method(t, called.owner.value, called.name, args, kwargs)
         row = table.get(called.name) if isinstance(called.owner, Arr) else None

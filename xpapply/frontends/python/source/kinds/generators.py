@@ -29,6 +29,7 @@ from ..values import (
     Lst,
     Method,
     Num,
+    Record,
     Tup,
     Writes,
     integer,
@@ -55,6 +56,25 @@ def attribute(t: Writes, owner: Any, name: str) -> Abstract:
     return Method(Known(owner), name)
 
 
+def is_made(x: Abstract) -> bool:
+    """Whether it is a generator that the function has made of a seed."""
+    return isinstance(x, Record) and x.names == _MADE
+
+
+def of_made(
+    t: Writes, made: Record, name: str, args: list[Abstract], kwargs: dict[str, Abstract]
+) -> Any:
+    """A method of one."""
+    row = _ROWS.get(name)
+    if row is None:
+        raise t.refuse(f"it draws random numbers by {name}")
+    rng = Tup((made.values[0], Known(ziggurats.OWN)))
+    return row(t, [rng, *args], kwargs)
+
+
+_MADE = ("bit_generator",)
+
+
 def method(
     t: Writes, owner: Any, name: str, args: list[Abstract], kwargs: dict[str, Abstract]
 ) -> Any:
@@ -67,6 +87,8 @@ def method(
 
 def find(f: Any) -> Call | None:
     """What writes a call of a method, or of what `of_random` leaves to NumPy."""
+    if getattr(f, "__name__", "") == "default_rng" and f is np.random.default_rng:
+        return _default_rng
     owner = getattr(f, "__self__", None)
     if owner is not None and (kind := generator_kind(owner)):
         if kind == PYTHONS and isinstance(f, MethodType) and f.__name__ not in _PYTHONS:
@@ -153,7 +175,7 @@ def _below(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
 
 def _is_quick(rng: Tup) -> bool:
     """Whether the steps of a generator are known: then nothing is called for most numbers."""
-    if rng.items[-1].value != ziggurats.PCG64 or len(rng.items) == 3:
+    if rng.items[-1].value not in (ziggurats.PCG64, ziggurats.OWN) or len(rng.items) == 3:
         return False
     return ziggurats.steps_are_known() and generators.is_known(generators.BOUNDED)
 
@@ -466,6 +488,30 @@ _LEGACY: dict[str, Call] = {
 """Those of a ``RandomState``, which are functions of ``numpy.random`` too."""
 
 
+def _default_rng(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """``np.random.default_rng``: of a seed, or of a generator, which it is then."""
+    (seed,) = _named(t, "seed", args, kwargs, {})
+    if is_made(seed) or (is_one(seed) and generator_kind(seed.value) == GENERATOR):
+        return seed
+    if t.fetches or t.element != NUMPY or not isinstance(seed, Num):
+        raise t.refuse(f"it makes a generator of {places.described(seed)}")
+    if not of_random.seeds_are_known():
+        raise t.refuse("it makes a generator, which this NumPy seeds in another way")
+    given = [python_int(t, number(t, seed)), t.constant(ziggurats.like())]
+    return Inlined(of_random.made, given, {})
+
+
+def _made(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Record:
+    return Record(_MADE, tuple(args))
+
+
+def _begun(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Known:
+    words, like, given = args
+    halves = [t.op("element", "int64", given.value, Literal(k, "int64")) for k in range(8)]
+    t.do("seed", words.value, like.value, *halves)
+    return NONE
+
+
 def _random(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     exactly(t, args, kwargs, 1)
     return _one(t, [args[0], Known("random"), Tup(())], {})
@@ -513,5 +559,6 @@ _TABLES = {GENERATOR: _ROWS, LEGACY: _LEGACY, PYTHONS: _PYTHONS}
 _OURS: dict[Any, Call] = {
     of_random.one: _one, of_random.below: _below, of_random.within: _within,
     of_random.fill: _fill, of_random.trials: _trials, of_random.bits: _random_bits,
+    of_random.begun: _begun, of_random.generator_of: _made,
 }  # fmt: skip
 """What pages leave to NumPy."""
