@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import Differs
+from ..limits import LIMITS
 from .registry import LEGACY, PYTHONS, generator_kind
 
 _WORDS = 5
@@ -144,9 +145,6 @@ class Kept:
 
 # --- slices in the loop's order -----------------------------------------------------------------
 
-_FIRST, _LEAST = 64, 4
-"""Slices that are run at first before marks are looked for, and at least after a mark."""
-
 
 def in_order(
     sources: Sequence[Source],
@@ -178,7 +176,7 @@ def in_order(
     checked : sequence of int
         Which ones are compared; so are the states after them.
     """
-    found, count, at, size = np.zeros_like(marks), len(marks), begin, _FIRST
+    found, count, at, size = np.zeros_like(marks), len(marks), begin, LIMITS.drawn_first
     left = sorted(checked)
     while at < count:
         while left and left[0] < at:
@@ -197,7 +195,7 @@ def in_order(
                 _some(sources, go, marks, at, stop)
         if stop < end:
             by_itself(stop)
-            size = max(_LEAST, 2 * (stop - at))
+            size = max(LIMITS.drawn_least, 2 * (stop - at))
             if is_checked:
                 left[0] = stop + 1
             at = stop + 1
