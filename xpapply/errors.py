@@ -16,6 +16,8 @@ R = TypeVar("R")
 
 CALLS_BACK = "calls a Python function again and again, for one slice after the other"
 """Why calls of solvers cannot be traced."""
+DRAWS = "it draws random numbers"
+"""Why functions cannot be traced that do."""
 
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep

@@ -60,6 +60,8 @@ class Limits:
     typed_dearer = 8.0  # times what a slice took before that it is taken for at the most
     typed_piece = 2e-5  # seconds of the slices that a thread draws at a time, at the least ...
     typed_pieces = 16  # ... and how often each thread draws, about
+    drawn_first = 64  # slices that draw are run before marks are looked for, then twice as many ...
+    drawn_least = 4  # ... and at least so many after a mark
     typed_turn = 0.02  # seconds after which an interruption is looked for
     typed_instruction = 1e-9  # an instruction of a typed function, about
     scipy_loading = 0.3  # CPU seconds to import scipy.special, where nobody has done so

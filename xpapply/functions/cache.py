@@ -15,6 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from ..limits import LIMITS
+from ..runtime.registry import generator_kind
 from .estimators import BatchOfOne
 from .guards import exact, same, snapshot
 from .purity import writes
@@ -219,4 +220,6 @@ def _argument(x: Any) -> Hashable | None:
         return None if x.dtype.hasobject else (type(x), exact(x))
     if type(x) is np.ndarray and not x.dtype.hasobject and x.nbytes <= LIMITS.keyed:
         return x.shape, x.strides, x.dtype.str, _content(x)
+    if generator_kind(x):
+        return type(x), x  # by identity
     return None

@@ -80,3 +80,25 @@ def _entry_points(kind: str) -> tuple[Any, ...]:
     from importlib.metadata import entry_points
 
     return tuple(entry_points(group=f"{_PACKAGE}.{kind}"))
+
+
+GENERATOR, LEGACY, PYTHONS = "generator", "legacy", "python's"
+_BIT_GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
+
+
+def generator_kind(x: Any) -> str:
+    """Whose methods an object has that draw random numbers; "": nobody's that is known.
+
+    `GENERATOR`: a `numpy.random.Generator`; `LEGACY`: a `RandomState`; `PYTHONS`: Python's.
+    """
+    module = sys.modules.get("numpy.random")
+    if module is not None:
+        for kind, cls, name in (
+            (GENERATOR, module.Generator, "bit_generator"),
+            (LEGACY, module.RandomState, "_bit_generator"),
+        ):
+            if type(x) is cls:
+                own = type(getattr(x, name))
+                return kind if own in [getattr(module, n) for n in _BIT_GENERATORS] else ""
+    module = sys.modules.get("random")
+    return PYTHONS if module is not None and type(x) is module.Random else ""

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...errors import UnsupportedError
 from ...ir.typed.function import KEEP_NOTES, ufunc_named
+from ...runtime import generators
 
 
 class _Ufunc(ctypes.Structure):
@@ -37,7 +38,8 @@ def address(*name: str) -> tuple[int, int]:
     Parameters
     ----------
     *name : str
-        "libm", its name, and what it takes; or "ufunc", its name and the dtypes of a loop.
+        "libm", its name, and what it takes; "draws", its name, the kind of generator, and what it
+        gives and takes; or "ufunc", its name and the dtypes of a loop.
 
     Raises
     ------
@@ -47,6 +49,10 @@ def address(*name: str) -> tuple[int, int]:
     kind, called, *types = name
     if kind == "libm":
         return _of_libm(called), 0
+    if kind == "draws":
+        if not generators.is_known(called):
+            raise UnsupportedError(f"this NumPy has no {called}, or another one")
+        return generators.place_of(called), 0
     return _of_ufunc(called, tuple(types))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ... import config
+from ...arrays.addresses import of_array
 from ...codegen.llvm.slice_kernel import NAME, Form, slice_kernel
 from ...functions.cache import Dict, kept
 from ...ir.graph import Graph, Node
@@ -16,7 +17,6 @@ from ...ir.ops import OPS
 from ...limits import LIMITS
 from ...runtime import threads
 from . import compiler
-from .addresses import of_array
 from .slice_forms import Slices, Way, itemsize, parts, way
 
 _compiled: Dict = kept(Dict())

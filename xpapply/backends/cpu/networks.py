@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import arrays, config
+from ...arrays.addresses import address_of, of_array
 from ...arrays.layout import merged
 from ...codegen.cost import Estimate
 from ...codegen.llvm import network
@@ -22,7 +23,6 @@ from ...limits import LIMITS
 from ...runtime import threads
 from .. import Later, Lowered, array_api
 from . import compiler
-from .addresses import address_of, of_array
 
 NOT_NATIVE = "the bytes of the array's numbers are in another order than the CPU's"
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ... import arrays, config
+from ...arrays.addresses import of_array
 from ...arrays.layout import boxes
 from ...codegen import trees as packing
 from ...codegen.cost import Estimate
@@ -28,7 +29,6 @@ from ...limits import LIMITS
 from ...runtime import threads
 from .. import Lowered, array_api
 from . import compiler
-from .addresses import of_array
 from .function_of_slice import as_numpy
 
 

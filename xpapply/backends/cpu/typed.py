@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from ... import config
+from ...arrays.addresses import of_array
 from ...arrays.layout import merged
 from ...codegen.llvm import typed as text_of
 from ...errors import CompilerError, UnsupportedError
@@ -21,14 +20,14 @@ from ...ir.typed.function import NOTED, WARNED
 from ...limits import LIMITS
 from ...runtime import c_library, threads
 from . import compiler, crew, externals
-from .addresses import of_array
 from .host import loading
+from .typed_calls import LANES, ONE, QUIET, Call, Lanes, Prepared
 
 _ALLOCATE = frozenset("push,new,map,as type,copy,new list,append,repeat".split(","))
 """Instructions that make arrays and lists."""
 _SILENT = frozenset(
     "add,sub,mul,div,rem,and,or,xor,shl,shr,copysign,lt,le,gt,ge,eq,ne,sqrt,abs,floor,ceil,"
-    "trunc,rint,neg,not,select,complex,real,imag,cast,overflows,mark,catch,round,input,"
+    "trunc,rint,neg,not,select,complex,real,imag,cast,overflows,mark,catch,round,input,draw,seed,"
     "constant,load,store,length,stride,element,set element,row,view,new axis,part,diagonal,"
     "transpose,"
     "new,fill,copy,expected,put,new list,append,repeat,list length,list item,set list item,pop,"
@@ -47,131 +46,6 @@ def why_not() -> str | None:
 
 
 _ODD = "its elements lie at odd places"
-
-
-ONE, QUIET, LANES = "one", "quiet", "lanes"
-"""The forms of a function: for one slice after the other, the same with comparisons that note
-nothing, and for slices side by side."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """What calls have alike whose arrays lie alike.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Of the batch.
-    count : int
-        How many slices there are.
-    sizes : array
-        The axes that slices are gone through along.
-    steps : list of array
-        The strides of each array along them.
-    places : list of int
-        Where these lie.
-    words : array
-        The frame, but for the memory of a thread.
-    numbers, tile : int
-        How many numbers a slice has, and bytes of as many slices as there are lanes.
-    side_by_side : bool
-        Whether the elements of slices and results lie side by side; of a function of numbers,
-        whether these follow each other in rows.
-    rates : dict
-        Seconds of one thread for a slice, by form, as they were seen.
-    """
-
-    shape: tuple[int, ...]
-    count: int
-    sizes: np.ndarray
-    steps: list[np.ndarray]
-    places: list[int]
-    words: np.ndarray
-    numbers: int
-    tile: int
-    side_by_side: bool
-    rates: dict[str, float] = field(default_factory=dict)
-
-
-class _Call(NamedTuple):
-    """What a call has for all forms.
-
-    Attributes
-    ----------
-    layout : _Prepared
-        How its arrays lie.
-    noted : int
-        Which notes of the processor are marks.
-    arguments : list of int
-        Where marks, slices and results are.
-    outs : sequence of array
-        The results.
-    kept : list of array
-        All that threads read and write, which may do so a little longer than who is interrupted.
-    """
-
-    layout: _Prepared
-    noted: int
-    arguments: list[int]
-    outs: Sequence[np.ndarray]
-    kept: list[np.ndarray]
-
-    def firsts(self, count: int) -> list[np.ndarray]:
-        """Copies of the results of the first slices."""
-        sizes, batch = self.layout.sizes, len(self.layout.shape)
-        at = np.unravel_index(np.arange(count), tuple(sizes))
-        steps = self.layout.steps[-len(self.outs) :]
-        return [
-            as_strided(x, (*sizes, *x.shape[batch:]), (*own, *x.strides[batch:]))[at]
-            for x, own in zip(self.outs, steps, strict=True)
-        ]
-
-
-@dataclass(slots=True)
-class Lanes:
-    """Whether slices go side by side: both ways are timed by turns until it is plain.
-
-    Attributes
-    ----------
-    is_good : bool or None
-        Whether that is quicker; None: nobody knows yet.
-    took : float
-        CPU seconds that one after the other has taken before lanes were compiled.
-    one, beside : float
-        The least CPU seconds of a slice, one after the other and side by side.
-    looks : int
-        How often slices were timed side by side.
-    is_turned : bool
-        Whether the next look begins side by side: what comes first finds colder memory.
-    """
-
-    is_good: bool | None = None
-    took: float = 0.0
-    one: float = math.inf
-    beside: float = math.inf
-    looks: int = 0
-    is_turned: bool = False
-
-    def add(self, form: str, seconds: float) -> None:
-        """A timing of a slice in a form, which may decide.
-
-        One timing may be three times too long, where something else has the processor.
-        """
-        if form != LANES:
-            # of those before the first look only the last counts: both ways are timed as often
-            self.one = min(self.one, seconds) if self.looks else seconds
-            return
-        self.beside = min(self.beside, seconds)
-        self.looks += 1
-        gain, near = LIMITS.typed_lanes_gain, LIMITS.typed_lanes_near
-        share = self.beside / self.one
-        is_plain = not gain / near < share < gain * near
-        if self.looks >= (LIMITS.typed_lanes_looks if is_plain else LIMITS.typed_lanes_most):
-            self.is_good = share < gain
-
-    def again(self) -> None:
-        """Look again, from now on."""
-        self.is_good, self.beside, self.looks = None, math.inf, 0
 
 
 class Compiled:
@@ -301,21 +175,8 @@ class Compiled:
         form : str
             The form to run in, however long others take; what lanes leave runs as `ONE` then.
         """
-        self.has_compiled = False
-        everything = [*arrays, *outs]
-        key = (batch, *[(x.shape, x.strides) for x in everything])
-        layout: _Prepared | None = self._layouts.get(key)
-        if layout is None:
-            layout = self._layouts[key] = self._layout(arrays, outs, batch)
-        if not all(x.flags.aligned for x in everything):
-            raise UnsupportedError(_ODD)
-        self.compile(ONE, layout.side_by_side)
-        marks = np.zeros(layout.count, np.uint16)
-        arguments = [of_array(marks), len(layout.sizes), of_array(layout.sizes)]
-        for x, place in zip(everything, layout.places, strict=True):
-            arguments += (of_array(x), place)
-        kept = [marks, *everything]
-        call = _Call(layout, _noted() if self._may_warn else 0, arguments, outs, kept)
+        call, marks = self._begun(arrays, outs, batch)
+        layout = call.layout
         if form:
             self._go(form, call, 0, layout.count)
             if form == LANES:
@@ -333,9 +194,40 @@ class Compiled:
                 self._go_again(QUIET, call, marks, 0, layout.count)
         return marks.reshape(layout.shape)
 
+    def in_order(
+        self, arrays: Sequence[np.ndarray], outs: Sequence[np.ndarray], batch: int
+    ) -> tuple[Callable[[int, int], None], np.ndarray]:
+        """What runs some slices from one on and up to another, and where their marks are put.
+
+        For a function that draws random numbers, which goes through slices as the loop does.
+        """
+        call, marks = self._begun(arrays, outs, batch)
+        form = QUIET if call.noted and self._compares else ONE
+        return lambda begin, end: self._go(form, call, begin, end), marks
+
+    def _begun(
+        self, arrays: Sequence[np.ndarray], outs: Sequence[np.ndarray], batch: int
+    ) -> tuple[Call, np.ndarray]:
+        """A call, and its marks."""
+        self.has_compiled = False
+        everything = [*arrays, *outs]
+        key = (batch, *[(x.shape, x.strides) for x in everything])
+        layout: Prepared | None = self._layouts.get(key)
+        if layout is None:
+            layout = self._layouts[key] = self._layout(arrays, outs, batch)
+        if not all(x.flags.aligned for x in everything):
+            raise UnsupportedError(_ODD)
+        self.compile(ONE, layout.side_by_side)
+        marks = np.zeros(layout.count, np.uint16)
+        arguments = [of_array(marks), len(layout.sizes), of_array(layout.sizes)]
+        for x, place in zip(everything, layout.places, strict=True):
+            arguments += (of_array(x), place)
+        kept = [marks, *everything]
+        return Call(layout, _noted() if self._may_warn else 0, arguments, outs, kept), marks
+
     def _layout(
         self, arrays: Sequence[np.ndarray], outs: Sequence[np.ndarray], batch: int
-    ) -> _Prepared:
+    ) -> Prepared:
         """What calls have alike whose arrays lie like these."""
         everything = [*arrays, *outs]
         if any(s % x.itemsize for x in everything for s in x.strides):
@@ -354,9 +246,9 @@ class Compiled:
         if self._of_numbers:
             near = sizes[-1] >= LIMITS.typed_row
             near = near and all(s[-1] == x.itemsize for s, x in zip(steps, everything, strict=True))
-        return _Prepared(shape, math.prod(shape), sizes, steps, places, words, numbers, tile, near)
+        return Prepared(shape, math.prod(shape), sizes, steps, places, words, numbers, tile, near)
 
-    def _in_forms(self, call: _Call, marks: np.ndarray) -> None:
+    def _in_forms(self, call: Call, marks: np.ndarray) -> None:
         """All slices: one after the other, or side by side once that is seen to pay."""
         lanes, count = self._lanes_of(call), call.layout.count
         fits = call.layout.tile <= LIMITS.typed_tile and count >= 4 * LIMITS.typed_lanes
@@ -370,10 +262,10 @@ class Compiled:
         else:
             self._begin_lanes(call, marks)
 
-    def _lanes_of(self, call: _Call) -> Lanes:
+    def _lanes_of(self, call: Call) -> Lanes:
         return self._lanes[self._key(LANES, call.layout.side_by_side)[1]]
 
-    def _begin_lanes(self, call: _Call, marks: np.ndarray) -> None:
+    def _begin_lanes(self, call: Call, marks: np.ndarray) -> None:
         """All slices, and the lanes' first look once one after the other has taken long enough."""
         lanes, count = self._lanes_of(call), call.layout.count
         price = LIMITS.typed_lanes_price * self._own_seconds()
@@ -394,7 +286,7 @@ class Compiled:
             lanes.is_good = False
             self._go(ONE, call, 0, count)
 
-    def _look(self, call: _Call, marks: np.ndarray) -> None:
+    def _look(self, call: Call, marks: np.ndarray) -> None:
         """Both ways on half of the slices each, or by turns on all, if they are few."""
         lanes, count, width = self._lanes_of(call), call.layout.count, LIMITS.typed_lanes
         forms = (LANES, ONE) if lanes.is_turned else (ONE, LANES)
@@ -403,7 +295,7 @@ class Compiled:
         self._timed(forms[0], call, marks, 0, half)
         self._timed(forms[1], call, marks, half, count)
 
-    def _timed(self, form: str, call: _Call, marks: np.ndarray, begin: int, end: int) -> float:
+    def _timed(self, form: str, call: Call, marks: np.ndarray, begin: int, end: int) -> float:
         """Some slices in a form; its CPU seconds, of which a slice's share is kept."""
         if begin == end:
             return 0.0
@@ -416,14 +308,14 @@ class Compiled:
         self._lanes_of(call).add(form, took / (end - begin))
         return took
 
-    def _beside(self, call: _Call, marks: np.ndarray, begin: int, end: int) -> int:
+    def _beside(self, call: Call, marks: np.ndarray, begin: int, end: int) -> int:
         """Some slices side by side; how many were done again, one by one."""
         self._go(LANES, call, begin, end)
         if not np.count_nonzero(marks[begin:end]):
             return 0
         return self._go_again(ONE, call, marks, begin, end)
 
-    def _go_again(self, form: str, call: _Call, marks: np.ndarray, begin: int, end: int) -> int:
+    def _go_again(self, form: str, call: Call, marks: np.ndarray, begin: int, end: int) -> int:
         """Those of some slices that are marked as warned of; how many these are."""
         left = np.flatnonzero(marks[begin:end] == WARNED)
         if left.size:
@@ -431,7 +323,7 @@ class Compiled:
             self._go(form, call, begin + first, begin + last + 1, again=True)
         return int(left.size)
 
-    def _same(self, call: _Call, marks: np.ndarray, done: int) -> bool:
+    def _same(self, call: Call, marks: np.ndarray, done: int) -> bool:
         """Whether the first slices have the same results side by side as they have now."""
         n = min(done, LIMITS.typed_lanes_checked)
         before, good = call.firsts(n), marks[:n] == 0
@@ -479,7 +371,7 @@ class Compiled:
             found[base], found[dims], found[strides] = of_array(x), x.shape, x.strides
         return found
 
-    def _go(self, form: str, call: _Call, begin: int, end: int, again: bool = False) -> None:
+    def _go(self, form: str, call: Call, begin: int, end: int, again: bool = False) -> None:
         """Some slices, in one form; `again`: those that are marked as warned of."""
         if begin == end:
             return
@@ -505,7 +397,8 @@ class Compiled:
 
         rates, began = call.layout.rates, time.perf_counter()
         known = rates.get(form, math.inf)
-        at_most = 1 if threads.is_within() else config.current().thread_count()
+        alone = threads.is_within() or self.made.sources  # who draws does so in order
+        at_most = 1 if alone else config.current().thread_count()
         seconds = known * (end - begin)
         is_short = at_most == 1 and LIMITS.typed_dearer * seconds < LIMITS.typed_turn
         if is_short or seconds < LIMITS.typed_alone:

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ...runtime.generators import drawn
+from ...runtime.ziggurats import started
 from .function import (
     KEPT,
     OTHER,
@@ -245,6 +247,16 @@ def _call(run: _Run, x: Instruction, *args: Any) -> Any:
     return found
 
 
+def _draw(run: _Run, x: Instruction, *args: Any) -> Any:
+    _, name, _, result, *types = run.made.externals[x.what]
+    found = drawn(name, result, args, types)
+    return None if x.result is None else np.dtype(result).type(found)
+
+
+def _seed(run: _Run, x: Instruction, words: Any, like: Any, *halves: Any) -> None:
+    started(words, like, [int(h) for h in halves])
+
+
 def _ufunc(run: _Run, x: Instruction, *args: Any) -> Any:
     _, name, *types = run.made.externals[x.what]
     given = [np.dtype(t).type(a) for t, a in zip(types, args, strict=False)]
@@ -386,6 +398,8 @@ _OPS: dict[str, Callable[..., Any]] = {
     "cast": _cast,
     "overflows": _overflows,
     "call": _call,
+    "draw": _draw,
+    "seed": _seed,
     "ufunc": _ufunc,
     "input": lambda run, x: run.slices[x.what],
     "given": lambda run, x: run.given[x.what],

@@ -165,7 +165,8 @@ class TypedFunction:
     constants : list of array
         Arrays of the user's that it reads.
     externals : list of (kind, name)
-        Functions of libraries that it calls: of "libm", a "ufunc" of NumPy's, or one of "cupy".
+        Functions of libraries that it calls: of "libm", a "ufunc" of NumPy's, one of "cupy", or one
+        that "draws" random numbers.
     texts : list of str
         Those that numbers stand for in results that are texts.
     spells : bool
@@ -193,6 +194,8 @@ class TypedFunction:
         are values of any type; marks, constants, externals and texts are those of this one.
     gives : tuple of Array or dtype
         Of one of those: the types of what its ``return`` gives.
+    sources : list of `xpapply.runtime.generators.Source`
+        What it draws random numbers from: then slices go one after the other.
     calm : set of Register
         What a solver of ours computes and asks, which goes on until roundings are left: it may
         decide otherwise.
@@ -217,6 +220,7 @@ class TypedFunction:
     walks: bool = False
     functions: list[TypedFunction] = field(default_factory=list)
     gives: tuple[Type, ...] = ()
+    sources: list[Any] = field(default_factory=list)
     calm: set[Register] = field(default_factory=set)
 
     @property

@@ -16,7 +16,7 @@ _READ = frozenset(
     (
         *("map", "as type", "reduce", "dot", "length", "stride", "element", "set element"),
         *("fill", "copy", "put array", "copy list", "append", "list item", "list length"),
-        *("set list item", "pop", "pop first", "clear", "put list", "repeat"),
+        *("set list item", "pop", "pop first", "clear", "put list", "repeat", "draw", "seed"),
     )
 )
 """Those after which nobody has an array or a list who did not have it before, but for `append` and

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import config
-from ...errors import TraceError
+from ...errors import DRAWS, TraceError
 from ...functions.cache import FunctionCache
 from ...functions.guards import Guards
 from ...functions.purity import has_loop
 from ...limits import LIMITS
 from ...loop.begun import Begun
 from . import running
-from .applied import Along, Applied
+from .applied import Along, Applied, OnHost
 from .running import SOURCE, Awaited, Refused, is_traced
 from .unplanned import ENGINES, price, why_not_compiled
 
@@ -104,7 +104,10 @@ def compiled(
         if begun is None:
             ahead = typed_loop.read(loop, what.f, what.arguments, slice0)
             try:
-                begun = typed_loop.tried(loop, what.f, what.arguments, slice0)
+                from ...runtime.generators import Kept
+
+                with Kept(ahead.sources):
+                    begun = typed_loop.tried(loop, what.f, what.arguments, slice0)
             except Exception:  # whatever runs now raises it too, and says where
                 known.traced[SOURCE, key] = Awaited(
                     LIMITS.typed_worth * price(what.f), 0.0, seconds or 0.0
@@ -123,8 +126,10 @@ def compiled(
         if found.doubt:
             found.settle(rows)
         shared = any(map(_has_array, (*what.arguments.args, *what.arguments.kwargs.values())))
-        if found.writes and (shared or type(what) is not Along):
+        if found.writes and (shared or found.draws or type(what) is not Along):
             raise TraceError("it writes to its slices")
+        if found.draws and isinstance(what, OnHost):  # whose loop may draw by itself
+            raise TraceError(DRAWS)
     except typed_loop.ForNow as error:
         known.traced[SOURCE, key] = Refused(str(error), _for_calls(found.unchanged))
         return None

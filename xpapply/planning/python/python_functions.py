@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ... import arrays, config, frontends
 from ...errors import (
     CALLS_BACK,
+    DRAWS,
     InputError,
     TooLong,
     TraceError,
@@ -399,7 +400,8 @@ def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
 
 def and_compiled(what: Applied, why: str) -> str:
     """Why the loop runs, with what there is to say of compiling."""
-    if not (has_loop(what.f) or _is_short(what) or solves(what.f) or CALLS_BACK in why):
+    reads = has_loop(what.f) or _is_short(what) or solves(what.f)
+    if not (reads or CALLS_BACK in why or DRAWS in why):
         return why
     from . import from_source
 

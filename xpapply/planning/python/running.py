@@ -228,7 +228,7 @@ def _tried(traced: Any, what: Applied, known: Sequence[Any]) -> tuple[Exception 
     account = record.for_run(what.slices, traced.seconds, known)
     is_timed = counts(traced)
     try:
-        result = what.run(traced, account if is_timed or traced.writes else None)
+        result = what.run(traced, account if is_timed or traced.writes or traced.draws else None)
     except Exception as error:
         if forced and isinstance(error, UnsupportedError):
             raise

@@ -206,7 +206,14 @@ class Several:
 
     def run(self, traced: TracedFunction, account: Account | None = None) -> Any:
         """All slices at once."""
+        if traced.draws and self.first is not None and account is not None:
+            account.known = [*map(self._as_result, self.first.results)]  # all that have drawn
         return traced(self.rows(), self.f, account)
+
+    def _as_result(self, x: Any) -> Any:
+        """What `f` has returned, as runs take it."""
+        leaves = self.call.arguments.leaves
+        return x if leaves is None else leaves.of(x)
 
     def loop(self, known: Sequence[Any] = ()) -> Any:
         """The plain loop."""
@@ -239,8 +246,7 @@ def decide(what: Several, *, limited: bool = False) -> Decision:
     choice.check_name(engine)
     begun = what.first
     if begun is not None:
-        leaves, first = what.call.arguments.leaves, begun.results[0]
-        begun = begun._replace(results=[first if leaves is None else leaves.of(first)])
+        begun = begun._replace(results=[what._as_result(begun.results[0])])
     found = python_functions.decide(what, limited=limited, begun=begun)
     if engine and found.why is not None:
         name = frontends.name_of(what.f)

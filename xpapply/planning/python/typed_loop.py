@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from ... import arrays
 from ...arrays.layout import is_apart, lying_alike, span
 from ...errors import CompilerError, Differs, TraceError, UnsupportedError
 from ...frontends.python.run.account import Account, per_call
@@ -26,22 +25,26 @@ from ...ir.avals import ShapeDtype
 from ...ir.typed import TypedFunction
 from ...ir.typed.function import WARNED
 from ...limits import LIMITS
-from ...loop.arguments import Arguments, Looped
+from ...loop.arguments import Arguments
 from ...loop.begun import Begun, Users
 from ...runtime.error_state import scipy_tells
+from ...runtime.generators import Kept, in_order
 from ..application import announce
 from ..ways import Run, Said, Way
 from .typed_results import (
     Read,
     are_same,
+    argument_of,
     as_long_as_wanted,
+    copied,
     empty,
     results_of,
     silently,
+    type_of,
     wavers,
     with_texts,
 )
-from .unplanned import ENGINES, endless, why_not_compiled
+from .unplanned import ENGINES, why_not_compiled
 
 
 class ForNow(TraceError):
@@ -102,7 +105,7 @@ class TypedLoop(AtOnce):
     ) -> None:
         super().__init__()
         # arguments are told apart by their content, which may change later
-        args, kwargs = _copied(arguments.args), _copied(arguments.kwargs)
+        args, kwargs = copied(arguments.args), copied(arguments.kwargs)
         arguments = replace(arguments, args=args, kwargs=kwargs)
         self._arguments, self.seconds = arguments, seconds
         self.results = self._results(arguments, first)
@@ -229,6 +232,11 @@ class TypedLoop(AtOnce):
         """Whether the function writes to its slices."""
         return self.compiled.made.writes
 
+    @property
+    def draws(self) -> bool:  # type: ignore[override]
+        """Whether the function draws random numbers: it goes through slices as the loop does."""
+        return bool(self.compiled.made.sources)
+
     def __call__(self, rows: Rows, f: Any, account: Account | None = None) -> Any:
         """All slices through `f`; the result axes stand where the slices' axis was."""
         self.has_run = True
@@ -236,6 +244,8 @@ class TypedLoop(AtOnce):
             other = self._of_first(rows, f, () if account is None else account.known)
             if other is not self:
                 return other(rows, f, account)
+        if self.draws:
+            return self._drawing(rows, f, account)
         if self.writes:
             return rows.placed(self._writing(rows, f, () if account is None else account.known))
         outs, marks = self._compiled(rows)
@@ -254,13 +264,60 @@ class TypedLoop(AtOnce):
         found: Any = Block(outs) if self._arguments.results else outs[0]
         return rows.placed(found)
 
+    def _drawing(self, rows: Rows, f: Any, account: Account | None) -> Any:
+        """The results of a function that draws random numbers: slice after slice.
+
+        If anything goes wrong but what the function itself raises, the generators are put back.
+        """
+        known = () if account is None else account.known
+        outs, others = self._outs(rows), []
+        n, done = int(np.prod(rows.batch)), len(known)
+        for k in range(done):
+            self._put(outs, rows, k, known[k])
+
+        def by_itself(k: int) -> None:
+            if k == 0:  # it may be of another shape
+                other = self._of_first(rows, f, ())
+                if other is not self:
+                    others.append(other)
+                    raise UnsupportedError("its first slice gives something of another shape")
+            self._by_itself(rows, f, outs, np.array([k]))
+
+        def compared(k: int) -> None:
+            self._check(rows, f, outs, np.zeros(k + 1, np.uint16), first=k)
+
+        checked = () if self._checked else sorted({done, n // 3, 2 * n // 3, n - 1})
+        places = [k for k in checked if k >= done]
+        with Kept(self.compiled.made.sources) as kept:
+            try:
+                go, marks = self.compiled.in_order(rows.views, outs, len(rows.batch))
+                how = by_itself, compared, places
+                found = in_order(self.compiled.made.sources, go, marks, done, *how)
+            except (Users, KeyboardInterrupt):
+                kept.stays()
+                raise
+            except CompilerError as error:
+                raise UnsupportedError(str(error)) from None
+            except UnsupportedError:
+                if not others:
+                    raise
+            else:
+                kept.stays()
+        if others:
+            return others[0](rows, f, account)
+        self._noted(found)
+        self._told(f, found, rows)
+        result: Any = Block(outs) if self._arguments.results else outs[0]
+        return rows.placed(result)
+
     def _of_first(self, rows: Rows, f: Any, known: Sequence[Any]) -> TypedLoop:
         """The loop for results like that of the first slice, which says what all are like."""
         v = rows[(0,) * len(rows.batch)]
         slices = v if isinstance(v, tuple) else (v,)
         try:
             called = self._arguments.caller(f)
-            first = known[0] if known else silently(called, self.copies(slices))
+            with Kept(self.compiled.made.sources):
+                first = known[0] if known else silently(called, self.copies(slices))
         except Exception:
             return self  # which has the function itself raise it
         results = self._results(self._arguments, first)
@@ -406,7 +463,7 @@ class TypedLoop(AtOnce):
 
     def ran(self, rows: Rows) -> tuple[Callable[[Rows], Any], bool] | None:
         """What ran on slices like these, for further ones, as `Way.ran` gives it."""
-        if self.writes or self._marked or not self._checked or self.differs:
+        if self.writes or self.draws or self._marked or not self._checked or self.differs:
             return None
         return self._again, False
 
@@ -450,48 +507,11 @@ class TypedLoop(AtOnce):
         return ""
 
 
-def _copied(x: Any) -> Any:
-    """Arguments, with arrays of their own."""
-    if type(x) is np.ndarray:
-        return np.array(x)
-    if type(x) is dict:
-        return {name: _copied(y) for name, y in x.items()}
-    return type(x)(map(_copied, x)) if type(x) in (tuple, list) else x
-
-
 class _OnePath:
     """In the place of a tree of paths."""
 
     count, branches, catches = 1, 0, False
     singly: tuple[Any, ...] = ()
-
-
-def _type(x: Any, numbers: bool) -> Any:
-    """The type of a slice."""
-    from ...frontends.python.source.numbers import DTYPES
-    from ...ir.typed import Array
-
-    x = x if arrays.library(x) == "cupy" else np.asarray(x)
-    name = x.dtype.name
-    if name not in DTYPES or not x.dtype.isnative:
-        raise TraceError(f"slices of {x.dtype}")
-    if x.ndim == 0 and numbers:
-        if name == "uint64":
-            raise TraceError("numbers of uint64 may have more than 63 bits")
-        return name
-    if x.ndim == 0:  # beside slices: a number of NumPy's
-        return name
-    if x.ndim > 2:
-        raise TraceError(f"slices of {x.ndim} axes")
-    return Array(name, x.ndim)
-
-
-def _given(x: Any, numbers: bool, slices: Sequence[Any]) -> Any:
-    from ...frontends.python.source.typed import Input
-
-    if type(x) is not Looped:
-        return x
-    return Input(x.k, numbers, 0.0 if numbers else endless(slices[x.k]))
 
 
 def tried(loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any) -> Begun:
@@ -517,7 +537,7 @@ def read(loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any) -> Re
     guess = watch.results if loop.guesses else None
     made = _typed(f, arguments, several, guess, watch, loop.element)
     loop.look_at(made)
-    watch.made = made if guess else None
+    watch.made, watch.sources = made if guess else None, made.sources
     return watch
 
 
@@ -533,9 +553,9 @@ def _typed(
     from ...frontends.python.source import typed as source
 
     watch.start(f)
-    inputs = [_type(x, arguments.numbers) for x in slices]
-    given = [_given(x, arguments.numbers, slices) for x in arguments.args]
-    named = {n: _given(x, arguments.numbers, slices) for n, x in arguments.kwargs.items()}
+    inputs = [type_of(x, arguments.numbers) for x in slices]
+    given = [argument_of(x, arguments.numbers, slices) for x in arguments.args]
+    named = {n: argument_of(x, arguments.numbers, slices) for n, x in arguments.kwargs.items()}
     expected = results
     if type(results) is tuple:
         expected = [

@@ -10,13 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from ... import arrays
 from ...errors import TraceError
 from ...functions.guards import Guards
 from ...ir.avals import ShapeDtype
 from ...ir.typed import TypedFunction
 from ...limits import LIMITS
-from ...loop.arguments import Arguments
+from ...loop.arguments import Arguments, Looped
+from ...runtime.generators import Source
 from ...runtime.warning_filters import silent
+from .unplanned import endless
 
 _ANY_TEXT = "str0"
 """The dtype of texts that are as long as the longest one of a call."""
@@ -164,7 +167,11 @@ class Read(Guards):
         What was read, where that is whole but for what the first slice says.
     results : Guess
         What it gives, if the source tells.
+    sources : sequence of Source
+        What it draws random numbers from.
     """
+
+    sources: Sequence[Source] = ()
 
     def __init__(self, results: Any) -> None:
         super().__init__()
@@ -174,3 +181,44 @@ class Read(Guards):
     def fits(self, f: Any, results: Sequence[ShapeDtype]) -> bool:
         """Whether it is what the first slice says, and nothing has changed."""
         return self.made is not None and self.results.fits(results) and self(f)
+
+
+# --- what it is called with ----------------------------------------------------------------------
+
+
+def copied(x: Any) -> Any:
+    """Arguments, with arrays of their own."""
+    if type(x) is np.ndarray:
+        return np.array(x)
+    if type(x) is dict:
+        return {name: copied(y) for name, y in x.items()}
+    return type(x)(map(copied, x)) if type(x) in (tuple, list) else x
+
+
+def type_of(x: Any, numbers: bool) -> Any:
+    """The type of a slice."""
+    from ...frontends.python.source.numbers import DTYPES
+    from ...ir.typed import Array
+
+    x = x if arrays.library(x) == "cupy" else np.asarray(x)
+    name = x.dtype.name
+    if name not in DTYPES or not x.dtype.isnative:
+        raise TraceError(f"slices of {x.dtype}")
+    if x.ndim == 0 and numbers:
+        if name == "uint64":
+            raise TraceError("numbers of uint64 may have more than 63 bits")
+        return name
+    if x.ndim == 0:  # beside slices: a number of NumPy's
+        return name
+    if x.ndim > 2:
+        raise TraceError(f"slices of {x.ndim} axes")
+    return Array(name, x.ndim)
+
+
+def argument_of(x: Any, numbers: bool, slices: Sequence[Any]) -> Any:
+    """An argument, or what stands for a slice."""
+    from ...frontends.python.source.typed import Input
+
+    if type(x) is not Looped:
+        return x
+    return Input(x.k, numbers, 0.0 if numbers else endless(slices[x.k]))

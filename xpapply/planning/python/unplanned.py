@@ -31,6 +31,7 @@ from ...limits import LIMITS
 from ...loop import reference, thin
 from ...loop.begun import Begun, Limited, Over, Users, begun
 from ...runtime.budget import Budget, Quick
+from ...runtime.registry import generator_kind
 
 if TYPE_CHECKING:
     from ...loop.signature import Dims
@@ -170,13 +171,31 @@ def _told(own: FunctionType) -> set[str]:
 
 
 def solves(f: Any) -> bool:
-    """Whether a function names a solver that is compiled from its source, which no trace can be."""
-    return _of_solvers(f) > 0
+    """Whether a function names what is compiled from its source, and no trace can be.
+
+    That is a solver, or a generator of random numbers.
+    """
+    return _of_solvers(f) > 0 or any(map(_has_generator, helpers(f)))
+
+
+def _has_generator(own: FunctionType) -> bool:
+    """Whether a function names a generator of random numbers of NumPy's, or one of its methods."""
+    named = own.__code__.co_names
+    if "random" in named and any(own.__globals__.get(n) in _WITH_RANDOM for n in named):
+        return True
+    held = (x for _, x in in_cells(own))
+    return any(
+        generator_kind(x) or generator_kind(getattr(x, "__self__", None))
+        for x in (*map(own.__globals__.get, named), *held)
+    )
 
 
 def draws(f: Any) -> bool:
     """Whether a function names a curve through points: compiled where a trace does badly."""
     return any(n in _CURVES for own in helpers(f) for n in _solvers(own))
+
+
+_WITH_RANDOM = np, sys.modules.get("random")
 
 
 def _solvers(own: FunctionType) -> Iterator[str]:

@@ -7,7 +7,7 @@ import re
 from types import CodeType
 from typing import Any
 
-from ...errors import code_of, line_of
+from ...errors import DRAWS, code_of, line_of
 from ...limits import LIMITS
 
 _PLACE = r"\(([^():]+\.\w+|<[^()]*>):(\d+)\)"
@@ -55,7 +55,7 @@ def _instead(why: str) -> str:
 
 
 _WAYS_OUT = (
-    ("draws random numbers", "draw for the whole array before the call"),
+    (DRAWS, "draw for the whole array before the call"),
     (
         r"writes the (global|variable)|changes a (list|dict|set)|changes \S+, which|calls append",
         "return the value, and use the array of results",

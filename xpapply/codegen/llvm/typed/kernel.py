@@ -277,6 +277,9 @@ def _module(declared: Sequence[str], one: str, lines: Sequence[str]) -> str:
         "!7 = !{!8, !8, i64 0}",
         '!8 = !{!"head of a list", !9}',
         '!9 = !{!"memory"}',
+        # nor does it change the state of a generator
+        "!13 = !{!14, !14, i64 0}",
+        '!14 = !{!"generator", !9}',
         # a call that seldom is: what waits lies in memory there, and in registers elsewhere
         '!12 = !{!"branch_weights", i32 1, i32 20}',
         '!11 = !{!"branch_weights", i32 1000000, i32 1}',

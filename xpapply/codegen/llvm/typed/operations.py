@@ -215,6 +215,32 @@ def _call(w: FunctionWriter, x: Instruction) -> None:
     w.set(x, value)
 
 
+def _draw(w: FunctionWriter, x: Instruction) -> None:
+    """A function of NumPy's that draws: of arrays it gets where they are."""
+    from .quick import drawn  # which functions that draw nothing do not need
+
+    if drawn(w, x, lambda: function_at(w, x.what)):
+        return
+    given = [
+        f"ptr {w.array(a).base}" if isinstance(a.type, Array) else f"{machine(a.type)} {w.value(a)}"
+        for a in x.args
+    ]
+    kind = "void" if x.result is None else machine(str(x.result.type))
+    called = f"call {kind} {function_at(w, x.what)}({', '.join(given)}) #1"
+    if x.result is None:
+        w.line(called)
+    else:
+        w.set(x, w.emit(called))
+
+
+def _seed(w: FunctionWriter, x: Instruction) -> None:
+    """A generator in an array."""
+    from .quick import seeded
+
+    words, like, *halves = x.args
+    seeded(w, w.array(words).base, w.array(like).base, list(map(w.value, halves)))
+
+
 def _ufunc(w: FunctionWriter, x: Instruction) -> None:
     """NumPy's inner loop, for one number of each operand."""
     assert x.result is not None
@@ -371,7 +397,7 @@ def _put_array(w: FunctionWriter, x: Instruction) -> None:
 OPERATIONS: dict[str, Callable[[FunctionWriter, Instruction], None]] = {
     **ON_NUMBERS,
     "mark": _mark, "catch": _catch, "errors": _errors,
-    "round": _round, "call": _call,
+    "round": _round, "call": _call, "draw": _draw, "seed": _seed,
     "ufunc": _ufunc, "input": _input, "constant": _constant, "load": _load, "store": _store,
     "length": _length, "stride": _stride, "dot": dot,
     "element": _element, "set element": _set_element, "row": _row,

@@ -155,6 +155,8 @@ class AtOnce:
         Whether it is a `TracedFunction`, which is not loaded to find out.
     differs : bool
         Whether the first slice of each call says of which dtypes results are.
+    draws : bool
+        Whether it draws random numbers: slices go one after the other.
     asks_first : bool
         Whether a call of the function says of which dtype results are; else what runs it tells.
     keeps : bool
@@ -172,7 +174,7 @@ class AtOnce:
     library: Any
     results: tuple[ShapeDtype, ...]
     keeps: bool
-    differs = has_run = is_traced = False
+    differs = has_run = is_traced = draws = False
     asks_first = True
 
     def __init__(self) -> None:

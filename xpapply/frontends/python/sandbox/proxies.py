@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ....batching import syntax
-from ....errors import written_at
+from ....errors import DRAWS, written_at
 from ....runtime.error_state import KINDS
 from ..data_dependent.distinct import CLASSES
 from ..trace import arrays
@@ -117,7 +117,7 @@ class Random(Forbidden):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise self._xp_stage.recorder.refuse(f"it draws random numbers: {self._xp_name}.{name}")
+        raise self._xp_stage.recorder.refuse(f"{DRAWS}: {self._xp_name}.{name}")
 
 
 _METHODS = ("reduce", "accumulate", "outer", "reduceat", "at")

@@ -15,7 +15,7 @@ import numpy as np
 
 from ....batching import find
 from ....batching.names import CUPY, root_of
-from ....errors import TraceError, line_of, outermost, written_at
+from ....errors import DRAWS, TraceError, line_of, outermost, written_at
 from ....functions.estimators import is_method
 from ....functions.guards import Guards
 from ....functions.purity import impure
@@ -104,14 +104,14 @@ class Tracing:
                 if type(result) is tuple and arguments.exactly and not arguments.results:
                     raise recorder.refuse("it returns a tuple, which is more than one result")
                 if drew := _drew(states):
-                    raise recorder.refuse(_DRAWS)
+                    raise recorder.refuse(DRAWS)
                 found = recorder.path(_plain(result), self._arguments.results)
         except RecursionError:
             raise TraceError("it recurses too deeply") from None
         except Exception as error:
             drew = _drew(states) or drew
             if recorder.refused is not None or drew:
-                why = recorder.refused or recorder.refuse(_DRAWS)
+                why = recorder.refused or recorder.refuse(DRAWS)
                 raise (_Drew(*why.args) if drew else why) from None
             stage.check()
             recorder.raised(error, escapes=_by_a_stand_in(error))
@@ -147,9 +147,6 @@ def _by_a_stand_in(error: Exception) -> bool:
         step = step.tb_next
     inside = step is None or not written_at(step.tb_frame.f_code.co_filename)
     return inside or isinstance(error, (TypeError, AttributeError))
-
-
-_DRAWS = "it draws random numbers"
 
 
 class _Drew(TraceError):

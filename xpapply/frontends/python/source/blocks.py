@@ -16,6 +16,7 @@ from ....functions.guards import Guards
 from ....ir.typed import Array, Block, Instruction, Literal, Mark, Register, Slot, TypedFunction
 from ....ir.typed.function import Type, Value
 from ....limits import LIMITS
+from ....runtime.generators import Source
 from . import calls, numbers
 from .frames import ERRORS, HUB, RESULT, At, Guess, Place, State, Version, calls_itself
 from .keys import built, joined, taken_apart
@@ -40,6 +41,7 @@ from .values import (
     Num,
     Raised,
     Text,
+    Tup,
 )
 
 
@@ -240,6 +242,23 @@ class Blocks:
         k = next(k for k, c in enumerate(self.made.constants) if c is x)
         kind = Array(x.dtype.name, x.ndim)
         return Arr(kind, False, self.op("constant", kind, what=k))
+
+    def source(self, owner: Any) -> Tup:
+        """What a generator of random numbers draws from: its numbers are drawn in order.
+
+        Where its ``bitgen_t`` is, with legacy methods also where a normal number is kept, and its
+        kind.
+        """
+        if self.on_device or self.element != NUMPY:
+            raise self.refuse("it draws random numbers of NumPy's for slices on a device")
+        known = [x for x in self.made.sources if x.owner is owner]
+        if not known:
+            known = [Source(owner)]
+            self.made.sources.append(known[0])
+            self.watch.add(known[0].is_kept)
+        words = self.constant(known[0].words)
+        kept = [self.constant(known[0].gauss)._replace(own=True)] * known[0].has_gauss
+        return Tup((words, *kept, Known(known[0].kind)))
 
     def site(self, part: int = 0) -> int:
         """The number of this place in the source, where a list is made, or one of several."""

@@ -18,7 +18,7 @@ from ....ir.typed.function import PARTS
 from ....library import of_lists, of_math, of_python
 from . import arrays, calls, held, lists, numbers, places, whole
 from .calls import mixed, of_device, of_device_arrays
-from .kinds import fetched, letters, sets, texts
+from .kinds import fetched, generators, letters, sets, texts
 from .values import (
     CALLED,
     DEVICE,
@@ -107,11 +107,15 @@ def attribute(t: Writes, x: Abstract, name: str, *to: Abstract) -> Abstract:
         return arrays.attribute(t, x, name)
     if letters.is_any(x):
         return arrays.attribute(t, x, name)
+    if generators.is_made(x):
+        return Method(x, name)
     if isinstance(x, Record):
         return _of_record(t, x, name)
     if not isinstance(x, Known):
         raise t.refuse(f"the attribute {name} of a {type(x).__name__.lower()}")
     holder = x.value
+    if generators.is_one(x):
+        return generators.attribute(t, holder, name)
     if type(holder) is dict and name in ("get", "keys", "values", "items"):
         return Method(x, name)
     if isinstance(holder, np.ufunc) and name in ("reduce", "accumulate"):
@@ -192,6 +196,10 @@ def callee(
         if isinstance(called.owner, OnDevice):
             return fetched.method(t, called.owner, called.name, args, kwargs)
         table = calls.METHODS if t.element != DEVICE else of_device.methods()
+        if generators.is_made(called.owner):
+            return generators.of_made(t, called.owner, called.name, args, kwargs)
+        if generators.is_one(called.owner):
+            return generators.method(t, called.owner.value, called.name, args, kwargs)
         row = table.get(called.name) if isinstance(called.owner, Arr) else None
         if row is not None:
             return row(t, [called.owner, *args], kwargs)
@@ -208,7 +216,7 @@ def callee(
     if not isinstance(called, Known):
         raise t.refuse(f"a {type(called).__name__.lower()} is called")
     f = called.value
-    found = calls.find(f)
+    found = calls.find(f) or generators.find(f)
     if t.fetches:
         found = fetched.called(f) or found
     if t.element == DEVICE:

@@ -49,6 +49,8 @@ def described(x: Abstract) -> str:
         return "a list of several types" if x.is_list else "a tuple"
     if isinstance(x, Rows) and x.number:
         return f"a list of {'texts' if x.number == 'text' else 'complex numbers'}"
+    if isinstance(x, Record) and "bit_generator" in x.names:
+        return "a generator"
     names = {
         OnDevice: "a slice on the device",
         Lst: "a list",

@@ -438,6 +438,7 @@ class SharedCalls(RecursiveCalls, ABC):
         made.name = place.code.flow.name
         made.marks, made.constants = self.made.marks, self.made.constants
         made.externals, made.texts = self.made.externals, self.made.texts
+        made.sources = self.made.sources
         inner._shared, inner._functions, inner._tables = self._shared, self._functions, self._tables
         made.results = ()
         inner._base, inner.line, inner._step = len(place.callers), self.line, self._step

@@ -1,0 +1,137 @@
+"""What calls of a compiled typed function have: how its arrays lie, and the forms that it has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from ...limits import LIMITS
+
+ONE, QUIET, LANES = "one", "quiet", "lanes"
+"""The forms of a function: for one slice after the other, the same with comparisons that note
+nothing, and for slices side by side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What calls have alike whose arrays lie alike.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Of the batch.
+    count : int
+        How many slices there are.
+    sizes : array
+        The axes that slices are gone through along.
+    steps : list of array
+        The strides of each array along them.
+    places : list of int
+        Where these lie.
+    words : array
+        The frame, but for the memory of a thread.
+    numbers, tile : int
+        How many numbers a slice has, and bytes of as many slices as there are lanes.
+    side_by_side : bool
+        Whether the elements of slices and results lie side by side; of a function of numbers,
+        whether these follow each other in rows.
+    rates : dict
+        Seconds of one thread for a slice, by form, as they were seen.
+    """
+
+    shape: tuple[int, ...]
+    count: int
+    sizes: np.ndarray
+    steps: list[np.ndarray]
+    places: list[int]
+    words: np.ndarray
+    numbers: int
+    tile: int
+    side_by_side: bool
+    rates: dict[str, float] = field(default_factory=dict)
+
+
+class Call(NamedTuple):
+    """What a call has for all forms.
+
+    Attributes
+    ----------
+    layout : Prepared
+        How its arrays lie.
+    noted : int
+        Which notes of the processor are marks.
+    arguments : list of int
+        Where marks, slices and results are.
+    outs : sequence of array
+        The results.
+    kept : list of array
+        All that threads read and write, which may do so a little longer than who is interrupted.
+    """
+
+    layout: Prepared
+    noted: int
+    arguments: list[int]
+    outs: Sequence[np.ndarray]
+    kept: list[np.ndarray]
+
+    def firsts(self, count: int) -> list[np.ndarray]:
+        """Copies of the results of the first slices."""
+        sizes, batch = self.layout.sizes, len(self.layout.shape)
+        at = np.unravel_index(np.arange(count), tuple(sizes))
+        steps = self.layout.steps[-len(self.outs) :]
+        return [
+            as_strided(x, (*sizes, *x.shape[batch:]), (*own, *x.strides[batch:]))[at]
+            for x, own in zip(self.outs, steps, strict=True)
+        ]
+
+
+@dataclass(slots=True)
+class Lanes:
+    """Whether slices go side by side: both ways are timed by turns until it is plain.
+
+    Attributes
+    ----------
+    is_good : bool or None
+        Whether that is quicker; None: nobody knows yet.
+    took : float
+        CPU seconds that one after the other has taken before lanes were compiled.
+    one, beside : float
+        The least CPU seconds of a slice, one after the other and side by side.
+    looks : int
+        How often slices were timed side by side.
+    is_turned : bool
+        Whether the next look begins side by side: what comes first finds colder memory.
+    """
+
+    is_good: bool | None = None
+    took: float = 0.0
+    one: float = math.inf
+    beside: float = math.inf
+    looks: int = 0
+    is_turned: bool = False
+
+    def add(self, form: str, seconds: float) -> None:
+        """A timing of a slice in a form, which may decide.
+
+        One timing may be three times too long, where something else has the processor.
+        """
+        if form != LANES:
+            # of those before the first look only the last counts: both ways are timed as often
+            self.one = min(self.one, seconds) if self.looks else seconds
+            return
+        self.beside = min(self.beside, seconds)
+        self.looks += 1
+        gain, near = LIMITS.typed_lanes_gain, LIMITS.typed_lanes_near
+        share = self.beside / self.one
+        is_plain = not gain / near < share < gain * near
+        if self.looks >= (LIMITS.typed_lanes_looks if is_plain else LIMITS.typed_lanes_most):
+            self.is_good = share < gain
+
+    def again(self) -> None:
+        """Look again, from now on."""
+        self.is_good, self.beside, self.looks = None, math.inf, 0

@@ -1,0 +1,564 @@
+"""Methods of NumPy's generators of random numbers, which compiled code calls in order."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+
+from .....ir.typed import Array, Literal
+from .....ir.typed.function import Value
+from .....library import of_random
+from .....runtime import generators, ziggurats
+from .....runtime.generators import DISTRIBUTIONS, SHORT, Distribution
+from .....runtime.registry import GENERATOR, LEGACY, PYTHONS, generator_kind
+from .. import numbers, places
+from ..calls.arguments import FALSE, TAKEN, TRUE, as_array
+from ..calls.common import Call, as_float, exactly, number, python_int
+from ..calls.of_numpy import dtype_of
+from ..values import (
+    NUMPY,
+    PYTHON,
+    Abstract,
+    Arr,
+    Inlined,
+    Known,
+    Lst,
+    Method,
+    Num,
+    Record,
+    Tup,
+    Writes,
+    integer,
+)
+
+NONE = Known(None)
+_LARGE = 1 << 62
+
+
+def is_one(x: Abstract) -> bool:
+    """Whether it is a generator."""
+    return isinstance(x, Known) and bool(generator_kind(x.value))
+
+
+def attribute(t: Writes, owner: Any, name: str) -> Abstract:
+    """``owner.name``: of Python's generators also functions that are written in Python."""
+    found = getattr(type(owner), name, None)
+    if (
+        generator_kind(owner) == PYTHONS
+        and isinstance(found, FunctionType)
+        and name not in _PYTHONS
+    ):
+        return Known(MethodType(found, owner))
+    return Method(Known(owner), name)
+
+
+def is_made(x: Abstract) -> bool:
+    """Whether it is a generator that the function has made of a seed."""
+    return isinstance(x, Record) and x.names == _MADE
+
+
+def of_made(
+    t: Writes, made: Record, name: str, args: list[Abstract], kwargs: dict[str, Abstract]
+) -> Any:
+    """A method of one."""
+    row = _ROWS.get(name)
+    if row is None:
+        raise t.refuse(f"it draws random numbers by {name}")
+    rng = Tup((made.values[0], Known(ziggurats.OWN)))
+    return row(t, [rng, *args], kwargs)
+
+
+_MADE = ("bit_generator",)
+
+
+def method(
+    t: Writes, owner: Any, name: str, args: list[Abstract], kwargs: dict[str, Abstract]
+) -> Any:
+    """``owner.name(...)``."""
+    row = _TABLES[generator_kind(owner)].get(name)
+    if row is None:
+        raise t.refuse(f"it draws random numbers by {name}")
+    return row(t, [t.source(owner), *args], kwargs)
+
+
+def find(f: Any) -> Call | None:
+    """What writes a call of a method, or of what `of_random` leaves to NumPy."""
+    if getattr(f, "__name__", "") == "default_rng" and f is np.random.default_rng:
+        return _default_rng
+    owner = getattr(f, "__self__", None)
+    if owner is not None and (kind := generator_kind(owner)):
+        if kind == PYTHONS and isinstance(f, MethodType) and f.__name__ not in _PYTHONS:
+            return None  # it is written in Python
+        return lambda t, args, kwargs: method(t, owner, f.__name__, args, kwargs)
+    return _OURS.get(f) if getattr(f, "__module__", "") == of_random.__name__ else None
+
+
+# --- what is called -----------------------------------------------------------------------------
+
+
+def _function(t: Writes, rng: Tup, function: str, result: str, *args: Value) -> int:
+    """The number of a function of NumPy's that draws."""
+    if not generators.is_known(function):
+        raise t.refuse("it draws random numbers, which this NumPy draws in another way")
+    types = ("array" if isinstance(a.type, Array) else str(a.type) for a in args)
+    return t.external("draws", function, rng.items[-1].value, result, "array", *types)
+
+
+def _call(t: Writes, rng: Tup, function: str, result: str, *args: Value) -> Value:
+    """A number that such a function draws."""
+    what = _function(t, rng, function, result, *args)
+    return t.op("draw", result, rng.items[0].value, *args, what=what)
+
+
+def _one(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    rng, name, given = args
+    if len(rng.items) == 3 and name.value in of_random.LEGACY:
+        if not of_random.legacy_is_known():
+            raise t.refuse("it draws random numbers, which this NumPy draws in another way")
+        for x, may_be in zip(given.items, DISTRIBUTIONS[name.value].may_be, strict=True):
+            t.mark(_is_odd(t, may_be, x.value), "a number that is drawn in no such way")
+        return Inlined(of_random.LEGACY[name.value], [rng, *given.items], {})
+    of = SHORT[name.value[:-2]] if name.value.endswith("_f") else DISTRIBUTIONS[name.value]
+    values: list[Value] = []
+    for x, may_be in zip(given.items, of.may_be, strict=True):
+        value = as_float(t, [x], {}).value
+        if may_be == "end":  # NumPy's function gets how far it is
+            value = t.op("sub", "float64", value, values[0])
+        t.mark(_is_odd(t, may_be, value), "a number that is drawn in no such way")
+        values.append(numbers.cast(t, value, of.type))
+    plain = _PLAIN.get(name.value)
+    if plain is not None and ziggurats.sums_are_plain():
+        found = _call(t, rng, DISTRIBUTIONS[plain].function, of.result)
+        found = t.op("mul", "float64", values[-1], found)
+        if len(values) == 2:
+            found = t.op("add", "float64", values[0], found)
+        return Num("float64", PYTHON, found)
+    found = _call(t, rng, of.function, of.result, *values)
+    if of.result == "float32":
+        found = numbers.cast(t, found, "float64")
+    return Num(str(found.type), PYTHON, found)
+
+
+_PLAIN = {"normal": "standard_normal", "uniform": "random", "exponential": "standard_exponential"}
+"""Of which numbers others are products and sums."""
+
+
+def _is_odd(t: Writes, may_be: str, x: Value) -> Value:
+    """Whether a parameter is one for which NumPy raises; some others too."""
+    if isinstance(x, Literal):
+        return Literal(not _MAY_BE[may_be](x.value), "bool")
+    if may_be == "any":
+        return t.op("not", "bool", numbers.is_finite(t, x))
+    zero, least = Literal(0.0, "float64"), t.op("ge", "bool", x, Literal(0.0, "float64"))
+    if may_be in ("positive", "chance"):
+        least = t.op("gt", "bool", x, zero)
+    most = {"chance": 1.0, "rate": 1e18}.get(may_be, float(np.finfo(float).max))
+    fine = t.op("and", "bool", least, t.op("le", "bool", x, Literal(most, "float64")))
+    return t.op("not", "bool", fine)
+
+
+_MAY_BE: dict[str, Callable[[float], bool]] = {
+    "any": np.isfinite, "end": lambda x: 0 <= x < np.inf, "size": lambda x: 0 <= x < np.inf,
+    "positive": lambda x: 0 < x < np.inf, "chance": lambda x: 0 < x <= 1,
+    "rate": lambda x: 0 <= x <= 1e18,
+}  # fmt: skip
+
+
+def _below(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    rng, i = args
+    return Num("int64", PYTHON, _call(t, rng, generators.INTERVAL, "int64", places.as_index(t, i)))
+
+
+def _is_quick(rng: Tup) -> bool:
+    """Whether the steps of a generator are known: then nothing is called for most numbers."""
+    if rng.items[-1].value not in (ziggurats.PCG64, ziggurats.OWN) or len(rng.items) == 3:
+        return False
+    return ziggurats.steps_are_known() and generators.is_known(generators.BOUNDED)
+
+
+def _within(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    rng, low, width = args
+    return _bounded(t, rng, low, width)._replace(kind=PYTHON)
+
+
+def _fill(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    rng, low, width, n, is_masked, out = args
+    if out.type.dtype == "int64" and _is_quick(rng):
+        inlined = of_random.filled if out.type.ndim == 1 else of_random.rows_filled
+        return Inlined(inlined, [rng, low, width, out], {})
+    size = 8 * np.dtype(out.type.dtype).itemsize
+    function = f"random_bounded_uint{size}_fill"
+    given = [*(places.as_index(t, x) for x in (low, width, n, is_masked)), out.value]
+    t.do("draw", rng.items[0].value, *given, what=_function(t, rng, function, "", *given))
+    return NONE
+
+
+# --- methods ------------------------------------------------------------------------------------
+
+
+def _named(
+    t: Writes, names: str, args: list[Any], kwargs: dict[str, Any], defaults: dict[str, Any]
+) -> list[Any]:
+    """Arguments by the names of a method."""
+    own = names.split()
+    given = defaults | dict(zip(own, args, strict=False)) | kwargs
+    if len(args) > len(own) or not given.keys() <= {*own}:
+        raise t.refuse("it draws random numbers with further arguments")
+    return [given.get(name, NONE) for name in own]
+
+
+def _flag(t: Writes, x: Abstract, default: bool) -> bool:
+    """Whether something is said to be so."""
+    if places.is_none(x):
+        return default
+    if not isinstance(x, Num) or not isinstance(x.value, Literal):
+        raise t.refuse("an option that is computed")
+    return bool(x.value.value)
+
+
+def _is_first_axis(x: Abstract) -> bool:
+    return places.is_none(x) or x == integer(0)
+
+
+def _dims(t: Writes, size: Abstract) -> list[Num] | None:
+    """The lengths of what is drawn; None: one number."""
+    if places.is_none(size):
+        return None
+    found = size.items if isinstance(size, Tup) else (size,)
+    if not 1 <= len(found) <= 2:
+        raise t.refuse("it draws random numbers of more than two axes, or of none")
+    dims = [python_int(t, n) for n in found]
+    for n in dims:
+        t.mark(t.op("lt", "bool", n.value, places.ZERO), "a length below zero")
+    return dims
+
+
+def _several(t: Writes, rng: Tup, name: str, of: Distribution, values: list[Any], size: Any) -> Any:
+    """What is drawn with some parameters."""
+    dtype = Known(np.dtype(of.result))
+    arrays = [isinstance(x, (Arr, Lst, Tup)) for x in values]
+    if any(arrays):
+        if not places.is_none(size):
+            raise t.refuse("it draws random numbers with arrays, of a size")
+        given = [
+            as_array(t, x, "iuf") if whole else number(t, x)
+            for x, whole in zip(values, arrays, strict=True)
+        ]
+        inlined = _EACH[tuple(arrays)]
+        return Inlined(inlined, [rng, Known(name), *given, dtype], {})
+    given = [as_float(t, [number(t, x)], {}) for x in values]
+    dims = _dims(t, size)
+    if dims is None:
+        return _one(t, [rng, Known(name), Tup(tuple(given))], {})
+    inlined = of_random.several if len(dims) == 1 else of_random.table
+    return Inlined(inlined, [rng, Known(name), Tup(tuple(given)), *dims, dtype], {})
+
+
+_EACH = {
+    (True,): of_random.each, (True, False): of_random.each_of_first,
+    (False, True): of_random.each_of_second, (True, True): of_random.each_of_both,
+}  # fmt: skip
+
+
+def _distribution(name: str, legacy: bool = False) -> Call:
+    """A method that draws by a distribution."""
+    of = DISTRIBUTIONS[name]
+    more = " dtype method" if name == "standard_exponential" else " dtype" if name in SHORT else ""
+    more = "" if legacy else more
+    names = f"{' '.join(of.names)} size{more}"
+    defaults = {n: Num("float64", PYTHON, Literal(x, "float64")) for n, x in of.defaults.items()}
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        rng, *args = args
+        found = _named(t, names, args, kwargs, defaults)
+        values, (size, *rest) = found[: len(of.names)], found[len(of.names) :]
+        if any(map(places.is_none, values)):
+            raise t.refuse(f"{name} without a parameter")
+        if rest[1:] and rest[1] not in (NONE, Known("zig")):
+            raise t.refuse("it draws random numbers by another method")
+        dtype = dtype_of(t, rest[0], "float64") if rest else "float64"
+        if dtype == "float32":
+            return _several(t, rng, f"{name}_f", SHORT[name], values, size)
+        if dtype != "float64":
+            raise t.refuse(f"it draws random numbers of {dtype}")
+        return _several(t, rng, name, of, values, size)
+
+    return call
+
+
+def _range(t: Writes, low: Abstract, high: Abstract, ends: bool, dtype: str) -> tuple[Num, Num]:
+    """The least integer of a range, and how far the largest one is."""
+    if places.is_none(high):
+        low, high = integer(0), low
+    first, last = (python_int(t, number(t, x)) for x in (low, high))
+    if not ends:
+        last = last._replace(value=t.op("sub", "int64", last.value, places.ONE))
+    info = np.iinfo(dtype)
+    least, most = max(int(info.min), -_LARGE), min(int(info.max), _LARGE)
+    why = "integers of a range that there are not"
+    t.mark(_compared(t, "lt", first.value, Literal(least, "int64")), why)
+    t.mark(_compared(t, "gt", last.value, Literal(most, "int64")), why)
+    t.mark(_compared(t, "gt", first.value, last.value), why)
+    return first, first._replace(value=t.op("sub", "int64", last.value, first.value))
+
+
+def _compared(t: Writes, op: str, a: Value, b: Value) -> Value:
+    if isinstance(a, Literal) and isinstance(b, Literal):
+        return Literal(a.value < b.value if op == "lt" else a.value > b.value, "bool")
+    return t.op(op, "bool", a, b)
+
+
+def _integers(masked: bool, names: str, default: Any) -> Call:
+    """``integers``, and ``randint``."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        rng, *args = args
+        low, high, size, said, *rest = _named(t, names, args, kwargs, {"dtype": Known(default)})
+        ends = bool(rest) and _flag(t, rest[0], False)
+        dtype = dtype_of(t, said, "int64")
+        if numbers.kind_of(dtype) not in "iu":
+            raise t.refuse(f"it draws integers of {dtype}")
+        first, width = _range(t, low, high, ends, dtype)
+        dims, is_masked = _dims(t, size), integer(int(masked))
+        if dims is None:
+            if dtype != "int64":
+                raise t.refuse(f"it draws an integer of {dtype}")
+            found = _bounded(t, rng, first, width, masked)
+            return found._replace(kind=PYTHON if said.value is int else NUMPY)
+        inlined = of_random.integers if len(dims) == 1 else of_random.table_of_integers
+        given = [rng, first, width, *dims, Known(np.dtype(dtype)), is_masked]
+        return Inlined(inlined, given, {})
+
+    return call
+
+
+def _bounded(t: Writes, rng: Tup, first: Num, width: Num, masked: bool | None = None) -> Num:
+    """One integer of a range."""
+    masked = len(rng.items) == 3 if masked is None else masked  # as legacy methods do it
+    mask = numbers_mask(t, width.value) if masked else places.ZERO
+    given = first.value, width.value, mask, Literal(int(masked), "int64")
+    return Num("int64", NUMPY, _call(t, rng, generators.BOUNDED, "int64", *given))
+
+
+def numbers_mask(t: Writes, x: Value) -> Value:
+    """The least number of the form ``2**k - 1`` that is not less."""
+    for far in (1, 2, 4, 8, 16, 32):
+        x = t.op("or", "int64", x, t.op("shr", "int64", x, Literal(far, "int64")))
+    return x
+
+
+@functools.cache
+def _of_choice(kind: str) -> str:
+    """Whose number a choice of one from an integer is, in this NumPy."""
+    rng = np.random.default_rng(0) if kind == GENERATOR else np.random.RandomState(0)
+    return PYTHON if type(rng.choice(3)) is int else NUMPY
+
+
+def _choice(masked: bool, names: str) -> Call:
+    """``choice``."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        rng, *args = args
+        a, size, replace, p, *rest = _named(t, names, args, kwargs, {})
+        inlined: Any
+        again, weighs = _flag(t, replace, True), not places.is_none(p)
+        if not all(map(_is_first_axis, rest[:1])) or (weighs and not again):
+            raise t.refuse("it chooses along an axis, or without replacement by probabilities")
+        dims, is_masked = _dims(t, size), integer(int(masked))
+        n = python_int(t, a) if isinstance(a, Num) else None
+        of = n if n is not None else as_array(t, a, "biufc")
+        if not again or weighs:
+            if dims is None or len(dims) > 1:
+                raise t.refuse(
+                    "it chooses one, or a table, by probabilities or without replacement"
+                )
+            if weighs:
+                weights = as_array(t, p, "f")
+                if n is None:
+                    return Inlined(of_random.elements_weighed, [rng, of, *dims, weights], {})
+                unlike = t.op("ne", "bool", places.length(t, weights), n.value)
+                t.mark(unlike, "probabilities of another number of things")
+                return Inlined(of_random.weighed, [rng, *dims, weights], {})
+            if masked:
+                inlined = of_random.elements_first if n is None else of_random.first_of
+                return Inlined(inlined, [rng, of, *dims], {})
+            shuffles = TRUE if _flag(t, rest[1] if rest[1:] else NONE, True) else FALSE
+            inlined = of_random.elements_apart if n is None else of_random.apart
+            return Inlined(inlined, [rng, of, *dims, shuffles], {})
+        if n is not None:
+            first, width = _range(t, integer(0), n, False, "int64")
+            if dims is None:
+                kind = _of_choice(LEGACY if masked else GENERATOR)
+                return _bounded(t, rng, first, width)._replace(kind=kind)
+            inlined = of_random.integers if len(dims) == 1 else of_random.table_of_integers
+            given = [rng, first, width, *dims, Known(np.dtype("int64")), is_masked]
+            return Inlined(inlined, given, {})
+        if dims is None:
+            none = t.op("eq", "bool", places.length(t, of), places.ZERO)
+            t.mark(none, "it chooses from nothing")
+            return Inlined(of_random.element, [rng, of], {})
+        if _is_quick(rng):
+            inlined = of_random.taken if len(dims) == 1 else of_random.taken_table
+            return Inlined(inlined, [rng, of, *dims], {})
+        inlined = of_random.chosen if len(dims) == 1 else of_random.chosen_table
+        return Inlined(inlined, [rng, of, *dims, is_masked], {})
+
+    return call
+
+
+def _binomial(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """``binomial``."""
+    rng, *args = args
+    n, p, size = _named(t, "n p size", args, kwargs, {})
+    count = python_int(t, n)
+    if not isinstance(p, Num):
+        if not places.is_none(size):
+            raise t.refuse("it draws random numbers with arrays, of a size")
+        return Inlined(of_random.each_trial, [rng, count, as_array(t, p, "f")], {})
+    dims, chance = _dims(t, size), as_float(t, [p], {})
+    if dims is None:
+        return Inlined(of_random.one_trial, [rng, count, chance], {})
+    if len(dims) > 1:
+        raise t.refuse("it draws a table of binomial numbers")
+    return Inlined(of_random.several_trials, [rng, count, chance, *dims], {})
+
+
+def _trials(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    rng, n, p, kept = args
+    zero, one = (Literal(x, "float64") for x in (0.0, 1.0))
+    x = as_float(t, [p], {}).value
+    fine = t.op("and", "bool", t.op("ge", "bool", x, zero), t.op("le", "bool", x, one))
+    t.mark(t.op("not", "bool", fine), "a chance that there is not")
+    t.mark(_compared(t, "lt", n.value, places.ZERO), "less than no trials")
+    given = x, n.value, kept.value
+    return Num("int64", PYTHON, _call(t, rng, generators.TRIALS, "int64", *given))
+
+
+def _permutation(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    rng, *args = args
+    x, axis = _named(t, "x axis", args, kwargs, {})
+    if not _is_first_axis(axis):
+        raise t.refuse("a permutation along an axis")
+    if isinstance(x, Num):
+        n = python_int(t, x)
+        t.mark(_compared(t, "lt", n.value, places.ZERO), "a permutation of less than nothing")
+        return Inlined(of_random.order, [rng, n], {})
+    return Inlined(of_random.permuted, [rng, as_array(t, x, "biufc")], {})
+
+
+def _shuffle(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    rng, *args = args
+    x, axis = _named(t, "x axis", args, kwargs, {})
+    if not _is_first_axis(axis) or not isinstance(x, Arr):
+        raise t.refuse(f"it shuffles {places.described(x)}")
+    t.writes(x)
+    return Inlined(of_random.shuffled, [rng, TAKEN["array"](t, x)], {})
+
+
+def _of_dims(name: str) -> Call:
+    """``rand`` and ``randn``: the lengths are arguments."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        rng, *dims = args
+        return _LEGACY[name](t, [rng, Tup(tuple(dims)) if dims else NONE], kwargs)
+
+    return call
+
+
+_ROWS: dict[str, Call] = {name: _distribution(name) for name in DISTRIBUTIONS} | {
+    "integers": _integers(False, "low high size dtype endpoint", np.int64),
+    "choice": _choice(False, "a size replace p axis shuffle"),
+    "permutation": _permutation, "shuffle": _shuffle, "binomial": _binomial,
+}  # fmt: skip
+"""Methods of a ``Generator``."""
+_RANDOM = _distribution("random", legacy=True)
+_LEGACY: dict[str, Call] = {
+    **{name: _distribution(name, legacy=True) for name in of_random.LEGACY},
+    **{name: _distribution(name, legacy=True) for name, x in DISTRIBUTIONS.items() if x.is_legacy},
+    **dict.fromkeys(("random", "random_sample"), _RANDOM),
+    "rand": _of_dims("random"), "randn": _of_dims("standard_normal"),
+    "randint": _integers(True, "low high size dtype", int),
+    "choice": _choice(True, "a size replace p"), "permutation": _permutation, "shuffle": _shuffle,
+    "binomial": _binomial,
+}  # fmt: skip
+"""Those of a ``RandomState``, which are functions of ``numpy.random`` too."""
+
+
+def _default_rng(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """``np.random.default_rng``: of a seed, or of a generator, which it is then."""
+    (seed,) = _named(t, "seed", args, kwargs, {})
+    if is_made(seed) or (is_one(seed) and generator_kind(seed.value) == GENERATOR):
+        return seed
+    if t.fetches or t.element != NUMPY or not isinstance(seed, Num):
+        raise t.refuse(f"it makes a generator of {places.described(seed)}")
+    if not of_random.seeds_are_known():
+        raise t.refuse("it makes a generator, which this NumPy seeds in another way")
+    given = [python_int(t, number(t, seed)), t.constant(ziggurats.like())]
+    return Inlined(of_random.made, given, {})
+
+
+def _made(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Record:
+    return Record(_MADE, tuple(args))
+
+
+def _begun(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Known:
+    words, like, given = args
+    halves = [t.op("element", "int64", given.value, Literal(k, "int64")) for k in range(8)]
+    t.do("seed", words.value, like.value, *halves)
+    return NONE
+
+
+def _random(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    exactly(t, args, kwargs, 1)
+    return _one(t, [args[0], Known("random"), Tup(())], {})
+
+
+def _random_bits(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    """``getrandbits``, of up to 32."""
+    exactly(t, args, kwargs, 2)
+    rng, k = args[0], python_int(t, args[1]).value
+    for op, limit in (("lt", 1), ("gt", 32)):
+        t.mark(_compared(t, op, k, Literal(limit, "int64")), "more than 32 random bits, or none")
+    most = integer((1 << 32) - 1)
+    bits = _bounded(t, rng, integer(0), most, False).value
+    far = t.op("sub", "int64", Literal(32, "int64"), k)
+    return Num("int64", PYTHON, t.op("shr", "int64", bits, far))
+
+
+def _gauss(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    rng, *args = args
+    one = Num("float64", PYTHON, Literal(1.0, "float64"))
+    zero = Num("float64", PYTHON, Literal(0.0, "float64"))
+    given = _named(t, "mu sigma", args, kwargs, {"mu": zero, "sigma": one})
+    return Inlined(of_random.gauss, [rng, *(as_float(t, [x], {}) for x in given)], {})
+
+
+def _randrange(ends: bool) -> Call:
+    """``randrange``, and ``randint``."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        exactly(t, args, kwargs, *((3,) if ends else (2, 3)))
+        rng, *limits = args
+        first, last = (python_int(t, x) for x in ([integer(0)] * (len(limits) == 1) + limits))
+        first, width = _range(t, first, last, ends, "int64")
+        return Inlined(of_random.from_range, [rng, first, width], {})
+
+    return call
+
+
+_PYTHONS: dict[str, Call] = {
+    "random": _random, "getrandbits": _random_bits, "gauss": _gauss,
+    "randrange": _randrange(False), "randint": _randrange(True),
+}  # fmt: skip
+"""Those of a `random.Random` that are not written in Python, or keep something."""
+_TABLES = {GENERATOR: _ROWS, LEGACY: _LEGACY, PYTHONS: _PYTHONS}
+_OURS: dict[Any, Call] = {
+    of_random.one: _one, of_random.below: _below, of_random.within: _within,
+    of_random.fill: _fill, of_random.trials: _trials, of_random.bits: _random_bits,
+    of_random.begun: _begun, of_random.generator_of: _made,
+}  # fmt: skip
+"""What pages leave to NumPy."""

@@ -1,0 +1,409 @@
+"""Generators of random numbers: NumPy's own functions that draw from them, and slices in order.
+
+NumPy's library exports the functions that its `Generator` calls, and says how they are called
+(``numpy/random/distributions.h``). So a number that compiled code draws has NumPy's bits, and the
+state that it is drawn from is the generator's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import Differs
+from ..limits import LIMITS
+from .registry import LEGACY, PYTHONS, generator_kind
+
+_WORDS = 5
+"""Of a ``bitgen_t``: the address of the state, and of four functions."""
+
+
+class Source:
+    """What a function draws from.
+
+    Parameters
+    ----------
+    owner : Generator, RandomState or random.Random
+        Whose methods it calls.
+
+    Attributes
+    ----------
+    words : array
+        Where its ``bitgen_t`` is in memory.
+    gauss : array
+        Of legacy methods and of Python's: whether a normal number is kept, and which one.
+    kind : str
+        The class of its bit generator.
+    lock
+        Who draws has it.
+    """
+
+    def __init__(self, owner: Any) -> None:
+        self.owner = owner
+        self._how = generator_kind(owner)
+        self._own = _mersenne() if self._how == PYTHONS else self._now()
+        self.kind = type(self._own).__name__
+        self.lock = self._own.lock
+        place = self._own.ctypes.bit_generator
+        memory: Any = (ctypes.c_uint64 * _WORDS).from_address(place.value)
+        memory.owner = self._own  # as long as the array is there
+        self.words = np.frombuffer(memory, np.uint64)
+        self.gauss = np.zeros(2)
+
+    @property
+    def has_gauss(self) -> bool:
+        """Whether a normal number is kept."""
+        return self._how in (LEGACY, PYTHONS)
+
+    def _now(self) -> Any:
+        if self._how == PYTHONS:
+            return self._own
+        return self.owner._bit_generator if self._how == LEGACY else self.owner.bit_generator
+
+    def is_kept(self) -> bool:
+        """Whether its owner still draws from it."""
+        return self._now() is self._own
+
+    @property
+    def state(self) -> Any:
+        """Its state, to which it can be put back."""
+        if self._how == PYTHONS:
+            return self.owner.getstate()
+        return self.owner.get_state(legacy=False) if self._how == LEGACY else self._own.state
+
+    @state.setter
+    def state(self, was: Any) -> None:
+        if self._how == PYTHONS:
+            self.owner.setstate(was)
+        elif self._how == LEGACY:
+            self.owner.set_state(was)
+        else:
+            self._own.state = was
+
+    def begin(self) -> None:
+        """Before compiled code draws: it takes what is not in the ``bitgen_t``."""
+        if self._how == LEGACY:
+            now = self.owner.get_state(legacy=False)
+            self.gauss[:] = now["has_gauss"], now["gauss"]
+        elif self._how == PYTHONS:
+            _, (*key, place), gauss = self.owner.getstate()
+            inner = {"key": np.array(key, np.uint32), "pos": place}
+            self._own.state = {"bit_generator": self.kind, "state": inner}
+            self.gauss[:] = gauss is not None, gauss or 0.0
+
+    def end(self) -> None:
+        """After it has drawn: the owner takes that back."""
+        has, gauss = self.gauss.tolist()
+        if self._how == LEGACY:
+            now = self.owner.get_state(legacy=False)
+            if (now["has_gauss"], now["gauss"]) != (has, gauss):
+                self.owner.set_state(now | {"has_gauss": int(has), "gauss": gauss})
+        elif self._how == PYTHONS:
+            inner = self._own.state["state"]
+            key = *inner["key"].tolist(), inner["pos"]
+            self.owner.setstate((3, key, gauss if has else None))
+
+
+def _mersenne() -> Any:
+    """What Python's generator is for NumPy: it goes on as that does."""
+    from numpy.random import MT19937
+
+    return MT19937(0)
+
+
+def _content(state: Any) -> Any:
+    """A state as something that can be compared."""
+    if isinstance(state, dict):
+        return [(name, _content(x)) for name, x in state.items()]
+    return state.tobytes() if isinstance(state, np.ndarray) else state
+
+
+class Kept:
+    """Within it generators may be drawn from: afterwards they are as they were, or `stays` says."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._sources = sources
+
+    def __enter__(self) -> Kept:
+        self._states = [x.state for x in self._sources]
+        return self
+
+    def stays(self) -> None:
+        """What was drawn stays so."""
+        self._sources = ()
+
+    def __exit__(self, *_: object) -> None:
+        for x, was in zip(self._sources, self._states, strict=False):
+            x.state = was
+
+
+# --- slices in the loop's order -----------------------------------------------------------------
+
+
+def in_order(
+    sources: Sequence[Source],
+    go: Callable[[int, int], None],
+    marks: np.ndarray,
+    begin: int,
+    by_itself: Callable[[int], None],
+    compared: Callable[[int], None],
+    checked: Sequence[int] = (),
+) -> np.ndarray:
+    """Run slices that draw, one after the other: the marks of those that the function ran for.
+
+    Compiled code goes through some slices; where it marks one, the generators are put back and it
+    goes up to that one. So the function itself finds them as in the loop.
+
+    Parameters
+    ----------
+    sources : sequence of Source
+        What they draw from.
+    go : callable
+        ``go(begin, end)`` runs slices in compiled code, which marks those that it leaves.
+    marks : array
+        Those, of all slices.
+    begin : int
+        The first slice.
+    by_itself, compared : callable
+        ``by_itself(k)`` has the function itself run for a slice; so does ``compared(k)``, which
+        raises where compiled code gave something else.
+    checked : sequence of int
+        Which ones are compared; so are the states after them.
+    """
+    found, count, at, size = np.zeros_like(marks), len(marks), begin, LIMITS.drawn_first
+    left = sorted(checked)
+    while at < count:
+        while left and left[0] < at:
+            left.pop(0)
+        is_checked = left[:1] == [at]
+        end = at + 1 if is_checked else min(count, at + size, *left[:1])
+        with _held(sources):
+            before, after = [x.state for x in sources], None
+            stop = _some(sources, go, marks, at, end)
+            if stop < end or is_checked:
+                after = [_content(x.state) for x in sources]
+                for x, was in zip(sources, before, strict=True):
+                    x.state = was
+            if stop < end:
+                found[stop] = marks[stop]
+                _some(sources, go, marks, at, stop)
+        if stop < end:
+            by_itself(stop)
+            size = max(LIMITS.drawn_least, 2 * (stop - at))
+            if is_checked:
+                left[0] = stop + 1
+            at = stop + 1
+        elif is_checked:
+            compared(at)
+            if [_content(x.state) for x in sources] != after:
+                raise Differs("compiled it leaves a generator in another state")
+            at = end
+        else:
+            at, size = end, 2 * size
+    return found
+
+
+@contextlib.contextmanager
+def _held(sources: Sequence[Source]) -> Iterator[None]:
+    """Within it nobody else draws."""
+    with contextlib.ExitStack() as locks:
+        for x in sources:
+            locks.enter_context(x.lock)
+        yield
+
+
+def _some(
+    sources: Sequence[Source], go: Callable[[int, int], None], marks: np.ndarray, at: int, end: int
+) -> int:
+    """Go through some slices: the first one that is marked, or `end`."""
+    if at < end:
+        for x in sources:
+            x.begin()
+        go(at, end)
+        for x in sources:
+            x.end()
+    left = np.flatnonzero(marks[at:end])
+    return at + int(left[0]) if left.size else end
+
+
+# --- what can be drawn --------------------------------------------------------------------------
+
+
+class Distribution:
+    """What a method of a generator draws.
+
+    Parameters
+    ----------
+    function : str
+        Which NumPy calls for each number.
+    parameters : str
+        Its parameters: for each a name, a default or nothing, and which numbers it may be.
+    result : dtype
+        Of what is drawn.
+    is_legacy : bool
+        Whether the legacy method of this name calls the same.
+    """
+
+    def __init__(
+        self, function: str, parameters: str = "", result: str = "float64", is_legacy: bool = False
+    ) -> None:
+        self.function, self.result, self.is_legacy = function, result, is_legacy
+        parts = [p.split(":") for p in parameters.split()]
+        heads = [head.partition("=") for head, _ in parts]
+        self.names = tuple(head[0] for head in heads)
+        self.defaults = {head[0]: float(head[2]) for head in heads if head[2]}
+        self.may_be = tuple(kind for _, kind in parts)
+
+    @property
+    def type(self) -> str:
+        """The dtype of its parameters."""
+        return "float32" if self.result == "float32" else "float64"
+
+
+_D = Distribution
+DISTRIBUTIONS: dict[str, Distribution] = {
+    "normal": _D("random_normal", "loc=0:any scale=1:size"),
+    "standard_normal": _D("random_standard_normal"),
+    "uniform": _D("random_uniform", "low=0:any high=1:end", is_legacy=True),
+    "random": _D("random_standard_uniform", is_legacy=True),
+    "exponential": _D("random_exponential", "scale=1:size"),
+    "standard_exponential": _D("random_standard_exponential"),
+    "gamma": _D("random_gamma", "shape:size scale=1:size"),
+    "standard_gamma": _D("random_standard_gamma", "shape:size"),
+    "beta": _D("random_beta", "a:positive b:positive"),
+    "chisquare": _D("random_chisquare", "df:positive"),
+    "f": _D("random_f", "dfnum:positive dfden:positive"),
+    "geometric": _D("random_geometric", "p:chance", "int64"),
+    "gumbel": _D("random_gumbel", "loc=0:any scale=1:size"),
+    "laplace": _D("random_laplace", "loc=0:any scale=1:size"),
+    "logistic": _D("random_logistic", "loc=0:any scale=1:size"),
+    "lognormal": _D("random_lognormal", "mean=0:any sigma=1:size"),
+    "pareto": _D("random_pareto", "a:positive"),
+    "poisson": _D("random_poisson", "lam=1:rate", "int64", is_legacy=True),
+    "power": _D("random_power", "a:positive"),
+    "rayleigh": _D("random_rayleigh", "scale=1:size"),
+    "standard_cauchy": _D("random_standard_cauchy"),
+    "standard_t": _D("random_standard_t", "df:positive"),
+    "vonmises": _D("random_vonmises", "mu:any kappa:size"),
+    "wald": _D("random_wald", "mean:positive scale:positive"),
+    "weibull": _D("random_weibull", "a:size"),
+}
+"""Methods, and what they draw."""
+SHORT: dict[str, Distribution] = {
+    name: _D(DISTRIBUTIONS[name].function + "_f", "shape:size" * (name == "standard_gamma"),
+             "float32")
+    for name in ("standard_normal", "random", "standard_exponential", "standard_gamma")
+}  # fmt: skip
+"""The same of those that draw float32 where that is asked for."""
+BOUNDED, INTERVAL = "random_bounded_uint64", "random_interval"
+"""An integer of a range, as `Generator.integers` draws it, and as shuffles do."""
+TRIALS = "random_binomial"
+"""How many of some trials succeed: it keeps what it knows of them."""
+
+_TYPES: dict[str, Any] = {
+    "float64": ctypes.c_double, "float32": ctypes.c_float, "int64": ctypes.c_int64,
+    "array": ctypes.c_void_p, "": None,
+}  # fmt: skip
+
+
+def drawn(name: str, result: str, given: Sequence[Any], types: Sequence[str]) -> Any:
+    """Call a function; of arrays it gets where they are."""
+    places = [x.ctypes.data if kind == "array" else x for x, kind in zip(given, types, strict=True)]
+    return _callable(name, result, tuple(types))(*places)
+
+
+@functools.cache
+def _callable(name: str, result: str, types: tuple[str, ...]) -> Any:
+    return ctypes.CFUNCTYPE(_TYPES[result], *(_TYPES[t] for t in types))(place_of(name))
+
+
+@functools.cache
+def place_of(name: str) -> int:
+    """The address of a function; 0: this NumPy has none of that name."""
+    try:
+        from numpy.random import _generator  # type: ignore[attr-defined]
+
+        found = getattr(ctypes.CDLL(_generator.__file__), name, None)
+    except (ImportError, AttributeError, OSError):
+        return 0
+    return 0 if found is None else ctypes.cast(found, ctypes.c_void_p).value or 0
+
+
+@functools.cache
+def is_known(function: str) -> bool:
+    """Whether a function is there, and draws what NumPy's own methods draw: it is tried."""
+    if not place_of(function):
+        return False
+    module: Any = importlib.import_module("numpy.random")
+    for name in ("PCG64", "MT19937"):
+        a, b = (module.Generator(getattr(module, name)(7)) for _ in range(2))
+        mine, its = _by_address(function, Source(b).words), _by_method(function, a)
+        same = mine.dtype == its.dtype and np.array_equal(mine, its)
+        if not same or _content(a.bit_generator.state) != _content(b.bit_generator.state):
+            return False
+    return True
+
+
+_COUNT = 300
+"""Numbers that are drawn to try a function."""
+_EXAMPLES = {"any": 0.25, "size": 1.75, "positive": 2.5, "chance": 0.25, "rate": 11.5, "end": 1.75}
+
+
+def _of(function: str) -> tuple[str, Distribution]:
+    """The method that a function is called by, and what it draws."""
+    tables = (*DISTRIBUTIONS.items(), *SHORT.items())
+    return next((name, x) for name, x in tables if x.function == function)
+
+
+def _by_method(function: str, g: Any) -> Any:
+    """What NumPy draws."""
+    if function == INTERVAL:
+        return g.permutation(_COUNT)
+    if function == BOUNDED:
+        return g.integers(0, 1001, _COUNT)
+    if function == TRIALS:
+        return g.binomial(200, 0.25, _COUNT)
+    if function.endswith(_FILLS):
+        return g.integers(0, 101, _COUNT, function[len(_FILL) : -len(_FILLS)])
+    name, of = _of(function)
+    more = {"dtype": np.float32} if of.result == "float32" else {}
+    return getattr(g, name)(*(_EXAMPLES[kind] for kind in of.may_be), size=_COUNT, **more)
+
+
+def _by_address(function: str, words: np.ndarray) -> np.ndarray:
+    """What its function draws, which is called where it is."""
+    if function == INTERVAL:
+        found = np.arange(_COUNT)
+        for i in range(_COUNT - 1, 0, -1):
+            j = drawn(function, "int64", (words, i), ("array", "int64"))
+            found[[i, j]] = found[[j, i]]
+        return found
+    if function.endswith(_FILLS):
+        found = np.empty(_COUNT, function[len(_FILL) : -len(_FILLS)])
+        given = (words, 0, 100, _COUNT, 0, found)
+        drawn(function, "", given, ("array", *("int64",) * 4, "array"))
+        return found
+    if function == BOUNDED:
+        return _drawn_alike(function, "int64", "int64", (words, 0, 1000, 0, 0))
+    if function == TRIALS:
+        own = (words, 0.25, 200, np.zeros(64, np.int64)), ("array", "float64", "int64", "array")
+        return np.array([drawn(function, "int64", *own) for _ in range(_COUNT)])
+    _, of = _of(function)
+    numbers = [_EXAMPLES[kind] for kind in of.may_be]
+    if "end" in of.may_be:  # it gets how far that is
+        numbers[1] -= numbers[0]
+    return _drawn_alike(function, of.result, of.type, (words, *numbers))
+
+
+def _drawn_alike(function: str, result: str, kind: str, given: tuple[Any, ...]) -> np.ndarray:
+    types = ("array", *(kind,) * (len(given) - 1))
+    return np.array([drawn(function, result, given, types) for _ in range(_COUNT)], result)
+
+
+_FILL, _FILLS = "random_bounded_", "_fill"
