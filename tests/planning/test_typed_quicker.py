@@ -8,8 +8,10 @@ import xpapply
 from xpapply.backends.cpu import compiler
 from xpapply.backends.cpu import typed as backend
 from xpapply.codegen.llvm.typed import kernel
+from xpapply.frontends.python.run.rows import Rows
 from xpapply.functions import cache
 from xpapply.limits import LIMITS
+from xpapply.loop.arguments import Arguments, Looped
 from xpapply.planning.python.typed_loop import TypedLoop
 
 pytestmark = pytest.mark.skipif(backend.why_not() is not None, reason="no compiler")
@@ -245,3 +247,49 @@ def test_a_function_without_a_loop_is_compiled_where_its_trace_is_refused(monkey
             np.testing.assert_array_equal(xpapply.apply_along_axis(centred, 1, mine), want)
             np.testing.assert_array_equal(mine, left)
     assert TypedLoop in {type(x) for x in cache.cache_of(centred)[0].traced.values()}
+
+
+T = np.arange(12.0)
+
+
+def through_gaps(v):
+    there = ~np.isnan(v)
+    return np.interp(T, T[there], v[there])
+
+
+def on_a_grid_of_its_own(v):
+    return np.interp(T, np.cumsum(np.abs(v)), v)
+
+
+@pytest.mark.parametrize("f", [through_gaps, on_a_grid_of_its_own])
+@pytest.mark.parametrize("is_quicker", [None, False, True])
+def test_slices_are_compiled_where_their_trace_is_hardly_quicker_than_the_loop(
+    monkeypatch, f, is_quicker
+):
+    """Places of its own for each slice are a call for each slice, in blocks."""
+    hardly = is_quicker is not None
+    for name, number in (("rival", 0.0), ("waits", 0.0), ("gain", 1e9 if hardly else 1e-9)):
+        monkeypatch.setattr(LIMITS, f"typed_{name}", number)
+    cache.clear()
+    monkeypatch.setattr(TypedLoop, "is_quicker", lambda *_: bool(is_quicker))
+    arr = RNG.standard_normal((3_000, 12))
+    arr[RNG.random(arr.shape) < 0.2] = np.nan
+    want = np.apply_along_axis(f, 1, arr)
+    by_place = xpapply.vectorize(f, signature="(n)->(n)")
+    with xpapply.options(fallback="silent"):
+        for _ in range(6):
+            np.testing.assert_array_equal(xpapply.apply_along_axis(f, 1, arr), want)
+            np.testing.assert_array_equal(by_place(arr), want)
+    kinds = [type(x) for x in cache.cache_of(f)[0].traced.values()]
+    assert kinds.count(TypedLoop) == (2 if is_quicker else 0)
+
+
+def test_what_slices_that_are_left_to_the_function_take_counts():
+    arr = RNG.standard_normal((2_000, 12))
+    arr[:900, 3] = np.nan
+    first = on_a_grid_of_its_own(arr[-1])
+    loop = TypedLoop(on_a_grid_of_its_own, Arguments((Looped(0),), {}), (arr[-1],), first, 1e-9)
+    assert loop.is_quicker(Rows(arr, 1), 100.0)
+    loop.seconds = 1.0
+    assert not loop.is_quicker(Rows(arr, 1), 100.0)
+    assert loop.is_quicker(Rows(arr[900:], 1), 100.0)

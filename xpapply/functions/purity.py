@@ -45,6 +45,8 @@ _WRITES = {
 }
 
 
+_HARMLESS = ("__name__", "__doc__", "__array_namespace__")
+"""Names with underscores that change nothing: the last one asks an array for its library."""
 _ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _GENERATOR = inspect.CO_GENERATOR | _ASYNC
 
@@ -57,7 +59,7 @@ def impure(code: types.CodeType, free: frozenset[str] | None = None) -> str | No
         free = frozenset(code.co_freevars)
     line = code.co_firstlineno
     before: Any = None
-    inward = [n for n in code.co_names if n.startswith("__") and n not in ("__name__", "__doc__")]
+    inward = [n for n in code.co_names if n.startswith("__") and n not in _HARMLESS]
     if inward:
         file = code.co_filename.replace("\\", "/").rpartition("/")[2]
         does = "makes a class" if "__qualname__" in inward else f"uses {inward[0]}"

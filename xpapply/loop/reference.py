@@ -241,7 +241,7 @@ def along(
         except Exception as error:
             place(error, index)
             raise
-    stacked = xp.reshape(xp.stack(results), (*batch, *results[0].shape))
+    stacked = xp.reshape(stack(xp, results), (*batch, *results[0].shape))
     n, at = len(batch), first_place(axes)
     order = (*range(at), *range(n, stacked.ndim), *range(at, n))
     return xp.permute_dims(stacked, order)
@@ -267,5 +267,17 @@ def as_array(xp: Any, value: Any, like: Any) -> Any:
     if isinstance(like, np.ndarray):
         return np.asanyarray(value)  # as NumPy's own loop
     if isinstance(value, (list, tuple)):
-        return xp.stack([as_array(xp, v, like) for v in value])
+        return stack(xp, [as_array(xp, v, like) for v in value])
     return arrays.asarray(value, like)
+
+
+def stack(xp: Any, results: list[Any]) -> Any:
+    """Arrays of one shape as one.
+
+    Those of sparse must leave out the same number: one without axes leaves out its own.
+    """
+    first = results[0]
+    if arrays.library(first) == "sparse" and len({str(x.fill_value) for x in results}) > 1:
+        make, zero = type(first).from_numpy, first.dtype.type(0)
+        results = [make(x.todense(), fill_value=zero) for x in results]
+    return xp.stack(results)

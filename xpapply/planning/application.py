@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import arrays, config, frontends
 from ..arrays import as_tuple
-from ..errors import UnsupportedError, add_note, warn
+from ..errors import InputError, UnsupportedError, add_note, warn
 from ..functions.cache import cache_of
 from ..functions.estimators import BatchOfOne
 from ..ir.avals import ShapeDtype
@@ -58,6 +58,8 @@ class Application:
             If `axis` is none of the array.
         ValueError
             If it names none, or one twice.
+        InputError
+            If a length is not known, as in graphs that run later.
         """
         arr = self.arr
         is_array = arrays.library(arr) is not None
@@ -68,6 +70,9 @@ class Application:
         if not is_array or isinstance(arr, np.generic):
             arr = np.asanyarray(arr)
         ndim = len(arr.shape)
+        if None in arr.shape:
+            text = "the lengths of arr are known only when its graph runs: found"
+            raise InputError(f"{text} {shown(arr)}. Give it a shape of numbers")
         if not isinstance(self.axis, tuple):
             axis = _axis_of(self.arr, self.axis, ndim, is_array)
             same = arr is self.arr and axis is self.axis

@@ -45,6 +45,12 @@ def logsumexp(v):
     return xp.log(xp.sum(xp.exp(v - top))) + top
 
 
+def by_its_method(v):
+    xp = v.__array_namespace__(api_version="2024.12")
+    best = xp.max(v)
+    return best - xp.mean(v) if best > 1.5 else xp.sum(v)
+
+
 def asks(v):
     if not is_array_api_obj(v) or device(v) is None:
         raise TypeError("an array is wanted")
@@ -71,6 +77,31 @@ def test_at_once(f, name):
     with xpapply.options(engine="loop"):
         expected = lib.numpy(xpapply.apply_along_axis(f, -1, arr))
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_slices_are_asked_by_their_method():
+    for name in ("numpy", "array_api_strict"):
+        library(name)
+        arr = Library(name, name).array(ARR)
+        assert xpapply.explain(by_its_method, -1, arr).vectorized == (name == "numpy")
+        assert xpapply.explain(lambda v: v.__array_namespace__().sum(v), -1, arr).vectorized
+    assert_at_once(by_its_method, -1, ARR)
+
+
+def test_tensors_have_no_such_method():
+    torch = library("torch")
+    if hasattr(torch.Tensor, "__array_namespace__"):
+        pytest.skip("they have one")
+    some = torch.asarray(ARR)
+    most = some.max()
+
+    def in_one(v):
+        return v.__array_namespace__().sum(v) if (v == most).any() else v[1]
+
+    for f in (by_its_method, in_one):
+        with pytest.raises(AttributeError, match="__array_namespace__") as raised:
+            xpapply.apply_along_axis(f, -1, some)
+        assert "raised at the slice" in raised.value.__notes__[0]
 
 
 NAMES = """

@@ -231,14 +231,16 @@ def may_gain(
     """Whether a trace may have a quicker rival, which has yet to be measured.
 
     A trace of numbers that goes several ways computes all of them for each number. In blocks powers
-    of numbers take long.
+    of numbers take long, and so do calls that a library has for one slice alone.
     """
     if not is_traced(traced) or key is None or config.current().engine:
         return False
     several = what.arguments.numbers and traced.tree.count > 1
-    if not several and not traced.tree.powers:
-        return False
     took = traced.record.expected(what.slices)
+    if not several and not traced.tree.powers:
+        loop = what.slices * traced.seconds
+        if what.arguments.numbers or took is None or LIMITS.typed_gain * took < loop:
+            return False
     return (
         traced.record.does_well
         and (took is None or took > LIMITS.typed_rival)  # None: the next run tells

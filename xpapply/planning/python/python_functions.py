@@ -217,8 +217,8 @@ def _compiled(what: Applied, *given: Any) -> TypedLoop | None:
     """`f` compiled from its source, if that may do better than a trace, and pays now.
 
     That is so of loops, of functions of numbers that go several ways, of powers of numbers, where a
-    trace is refused or does badly, as that of a `try` which catches often, and where slices are
-    short on a GPU.
+    trace is refused or does badly, as that of a `try` which catches often, or is not much quicker
+    than the loop, and where slices are short on a GPU.
     """
     known, key, _, _, *more = given
     traced = more[0] if more else None
@@ -226,11 +226,10 @@ def _compiled(what: Applied, *given: Any) -> TypedLoop | None:
     if not fails:
         fails = isinstance(traced, Refused)
         if is_traced(traced):
-            fails = what.arguments.numbers and not traced.record.does_well
+            fails = not traced.record.does_well
             fails = fails or (traced.tree.goes_singly and draws(what.f))
             fails = fails or (config.current().engine == "cpu" and traced.is_cs())
-        rivals = is_traced(traced) and (traced.tree.count > 1 or traced.tree.powers)
-        if not fails and not rivals:
+        if not fails and not is_traced(traced):
             return None
     from . import from_source
 

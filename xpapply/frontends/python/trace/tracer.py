@@ -110,6 +110,8 @@ class Tracer(Traced):
         raise self.recorder.refuse("the slice goes into something that makes a NumPy array of it")
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        if self.recorder.library == "torch":
+            raise self.recorder.refuse("tensors have no __array_namespace__")
         return self.recorder.operations.namespace_of(self.recorder)
 
     # --- questions that Python answers with a plain value -----------------------------------
