@@ -42,6 +42,8 @@ def _monitored(v: np.ndarray, monitor: Any, method: str, **how: Any) -> np.ndarr
     monitor.set_xy = lambda cube: None
     monitor.build_design_matrix = lambda cube, **k: design[: len(cube.time)]
     monitor.fit(cube[: pixels.PAST], method=method, n_threads=_cores(), **how)
+    if hasattr(monitor, "window"):  # its history is the fit less what was seen, what comes is not
+        monitor.window *= -1.0
     for t in range(pixels.PAST, pixels.DATES):
         monitor._regressors = lambda date, t=t: design[t]
         monitor.monitor(cube.values[t], datetime.datetime(1970, 1, 1) + datetime.timedelta(t))
@@ -219,5 +221,3 @@ def vollib(price: np.ndarray, strike: np.ndarray, years: np.ndarray) -> np.ndarr
 
     how = {"model": "black_scholes", "return_as": "numpy"}
     return vectorized_implied_volatility(price, 100.0, strike, years, 0.02, "c", **how)
-
-
