@@ -45,8 +45,8 @@ def t2(v):
 
 @method(
     MODELS, 100_000, _IVIM, source="Le Bihan and others 1988", sample=100,
-    package="dipy", peer=peers.dipy_ivim, part=100, near=0.1,
-    shown=peers.off_the_decay,
+    package="dipy", peer=peers.dipy_ivim, part=100, near=1e-3,
+    loss=True, shown=peers.off_the_decay,
 )  # fmt: skip
 def ivim(v):
     """MRI: IVIM, two exponential decays within bounds, four parameters by `curve_fit`."""
@@ -75,8 +75,8 @@ def kepler(anomaly, e):
 
 def quotes(rng, n):
     """Calls on a stock at 100: strikes, years and prices, which the market has made."""
-    strike, years = rng.uniform(70, 130, n), rng.uniform(0.05, 2.0, n)
-    sigma = rng.uniform(0.1, 0.6, n)
+    years, sigma = rng.uniform(0.05, 2.0, n), rng.uniform(0.1, 0.6, n)
+    strike = 100.0 * np.exp(sigma * np.sqrt(years) * rng.uniform(-2.0, 2.0, n))
     return peers.black(strike, years, sigma), strike, years
 
 
@@ -87,7 +87,8 @@ def below(x):
 
 @method(
     MODELS, 1_000_000, quotes, "", source="Black and Scholes 1973, Manaster and Koehler 1982",
-    sample=20_000, package="py-vollib-vectorized", peer=peers.vollib, part=1_000_000, near=1e-6,
+    sample=20_000, package="py-vollib-vectorized", peer=peers.vollib, part=1_000_000, near=1e-9,
+    shown=lambda sigma, price, strike, years: peers.black(strike, years, sigma),
 )  # fmt: skip
 def implied_volatility(price, strike, years, spot=100.0, rate=0.02):
     """Implied volatility of a call in Black's and Scholes' model, by Newton's method."""

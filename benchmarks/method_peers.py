@@ -217,7 +217,9 @@ def black(strike: np.ndarray, years: np.ndarray, sigma: np.ndarray) -> np.ndarra
 
 
 def vollib(price: np.ndarray, strike: np.ndarray, years: np.ndarray) -> np.ndarray:
+    """What calls cost at the volatilities that are found: of some a price says little."""
     from py_vollib_vectorized import vectorized_implied_volatility
 
     how = {"model": "black_scholes", "return_as": "numpy"}
-    return vectorized_implied_volatility(price, 100.0, strike, years, 0.02, "c", **how)
+    sigma = vectorized_implied_volatility(price, 100.0, strike, years, 0.02, "c", **how)
+    return black(strike, years, sigma)

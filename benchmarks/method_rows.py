@@ -37,6 +37,8 @@ class Method(Row):
         So many slices go through it.
     near : float
         What it differs by, relatively, in its own accuracy.
+    loss : bool
+        Whether what is shown is to be small: what is smaller than the package's is no worse.
     shown : callable
         Of results and arrays: what it has of them too.
     """
@@ -48,6 +50,7 @@ class Method(Row):
     peer: Peer | None = None
     part: int = 0
     near: float = 1e-9
+    loss: bool = False
     shown: Callable[..., Any] = lambda found, *arrays: found
 
 

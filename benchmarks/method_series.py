@@ -144,7 +144,7 @@ def before(r):
 
 @method(
     SERIES, 1000, returns, source="Bollerslev 1986", sample=4,
-    package="arch", peer=peers.arch_garch, part=50, near=1e-4,
+    package="arch", peer=peers.arch_garch, part=50, near=1e-4, loss=True,
     shown=lambda found, r: found[:, 3],
 )  # fmt: skip
 def garch(r):
