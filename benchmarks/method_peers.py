@@ -114,7 +114,15 @@ def hmmlearn_viterbi(seen: np.ndarray) -> np.ndarray:
     model = hmm.CategoricalHMM(3)
     model.startprob_, model.transmat_, model.emissionprob_ = START, CHANGES, EMITS
     lengths = [seen.shape[1]] * len(seen)
-    return model.decode(seen.reshape(-1, 1), lengths)[1].reshape(seen.shape)
+    return likelihoods(model.decode(seen.reshape(-1, 1), lengths)[1].reshape(seen.shape), seen)
+
+
+def likelihoods(states: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """The logarithms of those of states, of which several may be as likely as each other."""
+    from .loop_series import LOG_CHANGES, LOG_EMITS, LOG_START
+
+    found = LOG_START[states[:, 0]] + LOG_EMITS[states, seen].sum(1)
+    return found + LOG_CHANGES[states[:, :-1], states[:, 1:]].sum(1)
 
 
 def dtaidistance_dtw(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 
 import numpy as np
@@ -75,7 +76,7 @@ CRITICAL = 1.34182451007628
 
 @method(
     PIXELS, ALL, greenness, source="Verbesselt, Zeileis and Herold 2012", sample=100,
-    package="nrt", peer=peers.nrt_mosum, part=50_000,
+    package="nrt", peer=peers.nrt_mosum, part=20_000,
 )  # fmt: skip
 def bfast_monitor(v):
     """BFAST-monitor: harmonics fitted to a history, the moving sum of later residuals."""
@@ -123,7 +124,7 @@ def bfast_monitor(v):
 
 @method(
     PIXELS, ALL, greenness, source="Zhu and Woodcock 2014", sample=60,
-    package="nrt", peer=peers.nrt_ccdc, part=50_000,
+    package="nrt", peer=peers.nrt_ccdc, part=20_000,
 )  # fmt: skip
 def ccdc(v):
     """CCDC: harmonics fitted to a stable history, then three values in turn beyond 3 RMSE."""
@@ -247,7 +248,7 @@ def yearly(rng, n):
 
 @method(
     PIXELS, ALL, yearly, source="Mann 1945, Kendall 1975, Sen 1968", sample=150,
-    package="pymannkendall", peer=peers.pymannkendall, part=1500,
+    package="pymannkendall", peer=peers.pymannkendall, part=1500, near=1e-7,
 )  # fmt: skip
 def mann_kendall(v):
     """Mann and Kendall's test of a trend, with ties, and Sen's slope."""
@@ -275,6 +276,8 @@ def mann_kendall(v):
 
 
 MONTHS = 40 * 12
+CELLS = 250 * 250
+"""Of a grid of the climate, which is coarser."""
 
 
 def rain(rng, n):
@@ -286,8 +289,8 @@ def rain(rng, n):
 
 
 @method(
-    PIXELS, ALL, rain, source="McKee, Doesken and Kleist 1993, Thom 1958", sample=100,
-    package="climate-indices", peer=peers.climate_indices, part=500, near=1e-6,
+    PIXELS, CELLS, rain, source="McKee, Doesken and Kleist 1993, Thom 1958", sample=100,
+    package="climate-indices", peer=peers.climate_indices, part=1000, near=1e-6,
 )  # fmt: skip
 def spi(v):
     """SPI: rain of three months by a gamma distribution for each month, as normal deviates."""
@@ -343,7 +346,7 @@ def penalized(y, w, stiff):
 
 @method(
     PIXELS, ALL, greenness, source="Eilers 2003", sample=150,
-    package="whittaker-eilers", peer=peers.whittaker_eilers, part=10_000, near=1e-7,
+    package="whittaker-eilers", peer=peers.whittaker_eilers, part=5000, near=1e-7,
 )  # fmt: skip
 def whittaker(v, stiff=100.0):
     """Whittaker's smoother through a series with gaps."""
@@ -355,25 +358,27 @@ def whittaker(v, stiff=100.0):
 
 
 @method(
-    PIXELS, ALL, greenness, source="a moving median", sample=60,
+    PIXELS, ALL, greenness, source="Tukey 1977", sample=200,
     package="bottleneck", peer=peers.bottleneck_median, part=20_000, near=0.0,
 )  # fmt: skip
 def moving_median(v, width=9):
-    """The median of the last nine values, without what is missing."""
+    """The median of the last nine values, without what is missing, from a window in order."""
     out = np.full(len(v), np.nan)
+    window = []
     for t in range(len(v)):
-        there = []
-        for x in v[max(0, t - width + 1) : t + 1]:
-            if not np.isnan(x):
-                there.append(x)
-        if there:
-            out[t] = np.median(there)
+        if not np.isnan(v[t]):
+            bisect.insort(window, v[t])
+        if t >= width and not np.isnan(v[t - width]):
+            del window[bisect.bisect_left(window, v[t - width])]
+        n = len(window)
+        if n > 0:
+            out[t] = (window[(n - 1) // 2] + window[n // 2]) / 2
     return out
 
 
 @method(
-    PIXELS, ALL, greenness, source="an exponential mean", sample=300,
-    package="numbagg", peer=peers.numbagg_mean, part=ALL, near=1e-12,
+    PIXELS, ALL, greenness, source="Roberts 1959", sample=300,
+    package="numbagg", peer=peers.numbagg_mean, part=50_000, near=1e-12,
 )  # fmt: skip
 def exponential_mean(v, alpha=0.2):
     """A mean with weights that decay, through a series with gaps."""

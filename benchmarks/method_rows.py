@@ -39,6 +39,8 @@ class Method(Row):
         What it differs by, relatively, in its own accuracy.
     loss : bool
         Whether what is shown is to be small: what is smaller than the package's is no worse.
+    begin : callable
+        What is called before results are compared: generators begin where they began.
     shown : callable
         Of results and arrays: what it has of them too.
     """
@@ -51,6 +53,7 @@ class Method(Row):
     part: int = 0
     near: float = 1e-9
     loss: bool = False
+    begin: Callable[[], None] = lambda: None
     shown: Callable[..., Any] = lambda found, *arrays: found
 
 

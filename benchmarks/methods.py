@@ -9,7 +9,6 @@ bit for bit, with the package within what it differs by itself.
 from __future__ import annotations
 
 import gc
-import math
 import os
 import statistics
 import time
@@ -25,12 +24,12 @@ import xpapply
 
 from . import clocks, loops, runner
 from .method_rows import Method, rows
-from .methods_report import CPU, FIRST, LOOP, OURS, PEER, WALL
+from .methods_report import CPU, FIRST, LOOP, NEAR, OURS, PEER, WALL
 
 TURNS = 3
 BATCH = 0.3
 """Seconds of calls in a turn, where one takes less."""
-PATIENCE = 4.0
+PATIENCE = 2.5
 """Seconds of turns of one way, after which it has no more of them."""
 QUICK = 200
 """One of so many slices."""
@@ -100,11 +99,13 @@ def measured(row: Method, data: Data, quick: bool) -> dict[str, Any]:
     some = case.part(max(4, row.sample // (10 if quick else 1)))
     found: dict[str, Any] = {"group": row.group, "says": row.says, "source": row.source}
     found |= {"slices": count, "sample": some.count, "package": row.package}
+    row.begin()
     found[FIRST], got = timed(case.ours)
-    want = some.loop()
+    row.begin()
+    took, want = timed(some.loop)
     found |= beside_the_loop(np.asarray(want), np.asarray(got)[: some.count])
-    calls: dict[str, tuple[Callable[[], Any], int]] = {LOOP: (some.loop, some.count)}
-    calls[OURS] = case.ours, count
+    calls: dict[str, Way] = {LOOP: (some.loop, some.count, took[WALL])}
+    calls[OURS] = case.ours, count, found[FIRST][WALL]
     if row.peer is not None:
         try:
             calls[PEER] = of_package(row, case, got, found)
@@ -131,15 +132,17 @@ def timed(call: Callable[[], Any]) -> tuple[dict[str, float], Any]:
     return {CPU: time.process_time() - cpu, WALL: time.perf_counter() - wall}, got
 
 
-def in_turns(
-    calls: dict[str, tuple[Callable[[], Any], int]], turns: int
-) -> dict[str, dict[str, float]]:
+Way = tuple[Callable[[], Any], int, float]
+"""A call, its slices, and about what it takes."""
+
+
+def in_turns(calls: dict[str, Way], turns: int) -> dict[str, dict[str, float]]:
     """Seconds of a slice by each way: medians."""
     times: dict[str, dict[str, list[float]]] = {n: {WALL: [], CPU: []} for n in calls}
     spent = dict.fromkeys(calls, 0.0)
-    counts = {n: math.ceil(BATCH / clocks.seconds(call)) for n, (call, _) in calls.items()}
+    counts = {n: max(1, round(BATCH / took)) for n, (_, _, took) in calls.items()}
     for _ in range(turns):
-        for name, (call, slices) in calls.items():
+        for name, (call, slices, _) in calls.items():
             if spent[name] > PATIENCE:
                 continue
             took, _ = timed(clocks.many(call, counts[name]))
@@ -155,7 +158,9 @@ def beside_the_loop(want: np.ndarray, got: np.ndarray) -> dict[str, Any]:
         return {"bits": True}
     if want.dtype != got.dtype or want.shape != got.shape:
         return {"bits": False, "wrong": "WRONG: other results than the loop's"}
-    return {"bits": False, "off": float(np.nanmax(apart(want, got), initial=0.0))}
+    off = apart(want, got)
+    said = {"off": int((off > NEAR).sum()), "of": want.size}
+    return {"bits": False, "farthest of the loop": float(off.max(initial=0.0))} | said
 
 
 def apart(want: np.ndarray, got: np.ndarray) -> np.ndarray:
@@ -167,14 +172,13 @@ def apart(want: np.ndarray, got: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(want) | np.isnan(got), np.where(want != want, 0.0, np.inf), off)
 
 
-def of_package(
-    row: Method, case: Case, got: Any, found: dict[str, Any]
-) -> tuple[Callable[[], Any], int]:
+def of_package(row: Method, case: Case, got: Any, found: dict[str, Any]) -> Way:
     """The call of a package for some slices, whose results are compared."""
     part = case.part(min(case.count, row.part))
     call = partial(row.peer or tuple, *part.arrays)
     row.peer(*case.part(4).arrays)  # it is loaded and compiled
-    want = np.asarray(call())
+    took, want = timed(call)
+    want = np.asarray(want)
     mine = np.asarray(row.shown(np.asarray(got)[: part.count], *part.arrays))
     if want.shape != mine.shape:
         raise ValueError(f"it gives {want.shape}, not {mine.shape}")
@@ -183,4 +187,4 @@ def of_package(
         off = np.where(mine <= want, 0.0, off)
     found |= {"part": part.count, "near": row.near, "values": want.size, "loss": row.loss}
     found |= {"far": int((off > row.near).sum()), "farthest": float(off.max(initial=0.0))}
-    return call, part.count
+    return call, part.count, took[WALL]

@@ -12,6 +12,8 @@ from .pages import digits
 LOOP, OURS, PEER = "NumPy's loop", "xpapply", "its package"
 FIRST = "first call"
 WALL, CPU = "wall", "CPU"
+NEAR = 1e-9
+"""How far a value may be from the loop's, relatively, to be called the same."""
 WANTED = 50.0
 """Times as fast as the loop, where no package stands beside it."""
 
@@ -64,10 +66,11 @@ def render(data: dict[str, Any]) -> str:
         parts += [f"### {group}", pages.table(head, rows)]
     parts += [
         "## Results",
-        "How many slices the loop had, and whether ours have its bits, or how far they are from "
-        "them, relatively. How many the package had, and how many of its values are farther from "
-        "ours than it may be off; the farthest of all. (Losses, which are to be small, count "
-        "where ours are greater.) Slices that the function itself runs for.",
+        "How many slices the loop had, and whether ours have its bits, or else how many values "
+        f"are farther than {NEAR:g} from its, relatively. How many the package had, and how many "
+        "of its values are farther from ours than it may be off; the farthest of all. (Of states "
+        "their likelihood is compared, of volatilities the price. Losses, which are to be small, "
+        "count where ours are greater.) Slices that the function itself runs for.",
     ]
     head = ["", "slices of the loop", "its bits", "slices of the package", "values", "may be off"]
     head += ["farther", "the farthest", "left to the function"]
@@ -116,7 +119,9 @@ WAYS = (LOOP, OURS, PEER)
 
 def results(name: str, e: dict[str, Any]) -> list[str]:
     """A row of how results compare."""
-    of_loop = "yes" if e["bits"] else e.get("wrong") or f"to {e['off']:.1e}"
+    of_loop = "yes" if e["bits"] else e.get("wrong", "")
+    if "off" in e:
+        of_loop = f"{e['off']:,} of {e['of']:,} are not, by up to {e['farthest of the loop']:.1e}"
     row = [name, f"{e['sample']:,}", of_loop]
     if "far" in e:
         row += [f"{e['part']:,}", f"{e['values']:,}", f"{e['near']:g}"]
