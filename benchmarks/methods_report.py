@@ -101,6 +101,20 @@ def shortened(e: dict[str, Any]) -> list[str]:
     return [e["says"], f"{e['slices']:,}", seconds, digits(gain(e), 2), *beside]
 
 
+def said(data: dict[str, Any], name: str) -> str:
+    """What was measured of a method, as a sentence; nothing if it was not."""
+    e = measured(data).get(name)
+    if e is None:
+        return ""
+    us = {way: digits(1e6 * e[way][WALL]) for way in WAYS if way in e}
+    text = f"{e['slices']:,} of them take {digits(e[OURS][WALL] * e['slices'], 2)} s"
+    text += f", the first time {digits(e[FIRST][WALL], 2)} s: {us[OURS]} us each. The loop takes "
+    text += f"{us[LOOP]} us, {digits(gain(e), 2)} times as long"
+    if PEER in e:
+        text += f", {e['package']} {us[PEER]} us, {digits(gain(e, PEER), 2)} times as long"
+    return f"{text}."
+
+
 def rated(name: str, e: dict[str, Any]) -> list[str]:
     """A row of rates."""
     us = {way: [digits(1e6 * e[way][clock]) for clock in (WALL, CPU)] for way in e if way in WAYS}
