@@ -169,7 +169,8 @@ def apart(want: np.ndarray, got: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         off = np.abs(got - want) / np.maximum(np.abs(want), np.finfo(float).tiny)
     off = np.where(got == want, 0.0, off)
-    return np.where(np.isnan(want) | np.isnan(got), np.where(want != want, 0.0, np.inf), off)
+    missing = np.isnan(want), np.isnan(got)
+    return np.where(missing[0] | missing[1], np.where(missing[0] == missing[1], 0.0, np.inf), off)
 
 
 def of_package(row: Method, case: Case, got: Any, found: dict[str, Any]) -> Way:
