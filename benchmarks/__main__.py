@@ -20,10 +20,10 @@ SUITES |= {"gpu": ("gpu",), "pairs": ("gpu",), "slices": ("cpu", "gpu")}
 SUITES |= {"modules": ("cpu", "gpu"), "files": ("cpu", "gpu"), "onnx": ("cpu", "gpu")}
 SUITES |= {"sklearn": ("cpu", "gpu"), "patched": ("cpu",), "never_slower": ("cpu",)}
 SUITES |= {"loops": ("cpu",), "gpu_functions": ("gpu",), "gpu_solvers": ("gpu",)}
-SUITES |= {"solvers": ("cpu",)}
+SUITES |= {"solvers": ("cpu",), "methods": ("cpu",), "gpu_methods": ("gpu",)}
 """And the devices that each is for. The rows are in the file of this name."""
 SECONDS = {"cpu": 270.0, "functions": 270.0, "gpu": 270.0, "pairs": 150.0, "slices_gpu": 200.0}
-SECONDS |= {"slices_cpu": 270.0, "dask": 400.0}
+SECONDS |= {"slices_cpu": 270.0, "dask": 400.0, "methods": 420.0, "gpu_methods": 130.0}
 
 
 def arguments() -> argparse.Namespace:

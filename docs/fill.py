@@ -16,7 +16,14 @@ from sphinx.pycode import ModuleAnalyzer
 from sphinx.util import logging
 
 import xpapply
-from benchmarks import gpu_report, gpu_solvers_report, readme, slices_report, solvers_report
+from benchmarks import (
+    gpu_report,
+    gpu_solvers_report,
+    methods_report,
+    readme,
+    slices_report,
+    solvers_report,
+)
 from benchmarks import overview as overview_page
 from xpapply import batching
 from xpapply.ir.ops import OPS, Kind, Op
@@ -26,6 +33,7 @@ BENCHMARKS = ROOT / "benchmarks"
 RESULTS = BENCHMARKS / "results"
 GPU = RESULTS / "gpu.json"
 SOLVERS = RESULTS / "solvers.json"
+METHODS = RESULTS / "methods.json"
 SLICES = {"GPU": RESULTS / "slices_gpu.json", "CPU": RESULTS / "slices_cpu.json"}
 MARKER = re.compile(r"<!-- fill: (\w+)(?: (\w+))? -->")
 
@@ -204,6 +212,20 @@ def solvers() -> str:
     return solvers_report.short(json.loads(SOLVERS.read_text(encoding="utf-8")))
 
 
+def methods() -> str:
+    """All methods at a glance."""
+    if not METHODS.exists():
+        return "*No measurements have been recorded yet.*"
+    return methods_report.short(json.loads(METHODS.read_text(encoding="utf-8")))
+
+
+def method(name: str) -> str:
+    """What was measured of a method."""
+    if not METHODS.exists():
+        return ""
+    return methods_report.said(json.loads(METHODS.read_text(encoding="utf-8")), name)
+
+
 def logsumexp() -> str:
     """logsumexp in several ways, on a GPU and on a CPU."""
     parts = []
@@ -260,6 +282,7 @@ FILLS = {
     f.__name__: f
     for f in (
         *(ops, functions, overview, result, speed, logsumexp, solvers, gpu_fits, testing),
+        *(methods, method),
         *(sentence, before_after, time),
     )
 }
@@ -273,6 +296,9 @@ def fill(app: Sphinx, docname: str, source: list[str]) -> None:
             app.env.note_dependency(str(path))
     if "solvers" in found:
         for path in (SOLVERS, BENCHMARKS / "solvers_report.py", BENCHMARKS / "pages.py"):
+            app.env.note_dependency(str(path))
+    if found & {"methods", "method"}:
+        for path in (METHODS, BENCHMARKS / "methods_report.py", BENCHMARKS / "pages.py"):
             app.env.note_dependency(str(path))
     if "speed" in found:
         for path in (GPU, BENCHMARKS / "gpu_report.py", BENCHMARKS / "pages.py"):

@@ -1,6 +1,7 @@
 """The benchmarks: pages are those of their results, and one runner measures what is missing."""
 
 import argparse
+import dataclasses
 import importlib
 import math
 import time
@@ -8,6 +9,7 @@ import time
 import numpy as np
 import pytest
 
+import xpapply
 from benchmarks import devices, pages, runner
 from conftest import library
 
@@ -335,3 +337,84 @@ def test_problems_are_compiled():
         case = Case(row, row.count // 12)
         assert case.why_not() == "", row.name
         assert beside(row, case.loop(), case.ours())["other"] <= 1, row.name
+
+
+# --- methods ---
+
+
+def test_two_methods_beside_the_loop_and_a_package_and_a_page(monkeypatch, by_source):
+    library("scipy")
+    from benchmarks import method_rows, methods, methods_report
+
+    monkeypatch.setattr(methods, "BATCH", 1e-3)
+
+    def of_package(v):
+        return np.stack([method.f(x) for x in v]) * (1.0 + 1e-12)
+
+    data = {"settings": {"cores": 2, "packages": {"its": "1.0", "other": ""}}, "methods": {}}
+    assert "Nothing has been measured" in methods_report.render(data)
+    for method in method_rows.rows():
+        if method.name not in ("exponential_mean", "isotonic"):
+            continue
+        missing = method.name == "isotonic"
+        peer = (lambda v: int("no")) if missing else of_package
+        row = dataclasses.replace(method, peer=peer, package="its", part=50, near=1e-9)
+        found = data["methods"][row.name] = methods.measured(row, methods.Data(), True)
+        assert found["bits"]
+        assert min(*found["NumPy's loop"].values(), *found["xpapply"].values()) > 0
+        if missing:
+            assert found["missing"].startswith("ValueError")
+        else:
+            assert (found["part"], found["far"]) == (50, 0)
+            assert 0 < found["farthest"] < 1e-11
+    page = methods_report.render(data)
+    assert "| exponential_mean | 1,250 |" in page
+    assert "| other | not installed |" in page
+    assert "isotonic: beside its: ValueError" in page
+    assert "its" in methods_report.said(data, "exponential_mean")
+    assert methods_report.said(data, "garch") == ""
+
+
+def test_results_of_methods_that_differ():
+    library("scipy")
+    from benchmarks import methods
+
+    want = np.array([1.0, 2.0, np.nan, 0.0])
+    assert methods.beside_the_loop(want, want.copy()) == {"bits": True}
+    got = np.array([1.0 + 1e-8, 2.0 + 1e-12, np.nan, 0.0])
+    found = methods.beside_the_loop(want, got)
+    assert (found["bits"], found["off"], found["of"]) == (False, 1, 4)
+    far = methods.apart(want, np.array([1.0, np.nan, 2.0, 0.0]))
+    assert np.isinf(far).tolist() == [False, True, True, False]
+
+
+def test_methods_are_of_all_kinds_and_each_has_a_picture():
+    library("scipy")
+    from benchmarks.method_rows import rows
+    from examples.methods import PICTURES
+
+    found = rows()
+    assert len({row.name for row in found}) == len(found) == 22
+    assert {row.name for row in found} == set(PICTURES)
+    assert len({row.package for row in found if row.peer}) >= 18
+    for row in found:
+        assert row.says
+        assert row.source
+        for x in row.data(np.random.default_rng(0), 3):
+            assert len(x) == 3
+
+
+@pytest.mark.slow
+def test_methods_are_compiled_and_are_those_of_the_loop():
+    library("scipy")
+    from benchmarks import methods
+    from benchmarks.method_rows import rows
+
+    for row in rows():
+        if row.name == "bootstrap":
+            continue
+        case = methods.Case(row, row.data(np.random.default_rng(0), max(4, row.sample // 20)))
+        assert case.why_not() == "", row.name
+        with xpapply.options(engine="cpu"):
+            found = methods.beside_the_loop(np.asarray(case.loop()), np.asarray(case.ours()))
+        assert found["bits"] or row.name == "ivim", row.name

@@ -72,6 +72,7 @@ def functions(text):
             node.returns = None
             for argument in node.args.args:
                 argument.annotation = None
+            node.decorator_list = []
             found[node.name] = ast.unparse(node)
     return found
 
@@ -95,3 +96,45 @@ def test_picture_of_the_page(name):
     assert len(alternative) > 40
     picture = ROOT / "docs" / "_static" / "gallery" / f"{name}.png"
     assert picture.stat().st_size <= 150_000
+
+
+# --- the page of methods ---
+
+METHODS = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+
+
+def test_methods_of_the_page_are_those_of_the_benchmark():
+    pytest.importorskip("scipy")
+    from benchmarks.method_rows import rows
+
+    inside = {}
+    for file in ("method_pixels", "method_series", "method_models", "loop_series", "solver_rows"):
+        text = (ROOT / "benchmarks" / f"{file}.py").read_text(encoding="utf-8")
+        for name, found in functions(text).items():
+            inside.setdefault(name, set()).add(found)
+    shown = functions("\n".join(re.findall(r"```python\n(?!>>>)(.*?)```", METHODS, re.S)))
+    assert len(shown) >= len(rows())
+    for name, text in shown.items():
+        assert text in inside[name], name
+
+
+def test_methods_have_pictures():
+    pytest.importorskip("scipy")
+    from benchmarks.method_rows import rows
+
+    for row in rows():
+        alternative = re.search(rf"!\[([^]]+)\]\(_static/methods/{row.name}\.png\)", METHODS)[1]
+        assert len(alternative) > 40
+        picture = ROOT / "docs" / "_static" / "methods" / f"{row.name}.png"
+        assert picture.stat().st_size <= 40_000
+        assert f"<!-- fill: method {row.name} -->" in METHODS
+
+
+@pytest.mark.slow
+def test_pictures_of_methods_are_drawn(tmp_path):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("scipy")
+    command = [sys.executable, "-m", "examples.methods", "--out", tmp_path, "pelt", "whittaker"]
+    ran = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    assert {p.name for p in tmp_path.iterdir()} == {"pelt.png", "whittaker.png"}

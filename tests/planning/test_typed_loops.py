@@ -1,6 +1,7 @@
 """Functions with loops over elements run compiled from their source, as the loop would run them."""
 
 import functools
+import importlib
 import math
 import sys
 import time
@@ -647,3 +648,18 @@ def test_what_a_function_is_tried_on():
     assert type(number) is np.float32
     assert not np.shares_memory(copy, row)
     np.testing.assert_array_equal(copy, row)
+
+
+@pytest.mark.parametrize("called", ["longest", "helpers.longest"])
+def test_loops_of_helpers_in_another_file_of_the_users(called, tmp_path, monkeypatch):
+    name = "loops_" + called.replace(".", "_")
+    helper = "def longest(v):\n    n = 0\n    for x in v:\n        n = n + 1 if x > 0 else 0\n"
+    (tmp_path / f"{name}_helpers.py").write_text(helper + "    return n\n")
+    imports = f"import {name}_helpers as helpers\nfrom {name}_helpers import longest\n"
+    (tmp_path / f"{name}.py").write_text(f"{imports}def f(v):\n    return {called}(v)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    f = importlib.import_module(name).f
+    x = RNG.standard_normal((60, 12))
+    with xpapply.options(engine="cpu"):
+        assert xpapply.explain(f, 1, x).kernels[0].startswith("one compiled loop")
+        assert np.array_equal(xpapply.apply_along_axis(f, 1, x), np.apply_along_axis(f, 1, x))

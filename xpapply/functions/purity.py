@@ -95,6 +95,16 @@ def catches(code: types.CodeType) -> bool:
 
 
 _STDLIB = os.path.dirname(os.__file__) + os.sep
+_INSTALLED = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
+OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
+"""A checkout of xpapply is followed as far as an installed one."""
+
+
+@functools.lru_cache(512)
+def of_library(file: str) -> bool:
+    """Whether a file is of Python, or of an installed package."""
+    known = not file or file.startswith((_STDLIB, OURS, "<frozen"))
+    return known or any(part in file for part in _INSTALLED)
 
 
 _STANDARD = frozenset(dir(BaseException)) | set(vars(collections.namedtuple("_Standard", "a")))
@@ -181,10 +191,14 @@ def helpers(f: Any, depth: int = 3) -> Iterator[types.FunctionType]:
     yield own
     if depth == 0:
         return
-    held = (value for _, value in in_cells(own))
-    for g in (*map(own.__globals__.get, own.__code__.co_names), *held):
-        if type(g) is types.FunctionType and g.__module__ == own.__module__:
-            yield from helpers(g, depth - 1)
+    called, held = own.__code__.co_names, (value for _, value in in_cells(own))
+    for x in (*map(own.__globals__.get, called), *held):
+        of_module = type(x) is types.ModuleType and not of_library(x.__dict__.get("__file__") or "")
+        for g in map(vars(x).get, called) if of_module else (x,):
+            if type(g) is types.FunctionType and (
+                g.__module__ == own.__module__ or not of_library(g.__code__.co_filename)
+            ):
+                yield from helpers(g, depth - 1)
 
 
 def in_cells(f: types.FunctionType) -> Iterator[tuple[str, Any]]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import builtins
 import dis
 import functools
-import os
 import sys
 import types
 import weakref
@@ -21,6 +20,7 @@ import numpy as np
 
 from ..limits import LIMITS
 from .guards import CONTAINERS, MISSING, Guards, elements, lives_on
+from .purity import OURS, of_library
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
 
@@ -233,15 +233,9 @@ def names(code: types.CodeType) -> _Names:
     return found
 
 
-_INSTALLED = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
-_STANDARD = os.path.dirname(os.__file__) + os.sep
-_OWN = os.path.dirname(str(sys.modules["xpapply"].__file__)) + os.sep
-"""A checkout of xpapply is followed as far as an installed one."""
-
-
 def _is_own(f: types.FunctionType) -> bool:
     """Whether a function is one of xpapply."""
-    return f.__code__.co_filename.startswith(_OWN)
+    return f.__code__.co_filename.startswith(OURS)
 
 
 def _content(cell: types.CellType) -> Any:
@@ -259,4 +253,4 @@ def is_installed(x: Any) -> bool:
         file = code.co_filename
     else:
         file = getattr(sys.modules.get(x.__module__), "__file__", None) or ""
-    return file.startswith((_STANDARD, _OWN, "<frozen")) or any(part in file for part in _INSTALLED)
+    return of_library(file)
