@@ -8,6 +8,7 @@ import pydoc
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -194,7 +195,7 @@ def test_what_is_not_loaded_takes_time():
     assert seconds[1] == 0.0
 
 
-def test_entry_points_are_read_only_for_packages_without_a_file_here():
+def test_entry_points_are_read_only_where_something_installed_has_them(tmp_path):
     ours = "import xpapply; xpapply.apply_along_axis(lambda v: v.sum(), 1, np.zeros((9, 5)))\n"
     network = "xpapply.apply_along_axis(xpapply.MLP([np.ones((2, 5))]), 1, np.zeros((9, 5)))\n"
     assert "importlib.metadata" not in loaded_by(ours + network)
@@ -203,11 +204,35 @@ def test_entry_points_are_read_only_for_packages_without_a_file_here():
     own += "xpapply.apply_along_axis(A(), 1, np.zeros((9, 5)))\n"
     assert "importlib.metadata" not in loaded_by(ours + numpys + own)
     other = "import operator; xpapply.apply_along_axis(operator.itemgetter(0), 1, np.ones((9, 1)))"
-    assert "importlib.metadata" in loaded_by(ours + other)
+    assert "importlib.metadata" not in loaded_by(ours + other)
+    info = tmp_path / "strange-1.0.dist-info"
+    info.mkdir()
+    (info / "entry_points.txt").write_text("[xpapply.frontends]\nstrange = strange_frontend\n")
+    path = f"import sys; sys.path.append({str(tmp_path)!r})\n"
+    assert "importlib.metadata" in loaded_by(path + ours + other)
 
 
-def test_entry_points_are_read_once():
+def test_archives_may_have_entry_points(tmp_path):
+    place = tmp_path / "strange.zip"
+    with zipfile.ZipFile(place, "w") as archive:
+        archive.writestr("strange-1.0.dist-info/METADATA", "Name: strange\nVersion: 1.0\n")
+        lines = "[xpapply.backends]\nstrange = strange_backend\n"
+        archive.writestr("strange-1.0.dist-info/entry_points.txt", lines)
+        archive.writestr("strange_backend.py", "BACKEND = 1")
+    found = in_new_process(
+        f"import sys; sys.path.append({str(place)!r})\n"
+        "from xpapply.runtime import registry\n"
+        "print([registry.names('backends')[-1], registry.find('backends', 'strange').BACKEND])"
+    )
+    assert found == ["strange", 1]
+
+
+def test_entry_points_are_read_once(tmp_path):
+    info = tmp_path / "strange-1.0.dist-info"
+    info.mkdir()
+    (info / "entry_points.txt").write_text("[xpapply.frontends]\nstrange = strange_frontend\n")
     twice = in_new_process(
+        f"import sys; sys.path.append({str(tmp_path)!r})\n"
         "import importlib.metadata, operator, numpy as np, xpapply; read = []\n"
         "Two = type('Two', (), {'__module__': 'two', '__call__': lambda self, v: 2.0})\n"
         "whole = importlib.metadata.entry_points\n"

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 import sys
 import threading
 import time
+from contextlib import suppress
+from importlib.machinery import PathFinder
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -76,10 +80,40 @@ def names(kind: str) -> tuple[str, ...]:
 @functools.cache
 def _entry_points(kind: str) -> tuple[Any, ...]:
     """All of the group: to read those of what is installed takes 20 ms, whatever the name."""
+    group = f"{_PACKAGE}.{kind}"
+    if not _may_have(group.encode()):
+        return ()
     # its import takes longer than that of half of xpapply, and most calls never come here
     from importlib.metadata import entry_points
 
-    return tuple(entry_points(group=f"{_PACKAGE}.{kind}"))
+    return tuple(entry_points(group=group))
+
+
+def _may_have(group: bytes) -> bool:
+    """Whether what is installed may have entry points of a group, by the bytes of their files."""
+    finders = (x for x in sys.meta_path if hasattr(x, "find_distributions"))
+    if any(x is not PathFinder for x in finders):
+        return True
+    for place in sys.path:
+        try:
+            names = os.listdir(place or os.curdir)
+        except FileNotFoundError:
+            continue
+        except OSError:  # an archive, which may have some
+            return True
+        for name in names:
+            if not name.endswith(_ABOUT):
+                continue
+            if name.endswith(".egg"):
+                return True
+            with suppress(FileNotFoundError, NotADirectoryError):
+                if group in Path(place, name, "entry_points.txt").read_bytes():
+                    return True
+    return False
+
+
+_ABOUT = (".dist-info", ".egg-info", ".egg")
+"""How folders end that tell of what is installed."""
 
 
 GENERATOR, LEGACY, PYTHONS = "generator", "legacy", "python's"
