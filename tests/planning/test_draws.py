@@ -368,6 +368,13 @@ def test_generators_reach_a_function_in_any_way(call):
     assert after == state_of(rng)
 
 
+def test_arrays_in_files(tmp_path):
+    arr = np.memmap(tmp_path / "x", np.float64, "w+", shape=X.shape)
+    arr[:] = X
+    check(lambda v: v + rng.normal(size=12), arr)
+    check(lambda v: v.sum() + rng.normal(), arr, engine="")
+
+
 def test_what_is_not_compiled_says_why():
     for f, why in (
         (lambda v: rng.permuted(v), "it draws random numbers by permuted"),

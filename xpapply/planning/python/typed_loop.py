@@ -237,6 +237,10 @@ class TypedLoop(AtOnce):
         """Whether the function draws random numbers: it goes through slices as the loop does."""
         return bool(self.compiled.made.sources)
 
+    def unspent(self) -> Kept:
+        """Within it the function may be called once more: no generator has drawn afterwards."""
+        return Kept(self.compiled.made.sources)
+
     def __call__(self, rows: Rows, f: Any, account: Account | None = None) -> Any:
         """All slices through `f`; the result axes stand where the slices' axis was."""
         self.has_run = True
@@ -316,7 +320,7 @@ class TypedLoop(AtOnce):
         slices = v if isinstance(v, tuple) else (v,)
         try:
             called = self._arguments.caller(f)
-            with Kept(self.compiled.made.sources):
+            with self.unspent():
                 first = known[0] if known else silently(called, self.copies(slices))
         except Exception:
             return self  # which has the function itself raise it
