@@ -12,6 +12,11 @@ import xpapply
 from xpapply.backends.cpu import typed as backend
 from xpapply.codegen.llvm.target import TARGETS
 from xpapply.codegen.llvm.typed import NAME, kernel
+from xpapply.errors import TraceError
+from xpapply.frontends.python.source.typed import Input, typed
+from xpapply.frontends.python.source.values import DEVICE
+from xpapply.functions.guards import Guards
+from xpapply.ir.typed import Array
 from xpapply.ir.typed.evaluate import evaluate
 from xpapply.ir.typed.verify import verify
 
@@ -466,3 +471,10 @@ def test_draws_compile_for_other_cpus(name):
     for f in (many, by_turns):
         made, _ = typed_function(f, X[0])
         assert NAME.encode() in machine_code(kernel(made, TARGETS[name]), name)
+
+
+def test_slices_on_a_device_are_refused():
+    watch, kind = Guards(), Array("float64", 1)
+    watch.start(simulates)
+    with pytest.raises(TraceError, match="random numbers of NumPy's for slices on a device"):
+        typed(simulates, [Input(0)], {}, [kind], None, watch, DEVICE)

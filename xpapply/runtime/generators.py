@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import functools
 import importlib
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -55,6 +56,7 @@ class Source:
         memory.owner = self._own  # as long as the array is there
         self.words = np.frombuffer(memory, np.uint64)
         self.gauss = np.zeros(2)
+        self._gauss = [0.0, 0.0]
 
     @property
     def has_gauss(self) -> bool:
@@ -86,24 +88,23 @@ class Source:
         else:
             self._own.state = was
 
-    def begin(self) -> None:
-        """Before compiled code draws: it takes what is not in the ``bitgen_t``."""
+    def begin(self, now: Any) -> None:
+        """Before compiled code draws: it takes what is not in the ``bitgen_t`` from a state."""
         if self._how == LEGACY:
-            now = self.owner.get_state(legacy=False)
             self.gauss[:] = now["has_gauss"], now["gauss"]
         elif self._how == PYTHONS:
-            _, (*key, place), gauss = self.owner.getstate()
+            _, (*key, place), gauss = now
             inner = {"key": np.array(key, np.uint32), "pos": place}
             self._own.state = {"bit_generator": self.kind, "state": inner}
             self.gauss[:] = gauss is not None, gauss or 0.0
+        self._gauss = self.gauss.tolist()
 
     def end(self) -> None:
         """After it has drawn: the owner takes that back."""
         has, gauss = self.gauss.tolist()
-        if self._how == LEGACY:
+        if self._how == LEGACY and [has, gauss] != self._gauss:
             now = self.owner.get_state(legacy=False)
-            if (now["has_gauss"], now["gauss"]) != (has, gauss):
-                self.owner.set_state(now | {"has_gauss": int(has), "gauss": gauss})
+            self.owner.set_state(now | {"has_gauss": int(has), "gauss": gauss})
         elif self._how == PYTHONS:
             inner = self._own.state["state"]
             key = *inner["key"].tolist(), inner["pos"]
@@ -143,6 +144,23 @@ class Kept:
             x.state = was
 
 
+def seconds_of_states(sources: Sequence[Source]) -> float:
+    """What a call takes to look at the states of generators, about."""
+    least = 0.0
+    for x in sources:
+        times = []
+        for _ in range(3):
+            began = time.perf_counter()
+            x.state  # noqa: B018
+            times.append(time.perf_counter() - began)
+        least += min(times)
+    return _LOOKS * least
+
+
+_LOOKS = 6
+"""How often a call looks at a state, or puts one back."""
+
+
 # --- slices in the loop's order -----------------------------------------------------------------
 
 
@@ -154,6 +172,7 @@ def in_order(
     by_itself: Callable[[int], None],
     compared: Callable[[int], None],
     checked: Sequence[int] = (),
+    size: int = 0,
 ) -> np.ndarray:
     """Run slices that draw, one after the other: the marks of those that the function ran for.
 
@@ -175,8 +194,10 @@ def in_order(
         raises where compiled code gave something else.
     checked : sequence of int
         Which ones are compared; so are the states after them.
+    size : int
+        How many slices are run before marks are looked for; 0: few, as nothing is known of them.
     """
-    found, count, at, size = np.zeros_like(marks), len(marks), begin, LIMITS.drawn_first
+    found, count, at, size = np.zeros_like(marks), len(marks), begin, size or LIMITS.drawn_first
     left = sorted(checked)
     while at < count:
         while left and left[0] < at:
@@ -185,14 +206,14 @@ def in_order(
         end = at + 1 if is_checked else min(count, at + size, *left[:1])
         with _held(sources):
             before, after = [x.state for x in sources], None
-            stop = _some(sources, go, marks, at, end)
+            stop = _some(sources, before, go, marks, at, end)
             if stop < end or is_checked:
                 after = [_content(x.state) for x in sources]
                 for x, was in zip(sources, before, strict=True):
                     x.state = was
             if stop < end:
                 found[stop] = marks[stop]
-                _some(sources, go, marks, at, stop)
+                _some(sources, before, go, marks, at, stop)
         if stop < end:
             by_itself(stop)
             size = max(LIMITS.drawn_least, 2 * (stop - at))
@@ -219,12 +240,17 @@ def _held(sources: Sequence[Source]) -> Iterator[None]:
 
 
 def _some(
-    sources: Sequence[Source], go: Callable[[int, int], None], marks: np.ndarray, at: int, end: int
+    sources: Sequence[Source],
+    states: Sequence[Any],
+    go: Callable[[int, int], None],
+    marks: np.ndarray,
+    at: int,
+    end: int,
 ) -> int:
-    """Go through some slices: the first one that is marked, or `end`."""
+    """Go through some slices: the first one that is marked, or `end`. `states`: those of now."""
     if at < end:
-        for x in sources:
-            x.begin()
+        for x, now in zip(sources, states, strict=True):
+            x.begin(now)
         go(at, end)
         for x in sources:
             x.end()

@@ -28,7 +28,7 @@ from ...limits import LIMITS
 from ...loop.arguments import Arguments
 from ...loop.begun import Begun, Users
 from ...runtime.error_state import scipy_tells
-from ...runtime.generators import Kept, in_order
+from ...runtime.generators import Kept, in_order, seconds_of_states
 from ..application import announce
 from ..ways import Run, Said, Way
 from .typed_results import (
@@ -121,6 +121,7 @@ class TypedLoop(AtOnce):
         if self._asks_scipy and scipy_tells():
             raise TraceError("scipy.special.errstate says more than to ignore errors")
         self.compiled: Any = self._backend(made)
+        self.overhead += seconds_of_states(made.sources)
         self.keeps, self._rounds = bool(made.constants), made.rounds
         self.is_best = self._is_best(made, slices)
         differs = made.differs or made.spells or len({*map(len, made.texts)}) > 1
@@ -295,7 +296,8 @@ class TypedLoop(AtOnce):
         with Kept(self.compiled.made.sources) as kept:
             try:
                 go, marks = self.compiled.in_order(rows.views, outs, len(rows.batch))
-                how = by_itself, compared, places
+                # in one go, where none was marked before
+                how = by_itself, compared, places, n * (self._checked and not self._marked)
                 found = in_order(self.compiled.made.sources, go, marks, done, *how)
             except (Users, KeyboardInterrupt):
                 kept.stays()
