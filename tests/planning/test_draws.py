@@ -15,10 +15,12 @@ from xpapply.codegen.llvm.typed import NAME, kernel
 from xpapply.errors import TraceError
 from xpapply.frontends.python.source.typed import Input, typed
 from xpapply.frontends.python.source.values import DEVICE
+from xpapply.functions.cache import cache_of
 from xpapply.functions.guards import Guards
 from xpapply.ir.typed import Array
 from xpapply.ir.typed.evaluate import evaluate
 from xpapply.ir.typed.verify import verify
+from xpapply.planning.python.typed_loop import TypedLoop
 
 pytestmark = [
     pytest.mark.skipif(backend.why_not() is not None, reason=str(backend.why_not())),
@@ -329,16 +331,31 @@ def test_several_generators():
     assert state_of(other) == after
 
 
-def test_another_generator_in_the_same_place_is_seen(monkeypatch):
-    def f(v):
-        return v[0] + rng.normal()
+def drawn_in_a_helper(v):
+    return rng.normal() * v[0]
 
-    for k in range(3):
-        monkeypatch.setitem(globals(), "rng", np.random.default_rng(k))
-        want = np.apply_along_axis(f, -1, X)
-        monkeypatch.setitem(globals(), "rng", np.random.default_rng(k))
+
+@pytest.mark.parametrize("where", ["closure", "global", "global of a helper"])
+def test_another_generator_in_the_same_place(where, monkeypatch):
+    """It is drawn from, without reading the function again, unless it is of another kind."""
+
+    def function(own):
+        monkeypatch.setitem(globals(), "rng", own)
+        if where == "closure":
+            return lambda v: v[0] + own.normal()
+        return (lambda v: rng.random(2)) if where == "global" else lambda v: drawn_in_a_helper(v)
+
+    made = []
+    for k, maker in enumerate([*MAKERS[:1] * 3, *MAKERS[2:3] * 2]):
+        own = np.random.Generator(maker(k))
+        want, after = np.apply_along_axis(function(own), -1, X), state_of(own)
+        own = np.random.Generator(maker(k))
+        f = function(own)
         with xpapply.options(engine="cpu"):
             assert np.array_equal(want, xpapply.apply_along_axis(f, -1, X))
+        assert state_of(own) == after
+        made += [x for x in cache_of(f)[0].traced.values() if isinstance(x, TypedLoop)]
+    assert len({*map(id, made)}) == 2
 
 
 class Simulation:

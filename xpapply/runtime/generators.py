@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import functools
 import importlib
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -32,11 +33,13 @@ class Source:
     ----------
     owner : Generator, RandomState or random.Random
         Whose methods it calls.
+    place : callable or None
+        ``place(f)`` gives the owner, where another one of its kind may come.
 
     Attributes
     ----------
     words : array
-        Where its ``bitgen_t`` is in memory.
+        A ``bitgen_t`` as its own: that has the addresses of its state and of its functions.
     gauss : array
         Of legacy methods and of Python's: whether a normal number is kept, and which one.
     kind : str
@@ -45,18 +48,29 @@ class Source:
         Who draws has it.
     """
 
-    def __init__(self, owner: Any) -> None:
-        self.owner = owner
+    def __init__(self, owner: Any, place: Callable[[Any], Any] | None = None) -> None:
+        self.owner, self.place = owner, place
         self._how = generator_kind(owner)
         self._own = _mersenne() if self._how == PYTHONS else self._now()
         self.kind = type(self._own).__name__
-        self.lock = self._own.lock
-        place = self._own.ctypes.bit_generator
-        memory: Any = (ctypes.c_uint64 * _WORDS).from_address(place.value)
-        memory.owner = self._own  # as long as the array is there
-        self.words = np.frombuffer(memory, np.uint64)
-        self.gauss = np.zeros(2)
+        self.words, self.gauss = np.zeros(_WORDS, np.uint64), np.zeros(2)
+        self.key: Any = None  # by which who makes it knows it
+        self._is_drawn_from = threading.RLock()
+        self._take()
         self._gauss = [0.0, 0.0]
+
+    def _take(self) -> None:
+        place = self._own.ctypes.bit_generator
+        self.words[:] = (ctypes.c_uint64 * _WORDS).from_address(place.value)
+        self.lock = self._own.lock
+
+    def find(self, f: Any) -> None:
+        """Draw from what stands in its place now, for a function that is about to run."""
+        if self.place is not None:
+            self.owner = self.place(f)
+            if self._now() is not self._own:
+                self._own = self._now()
+                self._take()
 
     @property
     def has_gauss(self) -> bool:
@@ -69,8 +83,8 @@ class Source:
         return self.owner._bit_generator if self._how == LEGACY else self.owner.bit_generator
 
     def is_kept(self) -> bool:
-        """Whether its owner still draws from it."""
-        return self._now() is self._own
+        """Whether its owner still draws from it, if no other may come."""
+        return self.place is not None or self._now() is self._own
 
     @property
     def state(self) -> Any:
@@ -134,6 +148,16 @@ class Kept:
     def __enter__(self) -> Kept:
         self._states = [x.state for x in self._sources]
         return self
+
+    @classmethod
+    @contextlib.contextmanager
+    def of(cls, sources: Sequence[Source], f: Any) -> Iterator[Kept]:
+        """The same for a function that is about to run: nobody else runs it with others then."""
+        with contextlib.ExitStack() as locks:
+            for x in sources:
+                locks.enter_context(x._is_drawn_from)
+                x.find(f)
+            yield locks.enter_context(cls(sources))
 
     def stays(self) -> None:
         """What was drawn stays so."""

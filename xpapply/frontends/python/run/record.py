@@ -183,6 +183,6 @@ class AtOnce:
         self.plans: weakref.WeakSet[Any] = weakref.WeakSet()
         self.agreed, self.ready = BoundedDict(), BoundedDict()
 
-    def unspent(self) -> AbstractContextManager[Any]:
+    def unspent(self, f: Any) -> AbstractContextManager[Any]:
         """Within it the function may be called once more: no generator has drawn afterwards."""
         return nullcontext()
