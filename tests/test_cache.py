@@ -125,7 +125,9 @@ def test_a_cleared_cache_is_empty(torch):
 
 FACTS = {
     "arrays": "names of types and dtypes",
+    "runtime.generators": "functions of NumPy's that draw",
     "runtime.registry": "where modules are",
+    "runtime.ziggurats": "how they draw",
     "runtime.c_library": "which C library this process has",
     "labelled": "which libraries types are of",
     "storage": "which types are arrays in files",
@@ -144,6 +146,7 @@ FACTS = {
     "slice_functions.formulas": "functions of slices, whose own dicts are cleared",
     "loop.arguments": "so many arguments",
     "library.of_math": "how this Python adds squares",
+    "library.of_random": "how NumPy's legacy methods draw, and how it seeds",
     "library.of_sets": "how this Python orders sets",
     "library.solvers.of_products": "in which order this NumPy's BLAS adds",
     "special": "dtypes",

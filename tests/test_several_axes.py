@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpapply
+from xpapply.limits import LIMITS
 
 pytestmark = pytest.mark.filterwarnings("ignore::xpapply.FallbackWarning")
 
@@ -325,3 +326,19 @@ def test_results_fit_the_place_of_the_first(later):
     for engine in ("", "loop"):
         with xpapply.options(engine=engine), pytest.raises(ValueError, match=r"\(2,\) into shape"):
             xpapply.apply_along_axis(f, (1, 2), x)
+
+
+def test_loops_of_what_no_trace_runs():
+    """The loop of several axes took no other function than its own, so such a call failed."""
+    rng = np.random.default_rng(0)
+
+    def noisy(m):
+        return m.sum() + rng.normal()
+
+    arr = rng.normal(size=(300, 5, 6))
+    state = rng.bit_generator.state
+    want = [noisy(m) for m in arr] + [noisy(m) for m in arr]
+    rng.bit_generator.state = state
+    with LIMITS.set(first_loops=60.0):
+        got = [x for _ in range(2) for x in xpapply.apply_along_axis(noisy, (1, 2), arr)]
+    assert got == want

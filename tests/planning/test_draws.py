@@ -12,8 +12,15 @@ import xpapply
 from xpapply.backends.cpu import typed as backend
 from xpapply.codegen.llvm.target import TARGETS
 from xpapply.codegen.llvm.typed import NAME, kernel
+from xpapply.errors import TraceError
+from xpapply.frontends.python.source.typed import Input, typed
+from xpapply.frontends.python.source.values import DEVICE
+from xpapply.functions.cache import cache_of
+from xpapply.functions.guards import Guards
+from xpapply.ir.typed import Array
 from xpapply.ir.typed.evaluate import evaluate
 from xpapply.ir.typed.verify import verify
+from xpapply.planning.python.typed_loop import TypedLoop
 
 pytestmark = [
     pytest.mark.skipif(backend.why_not() is not None, reason=str(backend.why_not())),
@@ -324,16 +331,31 @@ def test_several_generators():
     assert state_of(other) == after
 
 
-def test_another_generator_in_the_same_place_is_seen(monkeypatch):
-    def f(v):
-        return v[0] + rng.normal()
+def drawn_in_a_helper(v):
+    return rng.normal() * v[0]
 
-    for k in range(3):
-        monkeypatch.setitem(globals(), "rng", np.random.default_rng(k))
-        want = np.apply_along_axis(f, -1, X)
-        monkeypatch.setitem(globals(), "rng", np.random.default_rng(k))
+
+@pytest.mark.parametrize("where", ["closure", "global", "global of a helper"])
+def test_another_generator_in_the_same_place(where, monkeypatch):
+    """It is drawn from, without reading the function again, unless it is of another kind."""
+
+    def function(own):
+        monkeypatch.setitem(globals(), "rng", own)
+        if where == "closure":
+            return lambda v: v[0] + own.normal()
+        return (lambda v: rng.random(2)) if where == "global" else lambda v: drawn_in_a_helper(v)
+
+    made = []
+    for k, maker in enumerate([*MAKERS[:1] * 3, *MAKERS[2:3] * 2]):
+        own = np.random.Generator(maker(k))
+        want, after = np.apply_along_axis(function(own), -1, X), state_of(own)
+        own = np.random.Generator(maker(k))
+        f = function(own)
         with xpapply.options(engine="cpu"):
             assert np.array_equal(want, xpapply.apply_along_axis(f, -1, X))
+        assert state_of(own) == after
+        made += [x for x in cache_of(f)[0].traced.values() if isinstance(x, TypedLoop)]
+    assert len({*map(id, made)}) == 2
 
 
 class Simulation:
@@ -366,6 +388,13 @@ def test_generators_reach_a_function_in_any_way(call):
     with xpapply.options(engine="cpu"):
         assert np.array_equal(want, call(xpapply.apply_along_axis, X))
     assert after == state_of(rng)
+
+
+def test_arrays_in_files(tmp_path):
+    arr = np.memmap(tmp_path / "x", np.float64, "w+", shape=X.shape)
+    arr[:] = X
+    check(lambda v: v + rng.normal(size=12), arr)
+    check(lambda v: v.sum() + rng.normal(), arr, engine="")
 
 
 def test_what_is_not_compiled_says_why():
@@ -459,3 +488,10 @@ def test_draws_compile_for_other_cpus(name):
     for f in (many, by_turns):
         made, _ = typed_function(f, X[0])
         assert NAME.encode() in machine_code(kernel(made, TARGETS[name]), name)
+
+
+def test_slices_on_a_device_are_refused():
+    watch, kind = Guards(), Array("float64", 1)
+    watch.start(simulates)
+    with pytest.raises(TraceError, match="random numbers of NumPy's for slices on a device"):
+        typed(simulates, [Input(0)], {}, [kind], None, watch, DEVICE)

@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from ..limits import LIMITS
-from ..runtime.registry import generator_kind
+from ..runtime.registry import generator_kind, of_generator
 from .estimators import BatchOfOne
 from .guards import exact, same, snapshot
 from .purity import writes
@@ -189,7 +189,10 @@ def _parts(f: FunctionType) -> list[Any]:
 
 
 def _part(x: Any) -> Any:
-    return type(x) if isinstance(x, (list, tuple, dict, set)) else x
+    if isinstance(x, (list, tuple, dict, set)):
+        return type(x)
+    kind = of_generator(x)  # who draws from one draws from another one of its kind
+    return x if kind is None else kind
 
 
 def arguments(args: tuple, kwargs: dict) -> Hashable | None:

@@ -104,6 +104,19 @@ def snapshot(x: Any, above: tuple[int, ...] = ()) -> Any:
         return x
 
 
+class _Alike:
+    """A value in the place of which others may come that are alike."""
+
+    __slots__ = ("_key", "_of")
+
+    def __init__(self, of: Callable[[Any], Any], x: Any) -> None:
+        self._of, self._key = of, of(x)
+
+    def same(self, now: Any) -> bool:
+        """Whether `now` is one."""
+        return bool(self._of(now) == self._key)
+
+
 class _Many:
     """Stands for a container that is too large to compare: it is never the same."""
 
@@ -138,6 +151,8 @@ def same(now: Any, was: Any) -> bool:
         return was() is now
     if kind is _Contents:
         return isinstance(now, CONTAINERS) and bool(was.same(now))
+    if kind is _Alike:
+        return was.same(now)  # type: ignore[no-any-return]
     if type(now) is not kind:
         return False
     if kind in _NUMBERS:
@@ -232,12 +247,10 @@ class _Places:
         """Whether these are of `holder`, not of one that had its address before."""
         return self.ref is None or self.ref() is holder
 
-    def add(self, name: Any, value: Any) -> None:
-        was = snapshot(value)
+    def add(self, name: Any, value: Any, alike: Callable[[Any], Any] | None = None) -> None:
+        was = snapshot(value) if alike is None else _Alike(alike, value)
         kind = type(was)
-        names, found = (
-            self.weak if kind is _Weak else self.deep if kind is _Contents else self.plain
-        )
+        names, found = self.weak if kind is _Weak else self.deep if kind in _DEEP else self.plain
         names.append(name)
         found.append(was)
 
@@ -258,6 +271,7 @@ class _Places:
         return not names or all(map(same, map(get, names, _MISSINGS), values))
 
 
+_DEEP = _Contents, _Alike
 _NOT_FOLLOWED = type, types.ModuleType, types.FunctionType, types.MethodType
 
 
@@ -314,8 +328,19 @@ class Guards:
         """A further question."""
         self._checks.append(check)
 
-    def look(self, holder: Any, kind: str, name: Any) -> Any:
-        """Look at a place from now on; what is there now."""
+    def place(self, holder: Any, kind: str, name: Any) -> Callable[[Any], Any]:
+        """What gives the value of a place, of the function that is about to run."""
+        ref = None if holder is self._root() else _reference(holder)
+        look = _LOOK[kind]
+        return lambda root: look(root if ref is None else ref())(name, MISSING)
+
+    def look(
+        self, holder: Any, kind: str, name: Any, alike: Callable[[Any], Any] | None = None
+    ) -> Any:
+        """Look at a place from now on; what is there now.
+
+        `alike`: what of a value may not change; None: it stays the same one.
+        """
         value = _LOOK[kind](holder)(name, MISSING)
         is_root = holder is self._root()
         key = (0 if is_root else id(holder), kind)
@@ -328,7 +353,7 @@ class Guards:
             self._all.append(places)
         if (*key, name) not in self._seen:
             self._seen.add((*key, name))
-            places.add(name, value)
+            places.add(name, value, alike)
         return value
 
     def names(self, x: Any, inside: bool = False) -> None:

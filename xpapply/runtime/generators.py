@@ -11,6 +11,8 @@ import contextlib
 import ctypes
 import functools
 import importlib
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -31,11 +33,13 @@ class Source:
     ----------
     owner : Generator, RandomState or random.Random
         Whose methods it calls.
+    place : callable or None
+        ``place(f)`` gives the owner, where another one of its kind may come.
 
     Attributes
     ----------
     words : array
-        Where its ``bitgen_t`` is in memory.
+        A ``bitgen_t`` as its own: that has the addresses of its state and of its functions.
     gauss : array
         Of legacy methods and of Python's: whether a normal number is kept, and which one.
     kind : str
@@ -44,17 +48,29 @@ class Source:
         Who draws has it.
     """
 
-    def __init__(self, owner: Any) -> None:
-        self.owner = owner
+    def __init__(self, owner: Any, place: Callable[[Any], Any] | None = None) -> None:
+        self.owner, self.place = owner, place
         self._how = generator_kind(owner)
         self._own = _mersenne() if self._how == PYTHONS else self._now()
         self.kind = type(self._own).__name__
-        self.lock = self._own.lock
+        self.words, self.gauss = np.zeros(_WORDS, np.uint64), np.zeros(2)
+        self.key: Any = None  # by which who makes it knows it
+        self._is_drawn_from = threading.RLock()
+        self._take()
+        self._gauss = [0.0, 0.0]
+
+    def _take(self) -> None:
         place = self._own.ctypes.bit_generator
-        memory: Any = (ctypes.c_uint64 * _WORDS).from_address(place.value)
-        memory.owner = self._own  # as long as the array is there
-        self.words = np.frombuffer(memory, np.uint64)
-        self.gauss = np.zeros(2)
+        self.words[:] = (ctypes.c_uint64 * _WORDS).from_address(place.value)
+        self.lock = self._own.lock
+
+    def find(self, f: Any) -> None:
+        """Draw from what stands in its place now, for a function that is about to run."""
+        if self.place is not None:
+            self.owner = self.place(f)
+            if self._now() is not self._own:
+                self._own = self._now()
+                self._take()
 
     @property
     def has_gauss(self) -> bool:
@@ -67,8 +83,8 @@ class Source:
         return self.owner._bit_generator if self._how == LEGACY else self.owner.bit_generator
 
     def is_kept(self) -> bool:
-        """Whether its owner still draws from it."""
-        return self._now() is self._own
+        """Whether its owner still draws from it, if no other may come."""
+        return self.place is not None or self._now() is self._own
 
     @property
     def state(self) -> Any:
@@ -86,24 +102,23 @@ class Source:
         else:
             self._own.state = was
 
-    def begin(self) -> None:
-        """Before compiled code draws: it takes what is not in the ``bitgen_t``."""
+    def begin(self, now: Any) -> None:
+        """Before compiled code draws: it takes what is not in the ``bitgen_t`` from a state."""
         if self._how == LEGACY:
-            now = self.owner.get_state(legacy=False)
             self.gauss[:] = now["has_gauss"], now["gauss"]
         elif self._how == PYTHONS:
-            _, (*key, place), gauss = self.owner.getstate()
+            _, (*key, place), gauss = now
             inner = {"key": np.array(key, np.uint32), "pos": place}
             self._own.state = {"bit_generator": self.kind, "state": inner}
             self.gauss[:] = gauss is not None, gauss or 0.0
+        self._gauss = self.gauss.tolist()
 
     def end(self) -> None:
         """After it has drawn: the owner takes that back."""
         has, gauss = self.gauss.tolist()
-        if self._how == LEGACY:
+        if self._how == LEGACY and [has, gauss] != self._gauss:
             now = self.owner.get_state(legacy=False)
-            if (now["has_gauss"], now["gauss"]) != (has, gauss):
-                self.owner.set_state(now | {"has_gauss": int(has), "gauss": gauss})
+            self.owner.set_state(now | {"has_gauss": int(has), "gauss": gauss})
         elif self._how == PYTHONS:
             inner = self._own.state["state"]
             key = *inner["key"].tolist(), inner["pos"]
@@ -134,6 +149,16 @@ class Kept:
         self._states = [x.state for x in self._sources]
         return self
 
+    @classmethod
+    @contextlib.contextmanager
+    def of(cls, sources: Sequence[Source], f: Any) -> Iterator[Kept]:
+        """The same for a function that is about to run: nobody else runs it with others then."""
+        with contextlib.ExitStack() as locks:
+            for x in sources:
+                locks.enter_context(x._is_drawn_from)
+                x.find(f)
+            yield locks.enter_context(cls(sources))
+
     def stays(self) -> None:
         """What was drawn stays so."""
         self._sources = ()
@@ -141,6 +166,23 @@ class Kept:
     def __exit__(self, *_: object) -> None:
         for x, was in zip(self._sources, self._states, strict=False):
             x.state = was
+
+
+def seconds_of_states(sources: Sequence[Source]) -> float:
+    """What a call takes to look at the states of generators, about."""
+    least = 0.0
+    for x in sources:
+        times = []
+        for _ in range(3):
+            began = time.perf_counter()
+            x.state  # noqa: B018
+            times.append(time.perf_counter() - began)
+        least += min(times)
+    return _LOOKS * least
+
+
+_LOOKS = 6
+"""How often a call looks at a state, or puts one back."""
 
 
 # --- slices in the loop's order -----------------------------------------------------------------
@@ -154,6 +196,7 @@ def in_order(
     by_itself: Callable[[int], None],
     compared: Callable[[int], None],
     checked: Sequence[int] = (),
+    size: int = 0,
 ) -> np.ndarray:
     """Run slices that draw, one after the other: the marks of those that the function ran for.
 
@@ -175,8 +218,10 @@ def in_order(
         raises where compiled code gave something else.
     checked : sequence of int
         Which ones are compared; so are the states after them.
+    size : int
+        How many slices are run before marks are looked for; 0: few, as nothing is known of them.
     """
-    found, count, at, size = np.zeros_like(marks), len(marks), begin, LIMITS.drawn_first
+    found, count, at, size = np.zeros_like(marks), len(marks), begin, size or LIMITS.drawn_first
     left = sorted(checked)
     while at < count:
         while left and left[0] < at:
@@ -185,14 +230,14 @@ def in_order(
         end = at + 1 if is_checked else min(count, at + size, *left[:1])
         with _held(sources):
             before, after = [x.state for x in sources], None
-            stop = _some(sources, go, marks, at, end)
+            stop = _some(sources, before, go, marks, at, end)
             if stop < end or is_checked:
                 after = [_content(x.state) for x in sources]
                 for x, was in zip(sources, before, strict=True):
                     x.state = was
             if stop < end:
                 found[stop] = marks[stop]
-                _some(sources, go, marks, at, stop)
+                _some(sources, before, go, marks, at, stop)
         if stop < end:
             by_itself(stop)
             size = max(LIMITS.drawn_least, 2 * (stop - at))
@@ -219,12 +264,17 @@ def _held(sources: Sequence[Source]) -> Iterator[None]:
 
 
 def _some(
-    sources: Sequence[Source], go: Callable[[int, int], None], marks: np.ndarray, at: int, end: int
+    sources: Sequence[Source],
+    states: Sequence[Any],
+    go: Callable[[int, int], None],
+    marks: np.ndarray,
+    at: int,
+    end: int,
 ) -> int:
-    """Go through some slices: the first one that is marked, or `end`."""
+    """Go through some slices: the first one that is marked, or `end`. `states`: those of now."""
     if at < end:
-        for x in sources:
-            x.begin()
+        for x, now in zip(sources, states, strict=True):
+            x.begin(now)
         go(at, end)
         for x in sources:
             x.end()

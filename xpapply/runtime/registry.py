@@ -136,3 +136,8 @@ def generator_kind(x: Any) -> str:
                 return kind if own in [getattr(module, n) for n in _BIT_GENERATORS] else ""
     module = sys.modules.get("random")
     return PYTHONS if module is not None and type(x) is module.Random else ""
+
+
+def of_generator(x: Any) -> Any:
+    """What generators have alike of which one may stand in the place of another; None: nothing."""
+    return type(x.bit_generator) if generator_kind(x) == GENERATOR else None

@@ -52,8 +52,10 @@ def compiled(
     if key is None or engine not in ENGINES.get(what.rules, ()) or why_not_compiled():
         return None
     tried = known.traced.get((SOURCE, key))
+    if isinstance(tried, Refused) and tried.unchanged(what.f):
+        return None
     cost = LIMITS.typed_worth * price(what.f)
-    if (isinstance(tried, Refused) and tried.unchanged(what.f)) or cost == math.inf:
+    if cost == math.inf:
         return None
     well = is_traced(traced) and traced.record.does_well
     is_made = tried is not None and not isinstance(tried, Awaited | Refused)

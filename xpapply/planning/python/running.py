@@ -72,7 +72,8 @@ def along(what: Along, traced: Any, begun: Begun | None = None) -> Any:
     if type(what.arr) is not np.memmap:
         return at_once(traced, what, begun)
     result = at_once(traced, replace(what, arr=plain(what.arr)), begun)
-    like = what.begun().results[0] if begun is None else begun.results[0]
+    with traced.unspent(what.f):
+        like = what.begun().results[0] if begun is None else begun.results[0]
     return result.view(np.memmap) if type(like) is np.memmap else result
 
 

@@ -487,10 +487,12 @@ class AlongAxes:
         add_note(error, f"raised at the slice arr[{', '.join(parts)}]")
         advice.note(error)
 
-    def _loop(self) -> Any:
-        self._looped = True
-        app = self._app
-        return reference.along(self._f, app.axes, app.arr, app.args, app.kwargs, self._note)
+    def _loop(self, f: Any = None) -> Any:
+        """The plain loop; `f`: what it calls, if it is another function."""
+        app, f = self._app, self._f if f is None else f
+        found = reference.along(f, app.axes, app.arr, app.args, app.kwargs, self._note)
+        self._looped = True  # it may have been given up
+        return found
 
     def results(self) -> Any:
         """All of them."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +29,7 @@ from ...limits import LIMITS
 from ...loop.arguments import Arguments
 from ...loop.begun import Begun, Users
 from ...runtime.error_state import scipy_tells
-from ...runtime.generators import Kept, in_order
+from ...runtime.generators import Kept, in_order, seconds_of_states
 from ..application import announce
 from ..ways import Run, Said, Way
 from .typed_results import (
@@ -52,6 +53,7 @@ class ForNow(TraceError):
 
 
 _NONE = np.empty(0, np.intp)
+_SMALL = 64  # bytes of an array that may be kept, as where a generator is
 
 
 class TypedLoop(AtOnce):
@@ -121,7 +123,9 @@ class TypedLoop(AtOnce):
         if self._asks_scipy and scipy_tells():
             raise TraceError("scipy.special.errstate says more than to ignore errors")
         self.compiled: Any = self._backend(made)
-        self.keeps, self._rounds = bool(made.constants), made.rounds
+        self.overhead += seconds_of_states(made.sources)
+        self.keeps = any(x.nbytes > _SMALL for x in made.constants)
+        self._rounds = made.rounds
         self.is_best = self._is_best(made, slices)
         differs = made.differs or made.spells or len({*map(len, made.texts)}) > 1
         self.differs = differs and arguments.dtypes is None
@@ -237,6 +241,10 @@ class TypedLoop(AtOnce):
         """Whether the function draws random numbers: it goes through slices as the loop does."""
         return bool(self.compiled.made.sources)
 
+    def unspent(self, f: Any) -> AbstractContextManager[Kept]:
+        """Within it the function may be called once more: no generator has drawn afterwards."""
+        return Kept.of(self.compiled.made.sources, f)
+
     def __call__(self, rows: Rows, f: Any, account: Account | None = None) -> Any:
         """All slices through `f`; the result axes stand where the slices' axis was."""
         self.has_run = True
@@ -286,12 +294,12 @@ class TypedLoop(AtOnce):
         def compared(k: int) -> None:
             self._check(rows, f, outs, np.zeros(k + 1, np.uint16), first=k)
 
-        checked = () if self._checked else sorted({done, n // 3, 2 * n // 3, n - 1})
-        places = [k for k in checked if k >= done]
-        with Kept(self.compiled.made.sources) as kept:
+        places = () if self._checked else {done, max(done, n // 3), max(done, 2 * n // 3), n - 1}
+        with self.unspent(f) as kept:
             try:
                 go, marks = self.compiled.in_order(rows.views, outs, len(rows.batch))
-                how = by_itself, compared, places
+                # in one go, where none was marked before
+                how = by_itself, compared, [*places], n * (self._checked and not self._marked)
                 found = in_order(self.compiled.made.sources, go, marks, done, *how)
             except (Users, KeyboardInterrupt):
                 kept.stays()
@@ -307,8 +315,7 @@ class TypedLoop(AtOnce):
             return others[0](rows, f, account)
         self._noted(found)
         self._told(f, found, rows)
-        result: Any = Block(outs) if self._arguments.results else outs[0]
-        return rows.placed(result)
+        return rows.placed(Block(outs) if self._arguments.results else outs[0])
 
     def _of_first(self, rows: Rows, f: Any, known: Sequence[Any]) -> TypedLoop:
         """The loop for results like that of the first slice, which says what all are like."""
@@ -316,7 +323,7 @@ class TypedLoop(AtOnce):
         slices = v if isinstance(v, tuple) else (v,)
         try:
             called = self._arguments.caller(f)
-            with Kept(self.compiled.made.sources):
+            with self.unspent(f):
                 first = known[0] if known else silently(called, self.copies(slices))
         except Exception:
             return self  # which has the function itself raise it

@@ -11,7 +11,7 @@ import math
 import sys
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
-from types import FunctionType, MethodType
+from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -181,21 +181,20 @@ def solves(f: Any) -> bool:
 def _has_generator(own: FunctionType) -> bool:
     """Whether a function names a generator of random numbers of NumPy's, or one of its methods."""
     named = own.__code__.co_names
-    if "random" in named and any(own.__globals__.get(n) in _WITH_RANDOM for n in named):
-        return True
-    held = (x for _, x in in_cells(own))
-    return any(
-        generator_kind(x) or generator_kind(getattr(x, "__self__", None))
-        for x in (*map(own.__globals__.get, named), *held)
-    )
+    for x in (*map(own.__globals__.get, named), *(x for _, x in in_cells(own))):
+        if type(x) is ModuleType:
+            if "random" in named and x.__name__ in ("numpy", "random"):
+                return True
+        elif type(x) is not FunctionType and (
+            generator_kind(x) or generator_kind(getattr(x, "__self__", None))
+        ):
+            return True
+    return False
 
 
 def draws(f: Any) -> bool:
     """Whether a function names a curve through points: compiled where a trace does badly."""
     return any(n in _CURVES for own in helpers(f) for n in _solvers(own))
-
-
-_WITH_RANDOM = np, sys.modules.get("random")
 
 
 def _solvers(own: FunctionType) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ....functions.cache import BoundedDict
@@ -181,3 +182,7 @@ class AtOnce:
         self.record = Record()
         self.plans: weakref.WeakSet[Any] = weakref.WeakSet()
         self.agreed, self.ready = BoundedDict(), BoundedDict()
+
+    def unspent(self, f: Any) -> AbstractContextManager[Any]:
+        """Within it the function may be called once more: no generator has drawn afterwards."""
+        return nullcontext()

@@ -5,7 +5,7 @@ What one block leaves for others lies in slots; where a set of types has a block
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -243,17 +243,18 @@ class Blocks:
         kind = Array(x.dtype.name, x.ndim)
         return Arr(kind, False, self.op("constant", kind, what=k))
 
-    def source(self, owner: Any) -> Tup:
+    def source(self, owner: Any, place: Callable[[Any], Any] | None = None, key: Any = None) -> Tup:
         """What a generator of random numbers draws from: its numbers are drawn in order.
 
         Where its ``bitgen_t`` is, with legacy methods also where a normal number is kept, and its
-        kind.
+        kind. `place`: what gives it, where others may come; `key`: of that place.
         """
         if self.on_device or self.element != NUMPY:
             raise self.refuse("it draws random numbers of NumPy's for slices on a device")
-        known = [x for x in self.made.sources if x.owner is owner]
+        known = [x for x in self.made.sources if x.key == (key or id(owner))]
         if not known:
-            known = [Source(owner)]
+            known = [Source(owner, place)]
+            known[0].key = key or id(owner)
             self.made.sources.append(known[0])
             self.watch.add(known[0].is_kept)
         words = self.constant(known[0].words)

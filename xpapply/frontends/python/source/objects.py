@@ -16,6 +16,7 @@ from ....functions.guards import MISSING
 from ....ir.typed import Literal, Register
 from ....ir.typed.function import PARTS
 from ....library import of_lists, of_math, of_python
+from ....runtime.registry import of_generator
 from . import arrays, calls, held, lists, numbers, places, whole
 from .calls import mixed, of_device, of_device_arrays
 from .kinds import fetched, generators, letters, sets, texts
@@ -84,10 +85,12 @@ def global_value(t: Writes, f: types.FunctionType, name: str) -> Abstract:
     """The value of a name that is no variable of the function's own."""
     if calls.is_ours(f):  # where nothing changes
         found = f.__globals__.get(name, MISSING)
-    elif name in f.__code__.co_freevars:
-        found = t.watch.look(f, "cell", f.__code__.co_freevars.index(name))
     else:
-        found = t.watch.look(f, "global", name)
+        free = f.__code__.co_freevars
+        at = ("cell", free.index(name)) if name in free else ("global", name)
+        if of_generator(t.watch.place(f, *at)(f)) is not None:
+            return generators.at_place(t, f, *at)
+        found = t.watch.look(f, *at)
     if found is MISSING and name not in f.__code__.co_freevars:
         found = getattr(builtins, name, MISSING)
     if found is MISSING:

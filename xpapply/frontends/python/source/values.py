@@ -504,8 +504,11 @@ class Writes(Protocol):
     def constant(self, x: np.ndarray, is_own: bool = False) -> Arr:
         """An array of the user's, which the function reads; `is_own`: of ours, known by content."""
 
-    def source(self, owner: Any) -> Tup:
-        """What a generator of random numbers draws from: its numbers are drawn in order."""
+    def source(self, owner: Any, place: Callable[[Any], Any] | None = None, key: Any = None) -> Tup:
+        """What a generator of random numbers draws from: its numbers are drawn in order.
+
+        `place`: what gives it, where others may come; `key`: of that place.
+        """
 
     def site(self, part: int = 0) -> int:
         """The number of this place in the source, where a list is made, or one of several."""

@@ -14,7 +14,7 @@ from .....ir.typed.function import Value
 from .....library import of_random
 from .....runtime import generators, ziggurats
 from .....runtime.generators import DISTRIBUTIONS, SHORT, Distribution
-from .....runtime.registry import GENERATOR, LEGACY, PYTHONS, generator_kind
+from .....runtime.registry import GENERATOR, LEGACY, PYTHONS, generator_kind, of_generator
 from .. import numbers, places
 from ..calls.arguments import FALSE, TAKEN, TRUE, as_array
 from ..calls.common import Call, as_float, exactly, number, python_int
@@ -57,7 +57,7 @@ def attribute(t: Writes, owner: Any, name: str) -> Abstract:
 
 
 def is_made(x: Abstract) -> bool:
-    """Whether it is a generator that the function has made of a seed."""
+    """Whether it is one whose words are known: made of a seed, or what stands in a place."""
     return isinstance(x, Record) and x.names == _MADE
 
 
@@ -68,8 +68,14 @@ def of_made(
     row = _ROWS.get(name)
     if row is None:
         raise t.refuse(f"it draws random numbers by {name}")
-    rng = Tup((made.values[0], Known(ziggurats.OWN)))
-    return row(t, [rng, *args], kwargs)
+    return row(t, [made.values[0], *args], kwargs)
+
+
+def at_place(t: Writes, holder: Any, kind: str, name: Any) -> Record:
+    """A generator that is a global, or a variable of an enclosing function: others may come."""
+    found = t.watch.look(holder, kind, name, of_generator)
+    place, key = t.watch.place(holder, kind, name), (id(holder), kind, name)
+    return Record(_MADE, (t.source(found, place, key),))
 
 
 _MADE = ("bit_generator",)
@@ -502,7 +508,7 @@ def _default_rng(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def _made(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Record:
-    return Record(_MADE, tuple(args))
+    return Record(_MADE, (Tup((*args, Known(ziggurats.OWN))),))
 
 
 def _begun(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Known:
