@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 import time
 from collections.abc import Callable
@@ -13,8 +14,8 @@ import numpy as np
 import xpapply
 from xpapply.loop import originals
 
-from . import runner
-from .patched_report import ORIGINAL, PATCHED
+from . import patched_doors, runner
+from .patched_report import ORIGINAL, PATCHED, factor
 
 Call = Callable[[], Any]
 GROUP = 40
@@ -67,9 +68,14 @@ def start(run: runner.Run) -> dict[str, Any]:
 
 
 def measure(run: runner.Run) -> None:
-    """All cases, each in a part of its own."""
+    """All cases, each in a part of its own, and the ways that xarray has."""
     for case in run.chosen(CASES):
         run.part(f"cases/{case.name}", partial(timed, case, run.data["settings"]["turns"]), line)
+    places, turns = (8, 3) if run.quick else (patched_doors.PLACES, patched_doors.TURNS)
+    run.data["settings"]["places"] = places
+    for name in filter(re.compile(run.args.only).search, patched_doors.doors(2)):
+        door = partial(patched_doors.timed, name, places, turns)
+        run.part(f"doors/{name}", door, lambda e: f"{factor(e)} times as fast")
 
 
 def line(found: dict[str, Any]) -> str:

@@ -109,6 +109,12 @@ def test_sizes_in_bytes(text, count):
 def test_sizes_from_the_environment(environment):
     environment(XPAPPLY_MEMORY="500 MB", XPAPPLY_RESUME="1", XPAPPLY_DEVICE="cuda:1")
     now = config.current()
+    assert now.fill is None
+    environment(
+        XPAPPLY_MEMORY="500 MB", XPAPPLY_RESUME="1", XPAPPLY_DEVICE="cuda:1", XPAPPLY_FILL="nan"
+    )
+    now = config.current()
+    assert np.isnan(now.fill)
     assert (now.memory, now.resume, now.device) == (500_000_000, True, "cuda:1")
 
 

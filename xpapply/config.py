@@ -59,6 +59,8 @@ class Options:
     """Where arrays of the host are computed: "cuda", "cuda:1"; "" for where they are."""
     compile: bool = True
     """Whether Python functions with loops may be compiled from their source."""
+    fill: Any = None
+    """What fills up results that are shorter than the longest; None: all have one length."""
 
     def __post_init__(self) -> None:
         choices = (("fallback", FALLBACKS), ("precision", PRECISIONS), ("rechunk", RECHUNK))
@@ -84,11 +86,17 @@ class Options:
                 f"device={self.device!r}: use 'cuda', 'cuda:1' ..., or '' for where arrays are"
             )
         object.__setattr__(self, "output_dims", dim_names(self.output_dims))
+        object.__setattr__(self, "fill", _number(self.fill))
 
     @property
     def plain_loop(self) -> bool:
         """Whether a loop is nothing but a loop: in this process, and without a word."""
         return self.workers == 1 and not self.progress
+
+    @property
+    def has_few(self) -> bool:
+        """Whether nothing is asked for that calls on plain arrays hardly ever need."""
+        return not self.device and self.fill is None
 
     def worker_count(self) -> int:
         """The number of processes that share a loop."""
@@ -137,6 +145,15 @@ def _bytes(value: Any) -> int:
     raise InputError(
         f"memory={value!r}: use a number of bytes, or text such as '500 MB'; 0 for automatic"
     )
+
+
+def _number(value: Any) -> Any:
+    """A number of Python's, or None; given as one, or as text."""
+    with suppress(ValueError):
+        value = float(value) if isinstance(value, str) else value
+    if value is None or isinstance(value, (bool, int, float, complex)):
+        return value
+    raise InputError(f"fill={value!r}: use a number, such as float('nan'), or None")
 
 
 def _workers(value: Any) -> int:
@@ -271,6 +288,11 @@ class options:  # called as a function
     compile : bool
         Whether Python functions with loops may be compiled from their source. They are not while
         a debugger or a report of coverage follows their lines.
+    fill : number or None
+        `apply_along_axis` lets `f` give results of another length for each slice, and returns
+        two arrays: the results, those that are shorter than the longest filled up with this
+        number, and their lengths. `f` is called once more, for the first slice. For arrays of
+        NumPy in memory.
 
     Raises
     ------
@@ -288,8 +310,8 @@ class options:  # called as a function
     (`contextvars`). The environment variables ``XPAPPLY_FALLBACK``,
     ``XPAPPLY_THREADS``, ``XPAPPLY_BLOCK_BYTES``, ``XPAPPLY_ENGINE``, ``XPAPPLY_PRECISION``,
     ``XPAPPLY_WORKERS``, ``XPAPPLY_PROGRESS`` (0 or 1), ``XPAPPLY_OUTPUT_DIMS``,
-    ``XPAPPLY_RECHUNK``, ``XPAPPLY_MEMORY``, ``XPAPPLY_RESUME`` (0 or 1) and ``XPAPPLY_DEVICE`` set
-    the defaults of a process; an empty one counts as not set.
+    ``XPAPPLY_RECHUNK``, ``XPAPPLY_MEMORY``, ``XPAPPLY_RESUME`` (0 or 1), ``XPAPPLY_DEVICE`` and
+    ``XPAPPLY_FILL`` set the defaults of a process; an empty one counts as not set.
     ``XPAPPLY_CACHE_DIR`` is where kernels for CPUs are kept for other processes; an empty one
     says nowhere.
 

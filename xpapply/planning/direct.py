@@ -20,7 +20,9 @@ def directly(f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict) -> Any:
     if (kind is list or kind is tuple) and type(axis) is int and callable(f):
         arr = np.asanyarray(arr)
     if not frontends.is_python(f):
-        return None if args or kwargs else _again(f, axis, arr)
+        if args or kwargs or config.current().fill is not None:
+            return None
+        return _again(f, axis, arr)
     if type(axis) is tuple and len(axis) == 1:
         (axis,) = axis
     if type(arr) is not np.ndarray:
@@ -34,7 +36,7 @@ def directly(f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict) -> Any:
     if type(axis) is not int or not callable(f):
         return None
     now, ndim = config.current(), arr.ndim
-    if now.engine or now.device or (kwargs and not kwargs.keys().isdisjoint(_OWN)):
+    if now.engine or not now.has_few or (kwargs and not kwargs.keys().isdisjoint(_OWN)):
         return None
     if not -ndim <= axis < ndim or 0 in arr.shape:
         return None

@@ -49,7 +49,8 @@ def adapted(app: Application) -> Adapted:
         return Inner(app, device)
     chain = _CHAIN
     if _is_plain(type(app.arr)) and not isinstance(app.axis, tuple):  # type: ignore[arg-type]
-        chain = _CHAIN if "out" in app.kwargs or config.current().device else _LAST
+        now = config.current()
+        chain = _LAST if "out" not in app.kwargs and now.has_few else _CHAIN
     for name, takes in chain.items():
         if takes(app):
             found = (_loaded.get(name) or _load(name))(app)
@@ -108,6 +109,7 @@ def _is_in_file(app: Application) -> bool:
 
 
 _CHAIN: dict[str, Callable[[Application], bool]] = {
+    "of_any_length": lambda app: config.current().fill is not None,
     "in_file": _is_in_file,
     "labels": lambda app: labelled._library(type(app.arr)) is not None,  # type: ignore[arg-type]
     "in_chunks": lambda app: arrays.library(app.arr) == "dask",

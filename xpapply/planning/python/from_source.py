@@ -233,7 +233,8 @@ def may_gain(
     """Whether a trace may have a quicker rival, which has yet to be measured.
 
     A trace of numbers that goes several ways computes all of them for each number. In blocks powers
-    of numbers take long, and so do calls that a library has for one slice alone.
+    of numbers take long, and so do calls that a library has for one slice alone, if no kernel is
+    to come.
     """
     if not is_traced(traced) or key is None or config.current().engine:
         return False
@@ -248,6 +249,7 @@ def may_gain(
         and (took is None or took > LIMITS.typed_rival)  # None: the next run tells
         and not isinstance(known.traced.get((SOURCE, key)), Refused)
         and not why_not_compiled()
+        and (what.arguments.numbers or traced.tree.powers or traced.is_settled())
     )
 
 

@@ -147,6 +147,11 @@ class KernelOfPaths(Way):
                 self._why = str(error)
         return None if self.made is None else self.made.call_for(rows, most)
 
+    @property
+    def is_made(self) -> bool:
+        """Whether there is one."""
+        return self.made is not None
+
     def can_be(self) -> bool:
         """Whether all paths that are known have graphs."""
         try:

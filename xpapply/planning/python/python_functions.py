@@ -227,16 +227,15 @@ def _compiled(what: Applied, *given: Any) -> TypedLoop | None:
         fails = isinstance(traced, Refused)
         if is_traced(traced):
             fails = not traced.record.does_well
+            fails = fails and (what.arguments.numbers or traced.stays_in_blocks())
             fails = fails or (traced.tree.goes_singly and draws(what.f))
             fails = fails or (config.current().engine == "cpu" and traced.is_cs())
-        if not fails and not is_traced(traced):
+        if not fails and (not is_traced(traced) or traced.record.expected(what.slices) is None):
             return None
     from . import from_source
 
     if not fails:
         assert is_traced(traced)
-        if traced.record.expected(what.slices) is None:
-            return None
         if not from_source.may_gain(what, known, key, traced):
             return None
     return from_source.compiled(what, *given)

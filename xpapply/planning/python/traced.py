@@ -167,6 +167,16 @@ class TracedFunction(AtOnce):
         kernel = self.ways[0]
         return self.tree.powers and isinstance(kernel, KernelOfPaths) and not kernel.can_be()
 
+    def stays_in_blocks(self) -> bool:
+        """Whether no kernel of it is there, or still to come."""
+        kernel = self.ways[0]
+        return not (isinstance(kernel, KernelOfPaths) and (kernel.is_made or kernel.can_be()))
+
+    def is_settled(self) -> bool:
+        """Whether what ran tells what further runs take: no kernel is still to come."""
+        kernel = self.ways[0]
+        return (isinstance(kernel, KernelOfPaths) and kernel.is_made) or self.stays_in_blocks()
+
     @property
     def looped(self) -> int:
         """Slices that `f` was called for in the last run."""

@@ -1,0 +1,167 @@
+"""``options(fill=...)``: results that are not equally long, and how long they are."""
+
+import numpy as np
+import pytest
+
+import xpapply
+from conftest import library
+
+RNG = np.random.default_rng(0)
+ARR = RNG.normal(size=(5, 8, 60))
+ARR[2, 3] = -1.0  # nothing is above 0 in it
+
+pytestmark = pytest.mark.usefixtures("plan_always")
+
+
+def above(v):
+    return v[v > 0]
+
+
+def peaks(v):
+    return np.flatnonzero((v[1:-1] > v[:-2]) & (v[1:-1] > v[2:])) + 1
+
+
+def runs(v):
+    found = []
+    n = 0
+    for x in v:
+        if x > 0:
+            n += 1
+        elif n:
+            found.append(n)
+            n = 0
+    if n:
+        found.append(n)
+    return found
+
+
+def three_times(v):
+    return np.repeat(v[v > 0], 3)
+
+
+def more_than(v, least, *, scale=1.0):
+    return v[v > least] * scale
+
+
+def distinct(v):
+    return np.unique(np.round(v))
+
+
+def as_loop(f, axis, arr, fill, *args, **kwargs):
+    """The same by hand."""
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    axes = tuple(a % arr.ndim for a in axes)
+    rest = [a for a in range(arr.ndim) if a not in axes]
+    rows = arr.transpose(*rest, *axes)
+    batch = rows.shape[: len(rest)]
+    found = [np.asarray(f(rows[i], *args, **kwargs)) for i in np.ndindex(batch)]
+    longest = max(map(len, found))
+    values = np.full((len(found), longest), fill, np.result_type(found[0].dtype, fill))
+    for row, one in zip(values, found, strict=True):
+        row[: len(one)] = one
+    at = sum(a < axes[0] for a in rest)
+    values = np.moveaxis(values.reshape(*batch, longest), -1, at)
+    return values, np.reshape([*map(len, found)], batch)
+
+
+@pytest.mark.parametrize("fill", [np.nan, 0, -1.5])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("f", [above, peaks, runs, three_times, distinct])
+@pytest.mark.filterwarnings("ignore::xpapply.FallbackWarning")
+def test_results_are_filled_up(f, axis, fill):
+    arr = ARR if axis == -1 else ARR[..., :12]
+    wanted, lengths = as_loop(f, axis, arr, fill)
+    with xpapply.options(fill=fill):
+        for _ in range(2):
+            values, found = xpapply.apply_along_axis(f, axis, arr)
+            assert (values.dtype, found.dtype) == (wanted.dtype, np.dtype(np.intp))
+            np.testing.assert_array_equal(values, wanted)
+            np.testing.assert_array_equal(found, lengths)
+
+
+def test_several_axes_and_further_arguments():
+    wanted, lengths = as_loop(lambda p: p[p > 0], (0, 2), ARR, np.nan)
+    with xpapply.options(fill=np.nan, fallback="silent"):
+        values, found = xpapply.apply_along_axis(lambda p: p[p > 0], (0, 2), ARR)
+        np.testing.assert_array_equal(values, wanted)
+        np.testing.assert_array_equal(found, lengths)
+        values, found = xpapply.apply_along_axis(more_than, -1, ARR, 0.5, scale=2.0)
+    wanted, lengths = as_loop(more_than, -1, ARR, np.nan, 0.5, scale=2.0)
+    np.testing.assert_array_equal(values, wanted)
+    np.testing.assert_array_equal(found, lengths)
+
+
+@pytest.mark.parametrize("f", [above, runs])
+def test_they_run_at_once(f, by_source):
+    with xpapply.options(fill=np.nan, fallback="raise"):
+        assert xpapply.explain(f, -1, ARR).vectorized
+        xpapply.apply_along_axis(f, -1, ARR)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float16", "float32", "complex64"])
+def test_dtypes(dtype):
+    arr = (np.arange(40).reshape(4, 10) % 7).astype(dtype)
+
+    def some(v):
+        return v[v != v[0]]
+
+    for fill in (0, np.nan) if dtype != "uint64" else (0,):
+        wanted, lengths = as_loop(some, 1, arr, fill)
+        with xpapply.options(fill=fill, fallback="silent"):
+            values, found = xpapply.apply_along_axis(some, 1, arr)
+        assert values.dtype == wanted.dtype
+        np.testing.assert_array_equal(values, wanted)
+        np.testing.assert_array_equal(found, lengths)
+
+
+def test_lists_and_nothing_at_all():
+    with xpapply.options(fill=0):
+        values, lengths = xpapply.apply_along_axis(above, 1, [[1.0, -1.0], [2.0, 3.0]])
+        assert values.tolist() == [[1.0, 0.0], [2.0, 3.0]]
+        assert lengths.tolist() == [1, 2]
+        values, lengths = xpapply.apply_along_axis(above, 1, -np.ones((3, 2)))
+        assert values.shape == (3, 0)
+        assert lengths.tolist() == [0, 0, 0]
+
+
+def test_the_option_ends_with_its_block_and_does_not_reach_into_the_function():
+    def inner(v):
+        return xpapply.apply_along_axis(np.max, 1, v.reshape(2, -1))[: int(v[0] > 0) + 1]
+
+    with xpapply.options(fill=np.nan, fallback="silent"):
+        values, _ = xpapply.apply_along_axis(inner, -1, ARR)
+    assert values.shape == (5, 8, 2)
+    assert xpapply.apply_along_axis(np.max, -1, ARR).shape == (5, 8)
+
+
+def test_what_it_is_not_for():
+    net = xpapply.MLP([np.ones((2, 60))])
+    with xpapply.options(fill=0.0):
+        with pytest.raises(xpapply.InputError, match=r"one axis of numbers: max gave .* \(\)"):
+            xpapply.apply_along_axis(np.max, -1, ARR)
+        with pytest.raises(xpapply.InputError, match="one axis of numbers"):
+            xpapply.apply_along_axis(lambda v: ["a"], -1, ARR)
+        with pytest.raises(xpapply.InputError, match=r"plain arrays of NumPy.*MaskedArray"):
+            xpapply.apply_along_axis(above, -1, np.ma.masked_less(ARR, 0))
+        with pytest.raises(xpapply.InputError, match="without out="):
+            xpapply.apply_along_axis(above, -1, ARR, out=ARR)
+        with pytest.raises(xpapply.InputError, match=r"plain arrays of NumPy.*Tensor"):
+            xpapply.apply_along_axis(above, -1, library("torch").asarray(ARR))
+        with pytest.raises(ValueError, match="any iteration dimensions are 0"):
+            xpapply.apply_along_axis(above, -1, ARR[:0])
+        values, lengths = xpapply.apply_along_axis(net, -1, ARR)
+        assert values.shape == (5, 8, 2)
+        assert (lengths == 2).all()
+    with pytest.raises(xpapply.InputError, match="fill='x': use a number"):
+        xpapply.options(fill="x")
+
+
+def test_what_the_function_raises():
+    def picky(v):
+        if v[0] == -1:
+            raise KeyError("this one")
+        return v[v > 0]
+
+    with xpapply.options(fill=0.0, fallback="silent"), pytest.raises(KeyError) as raised:
+        xpapply.apply_along_axis(picky, -1, ARR)
+    assert raised.value.__notes__ == ["raised at the slice arr[2, 3, :]"]
