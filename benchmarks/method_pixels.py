@@ -440,7 +440,7 @@ def whittaker(v, stiff=100.0):
 
 @method(
     PIXELS, ALL, greenness, source="Tukey 1977", sample=200,
-    package="bottleneck", peer=peers.bottleneck_median, part=100_000, near=0.0,
+    package="bottleneck", peer=peers.bottleneck_median, part=ALL, near=0.0,
 )  # fmt: skip
 def moving_median(v, width=9):
     """The median of the last nine values, without what is missing, from a window in order."""
@@ -470,7 +470,7 @@ def moving_median(v, width=9):
 
 @method(
     PIXELS, ALL, greenness, source="Roberts 1959", sample=300,
-    package="numbagg", peer=peers.numbagg_mean, part=100_000, near=1e-12,
+    package="numbagg", peer=peers.numbagg_mean, part=ALL, near=1e-12,
 )  # fmt: skip
 def exponential_mean(v, alpha=0.2):
     """A mean with weights that decay, through a series with gaps."""
