@@ -63,12 +63,16 @@ def orbits(rng, n):
     package="kepler.py", peer=peers.kepler_py, part=2_000_000, near=1e-12,
 )  # fmt: skip
 def kepler(anomaly, e):
-    """Kepler's equation: the eccentric anomaly, by Newton's method."""
+    """Kepler's equation: the eccentric anomaly, by Danby's method of the fourth order."""
     x = anomaly + math.copysign(0.85 * e, math.sin(anomaly))
-    for _ in range(30):
-        step = (x - e * math.sin(x) - anomaly) / (1.0 - e * math.cos(x))
-        x -= step
-        if abs(step) < 1e-12:
+    for _ in range(20):
+        s, c = e * math.sin(x), e * math.cos(x)
+        f, slope = x - s - anomaly, 1.0 - c
+        step = -f / slope
+        step = -f / (slope + 0.5 * step * s)
+        step = -f / (slope + 0.5 * step * s + step * step * c / 6.0)
+        x += step
+        if abs(step) < 1e-5:  # the next one would be less than 1e-16
             break
     return x
 

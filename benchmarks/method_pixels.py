@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import bisect
 import math
 
 import numpy as np
-from scipy.special import fdtrc, gammainc, ndtri
 
 from . import method_peers as peers
 from .method_rows import method
@@ -182,6 +180,48 @@ def forests(rng, n):
     return (v,)
 
 
+LANCZOS = np.array([
+    0.99999999999980993, 676.5203681218851, -1259.1392167224028, 771.32342877765313,
+    -176.61502916214059, 12.507343278686905, -0.13857109526572012, 9.9843695780195716e-6,
+    1.5056327351493116e-7,
+])  # fmt: skip
+"""Of Lanczos' form of the gamma function."""
+
+
+def log_gamma(x):
+    """The logarithm of the gamma function, of a number above 0.5."""
+    s = LANCZOS[0]
+    for k in range(1, 9):
+        s += LANCZOS[k] / (x - 1.0 + k)
+    t = x + 6.5
+    return 0.5 * math.log(2.0 * math.pi) + (x - 0.5) * math.log(t) - t + math.log(s)
+
+
+def beta_below(a, b, x):
+    """The incomplete beta function, by Lentz's method for its continued fraction."""
+    swapped = x > (a + 1.0) / (a + b + 2.0)
+    if swapped:
+        a, b, x = b, a, 1.0 - x
+    if x <= 0.0:
+        return 1.0 if swapped else 0.0
+    c, d = 1.0, 1.0 / max(1.0 - (a + b) * x / (a + 1.0), 1e-300)
+    h = d
+    for m in range(1, 200):
+        for k in range(2):
+            if k == 0:
+                of = m * (b - m) * x / ((a + 2 * m - 1.0) * (a + 2 * m))
+            else:
+                of = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1.0))
+            d = 1.0 / (1.0 + of * d)
+            c = 1.0 + of / c
+            h *= c * d
+        if abs(c * d - 1.0) < 1e-15:
+            break
+    scale = log_gamma(a + b) - log_gamma(a) - log_gamma(b)
+    found = math.exp(scale + a * math.log(x) + b * math.log(1.0 - x)) * h / a
+    return 1.0 - found if swapped else found
+
+
 def segments_apart(y, vertices):
     """The sum of squares between a series and the lines between its vertices."""
     s = 0.0
@@ -221,7 +261,8 @@ def landtrendr(v, most=6, despike=0.9):
         rest = segments_apart(y, vertices)
         used = 2 * (len(vertices) - 1)
         f = ((total - rest) / used) / (max(rest, 1e-12) / (n - used - 1))
-        p = fdtrc(used, n - used - 1, f) if f > 0.0 else 1.0
+        of = n - used - 1
+        p = beta_below(0.5 * of, 0.5 * used, of / (of + used * f)) if f > 0.0 else 1.0
         if p <= best:
             best, chosen = p, vertices.copy()
         if len(vertices) == 2:
@@ -288,6 +329,45 @@ def rain(rng, n):
     return (v.astype(np.float64),)
 
 
+def gamma_below(a, x, log_gamma_of_a):
+    """The incomplete gamma function, by its series, or by Lentz's method for its fraction."""
+    if x <= 0.0:
+        return 0.0
+    scale = math.exp(a * math.log(x) - x - log_gamma_of_a)
+    if x < a + 1.0:
+        term = s = 1.0 / a
+        k = a
+        while term > s * 1e-16:
+            k += 1.0
+            term *= x / k
+            s += term
+        return s * scale
+    b = x + 1.0 - a
+    c, d = 1e300, 1.0 / b
+    h = d
+    for k in range(1, 500):
+        of = -k * (k - a)
+        b += 2.0
+        d = 1.0 / (of * d + b)
+        c = b + of / c
+        h *= c * d
+        if abs(c * d - 1.0) < 1e-15:
+            break
+    return 1.0 - scale * h
+
+
+def deviate(p):
+    """The normal deviate below which a part lies: Hastings' form, then a step of Halley's."""
+    tail = min(p, 1.0 - p)
+    t = math.sqrt(-2.0 * math.log(max(tail, 1e-300)))
+    below = 1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308))
+    z = (2.515517 + t * (0.802853 + t * 0.010328)) / below - t
+    off = 0.5 * math.erfc(-z / math.sqrt(2.0)) - tail
+    u = off * math.sqrt(2.0 * math.pi) * math.exp(0.5 * z * z)
+    z -= u / (1.0 + 0.5 * z * u)
+    return z if p < 0.5 else -z
+
+
 @method(
     PIXELS, CELLS, rain, source="McKee, Doesken and Kleist 1993, Thom 1958", sample=100,
     package="climate-indices", peer=peers.climate_indices, part=1000, near=1e-6,
@@ -309,11 +389,12 @@ def spi(v):
         mean /= wet
         a = math.log(mean) - logs / wet
         alpha = (1 + math.sqrt(1 + 4 * a / 3)) / (4 * a)
+        of_gamma = log_gamma(alpha)
         dry = (len(sums) - wet) / len(sums)
         for k, x in enumerate(sums):
-            below = dry + (1 - dry) * gammainc(alpha, x * alpha / mean)
+            below = dry + (1 - dry) * gamma_below(alpha, x * alpha / mean, of_gamma)
             year = k if month >= 2 else k + 1
-            out[12 * year + month] = min(max(ndtri(below), -3.09), 3.09)
+            out[12 * year + month] = min(max(deviate(min(max(below, 1e-6), 1 - 1e-6)), -3.09), 3.09)
     return out
 
 
@@ -359,18 +440,29 @@ def whittaker(v, stiff=100.0):
 
 @method(
     PIXELS, ALL, greenness, source="Tukey 1977", sample=200,
-    package="bottleneck", peer=peers.bottleneck_median, part=20_000, near=0.0,
+    package="bottleneck", peer=peers.bottleneck_median, part=ALL, near=0.0,
 )  # fmt: skip
 def moving_median(v, width=9):
     """The median of the last nine values, without what is missing, from a window in order."""
     out = np.full(len(v), np.nan)
-    window = []
+    window = np.empty(width)
+    n = 0
     for t in range(len(v)):
-        if not np.isnan(v[t]):
-            bisect.insort(window, v[t])
         if t >= width and not np.isnan(v[t - width]):
-            del window[bisect.bisect_left(window, v[t - width])]
-        n = len(window)
+            k = 0
+            while window[k] < v[t - width]:
+                k += 1
+            n -= 1
+            while k < n:
+                window[k] = window[k + 1]
+                k += 1
+        if not np.isnan(v[t]):
+            k = n
+            while k > 0 and window[k - 1] > v[t]:
+                window[k] = window[k - 1]
+                k -= 1
+            window[k] = v[t]
+            n += 1
         if n > 0:
             out[t] = (window[(n - 1) // 2] + window[n // 2]) / 2
     return out
@@ -378,18 +470,16 @@ def moving_median(v, width=9):
 
 @method(
     PIXELS, ALL, greenness, source="Roberts 1959", sample=300,
-    package="numbagg", peer=peers.numbagg_mean, part=50_000, near=1e-12,
+    package="numbagg", peer=peers.numbagg_mean, part=ALL, near=1e-12,
 )  # fmt: skip
 def exponential_mean(v, alpha=0.2):
     """A mean with weights that decay, through a series with gaps."""
     out = np.full(len(v), np.nan)
     total = weight = 0.0
     for t in range(len(v)):
-        total *= 1.0 - alpha
-        weight *= 1.0 - alpha
-        if not np.isnan(v[t]):
-            total += v[t]
-            weight += 1.0
+        seen = not np.isnan(v[t])
+        total = (1.0 - alpha) * total + (v[t] if seen else 0.0)
+        weight = (1.0 - alpha) * weight + (1.0 if seen else 0.0)
         if weight > 0.0:
             out[t] = total / weight
     return out

@@ -211,21 +211,23 @@ def pelt(v, penalty=15.0, shortest=2):
     cost = np.full(n + 1, np.inf)
     cost[0] = -penalty
     last = np.zeros(n + 1, dtype=np.int64)
-    open_ = [0]
+    places, costs, count = np.zeros(n + 1, dtype=np.int64), np.zeros(n + 1), 1
     for t in range(shortest, n + 1):
-        values = []
-        for s in open_:
-            of = squares[t] - squares[s] - (total[t] - total[s]) ** 2 / (t - s)
-            values.append(cost[s] + of)
-            if cost[s] + of + penalty < cost[t]:
-                cost[t] = cost[s] + of + penalty
-                last[t] = s
-        kept = []
-        for s, x in zip(open_, values):  # noqa: B905  # as long as each other
-            if x <= cost[t]:
-                kept.append(s)
-        kept.append(t - shortest + 1)
-        open_ = kept
+        best, where = np.inf, 0
+        for k in range(count):
+            s = places[k]
+            apart = total[t] - total[s]
+            costs[k] = cost[s] + (squares[t] - squares[s] - apart * apart / (t - s))
+            if costs[k] < best:
+                best, where = costs[k], s
+        cost[t], last[t] = best + penalty, where
+        kept = 0
+        for k in range(count):
+            places[kept] = places[k]
+            if costs[k] <= cost[t]:
+                kept += 1
+        places[kept] = t - shortest + 1
+        count = kept + 1
     changes = np.zeros(n, dtype=np.int64)
     t = n
     while t > 0:

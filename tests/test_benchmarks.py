@@ -27,6 +27,7 @@ PAGES = {
     "several": "several",
     "sklearn_cpu": "sklearn",
     "sklearn_gpu": "sklearn",
+    "methods": "methods",
     "solvers": "solvers",
     "slices_cpu": "slices",
     "slices_gpu": "slices",

@@ -30,6 +30,9 @@ def test_of_numpy(n, dtype):
         assert same(mine(v), theirs(v)), theirs
     assert same(of_numpy.chosen(v, v > 0), v[v > 0])
     assert same(of_numpy.taken(v, np.arange(n)[::-1]), v[::-1])
+    two = np.stack([v, -v], 1)
+    assert same(of_numpy.chosen_rows(two, v > 0), two[v > 0])
+    assert same(of_numpy.taken_rows(two.T, np.array([1, 0, -1])), two.T[[1, 0, -1]])
     assert of_numpy.count(v > 0) == np.count_nonzero(v > 0)
 
 

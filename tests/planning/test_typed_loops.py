@@ -663,3 +663,48 @@ def test_loops_of_helpers_in_another_file_of_the_users(called, tmp_path, monkeyp
     with xpapply.options(engine="cpu"):
         assert xpapply.explain(f, 1, x).kernels[0].startswith("one compiled loop")
         assert np.array_equal(xpapply.apply_along_axis(f, 1, x), np.apply_along_axis(f, 1, x))
+
+
+DESIGN = np.stack([np.ones(12), np.arange(12.0), RNG.standard_normal(12)], 1)
+
+
+def rows_by_a_mask(v):
+    there = v > -0.5
+    x, y = DESIGN[there], v[there]
+    s = 0.0
+    for k in range(len(y)):
+        s += x[k, 1] * y[k] - x[k, 2]
+    return s + x.sum()
+
+
+def rows_by_places(v):
+    last = DESIGN[np.argsort(v)]
+    s = 0.0
+    for k in range(len(v)):
+        s = 0.5 * s + last[k, 2] * v[k]
+    return np.array([s, *last[-1]])
+
+
+@pytest.mark.parametrize("f", [rows_by_a_mask, rows_by_places])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_rows_that_are_chosen(f, order, monkeypatch):
+    monkeypatch.setitem(f.__globals__, "DESIGN", np.asarray(DESIGN, order=order))
+    x = RNG.standard_normal((60, 12))
+    with xpapply.options(engine="cpu"):
+        assert xpapply.explain(f, 1, x).kernels[0].startswith("one compiled loop")
+        got = xpapply.apply_along_axis(f, 1, x)
+    assert np.array_equal(got, np.apply_along_axis(f, 1, x))
+
+
+def test_a_mask_that_is_too_short():
+    def f(v):
+        s = 0.0
+        for k in range(3):
+            s += v[k]
+        first = 1 if v[0] > 9 else 0
+        return s + DESIGN[v[first:] > 0].sum()
+
+    x = RNG.standard_normal((30, 12))
+    x[20, 0] = 10.0
+    with xpapply.options(engine="cpu"), pytest.raises(IndexError, match="boolean index"):
+        xpapply.apply_along_axis(f, 1, x)

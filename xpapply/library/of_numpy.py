@@ -114,6 +114,27 @@ def taken(v: Any, places: Any) -> Any:
     return out
 
 
+def chosen_rows(x: Any, mask: Any) -> Any:
+    """``x[mask]`` of two axes: rows, side by side in memory however `x` lies there."""
+    if len(mask) != len(x):
+        raise IndexError
+    out = np.empty((len(x), x.shape[1]), x.dtype)
+    n = 0
+    for k in range(len(x)):
+        if mask[k]:
+            out[n] = x[k]
+            n += 1
+    return out[:n]
+
+
+def taken_rows(x: Any, places: Any) -> Any:
+    """``x[places]`` of two axes."""
+    out = np.empty((len(places), x.shape[1]), x.dtype)
+    for k in range(len(places)):
+        out[k] = x[places[k]]
+    return out
+
+
 def set_where(v: Any, mask: Any, value: Any) -> None:
     """``v[mask] = value``."""
     if len(mask) != len(v):

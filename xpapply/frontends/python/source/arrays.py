@@ -76,10 +76,11 @@ def item(t: Writes, x: Abstract, index: Abstract) -> Abstract:
         raise t.refuse(f"an element of {described(x)}")
     if t.element == DEVICE and isinstance(index, Arr):
         raise t.refuse("an index that is an array of CuPy's")
-    if isinstance(index, Arr) and index.type.ndim == x.type.ndim == 1:
+    if isinstance(index, Arr) and index.type.ndim == 1 and x.type.ndim in (1, 2):
         from ....library import of_numpy
 
-        which = of_numpy.chosen if index.type.dtype == "bool" else of_numpy.taken
+        by = "chosen" if index.type.dtype == "bool" else "taken"
+        which = getattr(of_numpy, by if x.type.ndim == 1 else f"{by}_rows")
         return Inlined(which, [x, index], {})
     indices = _indices(t, index)
     if len([i for i in indices if not is_none(i)]) > x.type.ndim:
