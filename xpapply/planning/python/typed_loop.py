@@ -53,7 +53,6 @@ class ForNow(TraceError):
 
 
 _NONE = np.empty(0, np.intp)
-_SMALL = 64  # bytes of an array that may be kept, as where a generator is
 
 
 class TypedLoop(AtOnce):
@@ -124,7 +123,7 @@ class TypedLoop(AtOnce):
             raise TraceError("scipy.special.errstate says more than to ignore errors")
         self.compiled: Any = self._backend(made)
         self.overhead += seconds_of_states(made.sources)
-        self.keeps = any(x.nbytes > _SMALL for x in made.constants)
+        self.keeps = any(x.nbytes > LIMITS.typed_kept for x in made.constants)
         self._rounds = made.rounds
         self.is_best = self._is_best(made, slices)
         differs = made.differs or made.spells or len({*map(len, made.texts)}) > 1
