@@ -120,6 +120,7 @@ class _Writer:
         self._f, self._labels, self._floats = f, labels, floats
         self._texts: list[str] = []
         self._gives: set[tuple[str, Any]] = set()
+        self._of_texts: set[str] = set()
 
     def made(self) -> Made:
         f, labels = self._f, self._labels
@@ -145,8 +146,8 @@ class _Writer:
         body = [x for statement in body for x in self._statement(statement)]
         columns: tuple[str, ...] = ()
         if labels is not None and labels.columns:
-            names = {n.id for x in body for n in ast.walk(x) if isinstance(n, ast.Name)}
-            columns = tuple(name for name in labels.columns if name in names)
+            read = {n.id for x in body for n in ast.walk(x) if isinstance(n, ast.Name)}
+            columns = tuple(name for name in labels.columns if name in read)
             own = [ast.arg(name) for name in columns]
             target = args.posonlyargs or args.args
             target[:1] = own
@@ -275,7 +276,7 @@ class _Writer:
     def _pair(self, value: ast.expr, name: str) -> tuple[list[ast.stmt], list[ast.expr]]:
         """Statements, and then a number and its kind."""
         if isinstance(value, ast.Constant):
-            x = value.value
+            x: Any = value.value
             if x is None:
                 return [], _numbers(0.0, NONE)
             if type(x) is str:
@@ -292,7 +293,11 @@ class _Writer:
         found = self._series.visit(value)
         read = ast.Name(name, ast.Load())
         kind: ast.expr = ast.Constant(OTHER)
-        for number, classes in ((INTEGER, "int integer"), (BOOL, "bool bool_"), (FLOAT, "float floating")):
+        for number, classes in (
+            (INTEGER, "int integer"),
+            (BOOL, "bool bool_"),
+            (FLOAT, "float floating"),
+        ):
             own, *numpys = classes.split()
             of_class: list[ast.expr] = [ast.Name(own, ast.Load())]
             of_class += [_numpys(x) for x in numpys]
@@ -338,9 +343,10 @@ class _Writer:
                 returned[node.value.id] = returned.get(node.value.id, 0) + 1
             if isinstance(node, ast.Name):
                 loads[node.id] = loads.get(node.id, 0) + 1
-        self._of_texts = set()
+        if any(isinstance(n, (ast.FunctionDef, ast.Lambda)) for x in body for n in ast.walk(x)):
+            return  # whose returns are others
         for name, nodes in stores.items():
-            texts = [x.value.value for x in nodes if isinstance(x.value, ast.Constant)]
+            texts: list[Any] = [x.value.value for x in nodes if isinstance(x.value, ast.Constant)]
             if name not in own or len(texts) < len(nodes) or not all(type(x) is str for x in texts):
                 continue
             if loads[name] == len(nodes) + returned.get(name, 0):
@@ -377,10 +383,8 @@ def _may_end(body: list[ast.stmt]) -> bool:
     return True
 
 
-def of_part(
-    f: FunctionType, args: int, names: tuple[str, ...], columns: int = 1
-) -> FunctionType:
-    """``f(column[begin:until], *args, **kwargs)`` as a function of ``begin, until, column`` and these.
+def of_part(f: FunctionType, args: int, names: tuple[str, ...], columns: int = 1) -> FunctionType:
+    """``f(column[begin:until], *args, **kwargs)`` as a function of ``begin, until, column, *args``.
 
     It counts as written where `f` is.
     """

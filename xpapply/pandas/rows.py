@@ -55,9 +55,7 @@ def _values(frame: pd.DataFrame) -> np.ndarray | None:
     return found if found.dtype.kind in "biuf" else None
 
 
-def _of_arrays(
-    frame: pd.DataFrame, values: np.ndarray, job: Job, args: tuple, kwargs: Any
-) -> Any:
+def _of_arrays(frame: pd.DataFrame, values: np.ndarray, job: Job, args: tuple, kwargs: Any) -> Any:
     gaps = values.dtype.kind == "f" and bool(np.isnan(values).any())
     labels = Labels(_names(frame), values.dtype.kind.replace("u", "i"), gaps)
     of = made(job.f, labels)
@@ -78,18 +76,17 @@ def _names(frame: pd.DataFrame) -> tuple[Any, ...]:
     return tuple(frame.columns.tolist())
 
 
-def _results(of: Made, frame: pd.DataFrame) -> tuple[Callable[[Any], Any], str, Any]:
+def _results(of: Made, frame: pd.DataFrame) -> tuple[Any, str, Any]:
     """What makes a result of pandas one of the function, its signature, and the dtypes."""
     if of.gives == "slices":
         if len(of.names or ()) == frame.shape[1]:
             return lambda y, _: _array(y, of), "(n)->(n)", None
         return lambda y, _: _array(y, of), "(n)->(m)", None
     count = len(of.names or (0,))
-    outputs = ",".join(["()"] * (2 * count))
-    encode: Any = (lambda y, again: _pairs(y, of, again))
+    outputs, dtypes = ",".join(["()"] * (2 * count)), (np.float64, np.int64) * count
     if of.gives == "numbers":
-        encode = lambda y, _: pair_of(y, of.texts)  # noqa: E731
-    return encode, f"(n)->{outputs}", (np.float64, np.int64) * count
+        return lambda y, _: pair_of(y, of.texts), f"(n)->{outputs}", dtypes
+    return lambda y, again: _pairs(y, of, again), f"(n)->{outputs}", dtypes
 
 
 def _array(result: Any, of: Made) -> Any:
@@ -147,10 +144,7 @@ def _frame(pairs: list[Any], of: Made, frame: pd.DataFrame, job: Job) -> pd.Data
         return pd.DataFrame(values.astype(dtype, copy=False), index=index, columns=columns)
     texts = kinds == TEXT
     if (texts.any(1) & ~texts.all(1)).all():
-        each = {
-            k: elements(*pair, of.texts).astype(object)  # type: ignore[call-arg]
-            for k, pair in enumerate(pairs)
-        }
+        each = {k: elements(*pair, texts=of.texts).astype(object) for k, pair in enumerate(pairs)}
         made = pd.DataFrame(each, index=index, dtype=object)
         made.columns = columns
         return made.infer_objects()
@@ -160,9 +154,7 @@ def _frame(pairs: list[Any], of: Made, frame: pd.DataFrame, job: Job) -> pd.Data
 # --- rows whose elements are of several kinds ---------------------------------------------------
 
 
-def _of_columns(
-    frame: pd.DataFrame, job: Job, args: tuple, kwargs: dict[str, Any]
-) -> Any:
+def _of_columns(frame: pd.DataFrame, job: Job, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Columns of numbers become arguments; those of texts too, for each set of texts in turn."""
     names = _names(frame)
     known = [COLUMN.format(k) if _is_taken(d) else "" for k, d in enumerate(frame.dtypes)]
@@ -190,11 +182,11 @@ def _of_columns(
     if (texts or of.gives == "columns") and (why := _why_impure(function)):
         raise Refused(why)
     if not texts:
-        what = applied.applied(
-            job, function, operands, "", dtypes, encode, (*given, *args), kwargs
-        )
+        what = applied.applied(job, function, operands, "", dtypes, encode, (*given, *args), kwargs)
         return _labelled(applied.results(what), of, frame, job)
-    found = _by_texts(job, function, operands, (dtypes, encode), (codes, texts), (given, args, kwargs))
+    found = _by_texts(
+        job, function, operands, (dtypes, encode), (codes, texts), (given, args, kwargs)
+    )
     return _labelled(found, of, frame, job)
 
 
@@ -220,8 +212,7 @@ def _by_texts(
         for place, values in reversed(texts):
             own[place] = values[code % len(values)]
             code //= len(values)
-        some = Job(job.f, job.own, lambda k, at=at: job.call(int(at[k])), len(at), host=job.host)
-        some.known, some.number = job.known, lambda k, at=at: int(at[k])
+        some = job.of_some(at)
         what = applied.applied(
             some, function, [x[at] for x in operands], "", dtypes, encode, (*own, *args), kwargs,
             part=True,

@@ -250,9 +250,7 @@ class Rewriter(ast.NodeTransformer):
             return None
         labels = both[0].labels
         if len(both) > 1 and (
-            both[1].labels.names != labels.names
-            or labels.some
-            or both[1].labels.some
+            both[1].labels.names != labels.names or labels.some or both[1].labels.some
         ):
             raise Refused("two Series whose labels differ meet")
         kinds = {x.labels.kind for x in both}
@@ -433,6 +431,15 @@ class Rewriter(ast.NodeTransformer):
             return self._is_missing(args[0], known in (pd.notna, pd.notnull))
         if known in ELEMENT_BY_ELEMENT and any(map(self._is_series, args)):
             return self._elements_of(node)
+        if known is len and len(args) == 1 and isinstance(args[0], ast.Name):
+            frame = self._series.get(args[0].id)
+            if frame is not None and frame.inner:
+                column = next((x for x in frame.columns if x), None)
+                if column is None:
+                    raise Refused("it has no column of numbers")
+                return ast.copy_location(
+                    ast.Call(function, [ast.Name(column, ast.Load())], []), node
+                )
         if not args or (inner := self.array(args[0])) is None:
             return self.generic_visit(node)
         if known is len and inner.labels.columns == ():
@@ -567,9 +574,7 @@ def _bound(node: ast.AST) -> Iterator[str]:
         yield node.arg
     elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
         yield node.id
-    elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-        yield node.name
-    elif isinstance(node, ast.ExceptHandler) and node.name:
+    elif isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.ExceptHandler)) and node.name:
         yield node.name
 
 
