@@ -286,7 +286,7 @@ def _never() -> Any:
 
 
 def results(what: OfPandas) -> Any:
-    """The results at once, or an `Own`; what raises at once is left to pandas' own loop to raise."""
+    """The results at once, or an `Own`: what raises at once is left to its loop to raise."""
     job = what.job
     try:
         found = job.host.run(what)

@@ -144,7 +144,7 @@ def _frame(pairs: list[Any], of: Made, frame: pd.DataFrame, job: Job) -> pd.Data
         return pd.DataFrame(values.astype(dtype, copy=False), index=index, columns=columns)
     texts = kinds == TEXT
     if (texts.any(1) & ~texts.all(1)).all():
-        each = {k: elements(*pair, texts=of.texts).astype(object) for k, pair in enumerate(pairs)}
+        each = {k: elements(pair[0], pair[1], of.texts).astype(object) for k, pair in enumerate(pairs)}
         made = pd.DataFrame(each, index=index, dtype=object)
         made.columns = columns
         return made.infer_objects()
@@ -232,13 +232,18 @@ def _is_taken(dtype: Any) -> bool:
 
 
 def _texts(column: pd.Series) -> tuple[np.ndarray, list[Any]]:
-    """The texts of a column, and which of them each element is."""
+    """The texts of a column, and which of them each element is; NaN among them."""
+    kind = "string"
+    if column.dtype == object:  # where missing ones may be None, or another NaN
+        kind = pd.api.types.infer_dtype(column, skipna=False)
+    elif isinstance(column.dtype, pd.CategoricalDtype):
+        kind = pd.api.types.infer_dtype(column.cat.categories, skipna=False)
+    elif column.dtype.na_value is pd.NA and column.hasnans:
+        kind = "missing"
+    if kind != "string":
+        raise Refused(f"the column {column.name!r} has elements that are no texts")
     codes, found = pd.factorize(column, use_na_sentinel=False)
     values = [x if type(x) is str else float("nan") for x in found]
-    wrong = [x for x in found if not (type(x) is str or x is np.nan or type(x) is float)]
-    gaps = column.dtype == object and any(type(x) is not str for x in found)
-    if wrong or gaps:
-        raise Refused(f"the column {column.name!r} has elements that are no texts")
     return codes.astype(np.int64), values
 
 
