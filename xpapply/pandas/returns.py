@@ -294,9 +294,9 @@ class _Writer:
         read = ast.Name(name, ast.Load())
         kind: ast.expr = ast.Constant(OTHER)
         for number, classes in (
-            (INTEGER, "int integer"),
+            (INTEGER, "int int64"),
             (BOOL, "bool bool_"),
-            (FLOAT, "float floating"),
+            (FLOAT, "float float32"),
         ):
             own, *numpys = classes.split()
             of_class: list[ast.expr] = [ast.Name(own, ast.Load())]
@@ -411,11 +411,11 @@ def pair_of(result: Any, texts: list[str]) -> tuple[Any, int] | None:
     """What a function that is written anew returns for the user's result; None: nothing."""
     if result is None:
         return 0.0, NONE
-    if isinstance(result, float):
+    if isinstance(result, (float, np.float32)):
         return result, FLOAT
     if isinstance(result, (bool, np.bool_)):
         return result, BOOL
-    if isinstance(result, (int, np.integer)):
+    if isinstance(result, (int, np.int64)):
         return result, INTEGER
     if type(result) is str and result in texts:
         return float(texts.index(result)), TEXT
