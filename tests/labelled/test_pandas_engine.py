@@ -1,5 +1,7 @@
 """``engine=xpapply`` of pandas: what pandas itself gives, whatever the function and the table."""
 
+# ruff: noqa: B023  # what is written in a loop runs in the same turn
+
 import math
 import subprocess
 import sys
@@ -335,7 +337,7 @@ def test_a_global_that_changes(monkeypatch):
     monkeypatch.setitem(globals(), "FACTOR", -3)
     check(NUMBERS, f)
     for k in range(3):
-        check(NUMBERS, lambda row: row.a + k)  # noqa: B023
+        check(NUMBERS, lambda row: row.a + k)
 
 
 @pytest.mark.parametrize("axis", [0, 1, "columns", "index"])
@@ -440,9 +442,7 @@ def test_map(name, action):
             else:
                 same(found, wanted)
             assert also == warned
-    same(
-        SERIES["floats"].map(shifted, engine=xpapply, by=3), SERIES["floats"].map(shifted, by=3)
-    )
+    same(SERIES["floats"].map(shifted, engine=xpapply, by=3), SERIES["floats"].map(shifted, by=3))
 
 
 def test_pandas_is_loaded_by_who_uses_it():

@@ -1,5 +1,7 @@
 """pandas' own loops under ``xpapply.patch()``: rows, elements, windows and groups."""
 
+# ruff: noqa: B023  # what is written in a loop runs in the same turn
+
 import sys
 import warnings
 
@@ -17,8 +19,7 @@ RNG = np.random.default_rng(5)
 FLOATS = pd.Series(RNG.normal(size=N), name="f")
 GAPS = FLOATS.where(RNG.random(N) > 0.15)
 TIMES = FLOATS.set_axis(
-    pd.date_range("2020", periods=N, freq="min")
-    + pd.to_timedelta(RNG.integers(0, 50, N), unit="s")
+    pd.date_range("2020", periods=N, freq="min") + pd.to_timedelta(RNG.integers(0, 50, N), unit="s")
 )
 TABLE = pd.DataFrame(
     {

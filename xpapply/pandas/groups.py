@@ -15,10 +15,10 @@ from ..errors import TraceError
 from ..loop.arguments import Looped
 from . import applied
 from .applied import Host, Job, Own
+from .labels import Labels, Refused
 from .results import elements, is_sure
 from .returns import made, of_part, pair_of
 from .rows import COLUMN
-from .series import Labels, Refused
 
 
 def apply(

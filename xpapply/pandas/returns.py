@@ -20,7 +20,8 @@ import pandas as pd
 from ..errors import TraceError
 from ..frontends.python.source.reading import find
 from ..functions.cache import BoundedDict, kept
-from .series import NUMPY, Labels, Refused, Rewriter
+from .labels import NUMPY, Labels, Refused
+from .series import Rewriter
 
 FLOAT, INTEGER, BOOL, NONE, TEXT, OTHER = range(6)
 """What a result is."""

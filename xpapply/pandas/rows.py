@@ -13,9 +13,9 @@ from ..limits import LIMITS
 from ..loop.arguments import Looped
 from . import applied
 from .applied import Host, Job, Own
+from .labels import Labels, Refused
 from .results import elements, is_sure
 from .returns import FLOAT, INTEGER, NONE, TEXT, Made, made, pair_of
-from .series import Labels, Refused
 
 COLUMN = "_xpapply_column_{}"
 
@@ -146,7 +146,9 @@ def _frame(pairs: list[Any], of: Made, frame: pd.DataFrame, job: Job) -> pd.Data
         return pd.DataFrame(values.astype(dtype, copy=False), index=index, columns=columns)
     texts = kinds == TEXT
     if (texts.any(1) & ~texts.all(1)).all():
-        each = {k: elements(pair[0], pair[1], of.texts).astype(object) for k, pair in enumerate(pairs)}
+        each = {
+            k: elements(pair[0], pair[1], of.texts).astype(object) for k, pair in enumerate(pairs)
+        }
         made = pd.DataFrame(each, index=index, dtype=object)
         made.columns = columns
         return made.infer_objects()

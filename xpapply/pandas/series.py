@@ -12,55 +12,14 @@ import ast
 import builtins
 import copy
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ..errors import TraceError
-
-NUMPY = "_xpapply_numpy"
-"""What NumPy is called in functions that are written anew."""
-
-
-@dataclass(frozen=True)
-class Labels:
-    """What is known of a Series.
-
-    Attributes
-    ----------
-    names : tuple or None
-        Its labels, in their order; None: they are not known, or differ from call to call.
-    kind : str
-        Of its dtype, as of `numpy.dtype.kind`.
-    gaps : bool
-        Whether it may have NaN.
-    some : bool
-        Whether its elements were chosen by what they are: there may be none.
-    columns : tuple of str
-        Names of parameters, one for each label, where the Series is not there as an array;
-        "" where there is none.
-    inner : tuple of Labels
-        What is known of the columns, where these are Series: it is a DataFrame.
-    """
-
-    names: tuple[Hashable, ...] | None
-    kind: str = "f"
-    gaps: bool = False
-    some: bool = False
-    columns: tuple[str, ...] = ()
-    inner: tuple[Labels | None, ...] = ()
-
-
-@dataclass(frozen=True)
-class Array:
-    """An expression of an array, and what is known of the Series that it stands for."""
-
-    expr: Any
-    labels: Labels
-
+from .labels import NUMPY, Array, Labels, Refused
 
 REDUCED = {
     "sum": ("sum", "nansum"),
@@ -92,10 +51,6 @@ _PLACES = ("iloc", "iat")
 _BY_LABEL = ("loc", "at")
 _OF_SERIES = frozenset(dir(pd.Series))
 _OF_FRAME = frozenset(dir(pd.DataFrame))
-
-
-class Refused(TraceError):
-    """Why a function cannot be written anew."""
 
 
 class Rewriter(ast.NodeTransformer):
