@@ -197,12 +197,14 @@ def check(table, f, *, at_once=None, **how):
         assert at_once == (not told), told
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("f", OF_ANY, ids=lambda f: f.__name__)
 def test_rows(name, f):
     check(TABLES[name], f)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["floats", "gaps", "integers", "floats and integers"])
 @pytest.mark.parametrize("k", range(len(OF_NUMBERS)))
 def test_whole_rows(name, k):
