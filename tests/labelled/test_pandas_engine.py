@@ -451,3 +451,27 @@ def test_pandas_is_loaded_by_who_uses_it():
     code = "import sys, xpapply; assert 'pandas' not in sys.modules; xpapply.vectorize(abs)([1])"
     code += "; assert 'pandas' not in sys.modules; assert hasattr(xpapply, '__pandas_udf__')"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# --- what a function means may change -----------------------------------------------------------
+
+
+def of_whole(function):
+    return lambda row: function(row)
+
+
+def test_functions_of_one_code_that_reach_others(monkeypatch):
+    many = pd.concat([NUMBERS] * 20, ignore_index=True)
+    first = many.apply(lambda row: row.sum(), axis=1)
+    many.iloc[[0, -1]] = 1.0  # where sums and means of a row tell nothing
+    for function in (np.mean, np.max, np.median, np.min, len, sum, np.sum):
+        check(many, of_whole(function))
+    assert len(first) == len(many)
+    for function in (np.mean, np.max):
+        monkeypatch.setitem(globals(), "SHARED", function)
+        check(many, lambda row: SHARED(row))  # noqa: F821
+        check(many, of_shared)
+
+
+def of_shared(row):
+    return SHARED(row) * 2  # noqa: F821

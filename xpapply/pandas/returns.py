@@ -21,7 +21,7 @@ from ..errors import TraceError
 from ..frontends.python.source.reading import find
 from ..functions.cache import BoundedDict, kept
 from .labels import NUMPY, Labels, Refused
-from .series import Rewriter
+from .series import Rewriter, meant
 
 FLOAT, INTEGER, BOOL, NONE, TEXT, OTHER = range(6)
 """What a result is."""
@@ -101,7 +101,7 @@ def made(f: Any, labels: Labels | None, *, floats: bool = False) -> Made:
     """
     if type(f) is not FunctionType:
         raise Refused("it is no function of Python")
-    key = (f.__code__, id(f.__globals__), labels, floats)
+    key = (f.__code__, meant(f), labels, floats)
     found = _made.get(key)
     if found is None:
         try:

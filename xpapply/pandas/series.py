@@ -13,7 +13,7 @@ import builtins
 import copy
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
-from types import BuiltinFunctionType, FunctionType
+from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -505,12 +505,36 @@ class Rewriter(ast.NodeTransformer):
         return _known(f.__globals__.get(node.id, vars(builtins).get(node.id)))
 
 
-_KNOWN = (FunctionType, BuiltinFunctionType, np.ufunc, type(np.sum), type)
+_MEANT = frozenset(
+    {*BY_METHOD, *OF_ARRAYS, *ELEMENT_BY_ELEMENT, abs, len, pd.Series}
+    | {pd.isna, pd.isnull, pd.notna, pd.notnull}
+)
 
 
 def _known(x: Any) -> Any:
-    """`x` if it is a function, a class, NumPy or pandas, which names mean for long."""
-    return x if isinstance(x, _KNOWN) or x is np or x is pd else None
+    """`x` if it is a function that is known here, NumPy or pandas; these are for ever."""
+    if x is np or x is pd or isinstance(x, np.ufunc):
+        return x
+    return x if isinstance(x, _FUNCTIONS) and x in _MEANT else None
+
+
+_FUNCTIONS = (FunctionType, BuiltinFunctionType, type(np.sum), type)
+
+
+def meant(f: FunctionType) -> tuple[Any, ...]:
+    """What the names in a function mean by now, as far as it is known here."""
+    found: list[Any] = []
+    codes = [f.__code__]
+    for code in codes:
+        codes += [x for x in code.co_consts if isinstance(x, CodeType)]
+        for name in code.co_names:
+            found.append(_known(f.__globals__.get(name, vars(builtins).get(name))))
+    for cell in f.__closure__ or ():
+        try:
+            found.append(_known(cell.cell_contents))
+        except ValueError:  # not yet set
+            found.append(None)
+    return tuple(found)
 
 
 def _constant(node: ast.expr) -> Any:
