@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parents[1] / "xpapply"
 ORDER = """
     errors limits config runtime arrays functions ir lowering codegen backends loop batching
     library frontends labelled slice_functions storage planning mlp apply vectorized special custom
-    convolution models xarray array_api patching testing . cli __main__
+    convolution models xarray array_api pandas patching testing . cli __main__
 """.split()
 """The rooms, folders and files of the top, from the bottom up; ".": xpapply/__init__.py."""
 

@@ -1,4 +1,4 @@
-"""NumPy's, SciPy's, scikit-learn's and xarray's own tests, by ``python -m xpapply -m pytest``."""
+"""The own tests of NumPy, SciPy, scikit-learn, xarray and pandas, by ``python -m xpapply``."""
 
 import ast
 import importlib.util
@@ -42,12 +42,19 @@ SUITES = {
         "sklearn.cluster.tests.test_bicluster::test_fit_best_piecewise",
     ),
     "xarray": ("xarray.tests.test_computation",),
+    "pandas": (
+        "pandas.tests.apply.test_frame_apply",
+        "pandas.tests.series.methods.test_map",
+        "pandas.tests.frame.methods.test_map",
+        "pandas.tests.window.test_apply",
+        "pandas.tests.groupby.test_apply",
+    ),
 }
 """The tests that reach NumPy's loops, by their package."""
 DEEP = os.environ.get("XPAPPLY_PROFILE") == "deep"
 REPEATED = () if DEEP else ("-k", "not bootstrap_against")
 """Tests that come to one loop hundreds of times, and take half of the time."""
-AT_ONCE = {"numpy": 20, "scipy": 100, "sklearn": 1, "xarray": 5}
+AT_ONCE = {"numpy": 20, "scipy": 100, "sklearn": 1, "xarray": 5, "pandas": 40}
 """Calls that run at once at least: these tests do run ours."""
 
 

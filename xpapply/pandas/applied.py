@@ -64,6 +64,17 @@ class Job:
             self.known[at] = self.call(0)
         return self.known[at]
 
+    def of_some(self, at: np.ndarray) -> Job:
+        """The same for some of the slices."""
+
+        def number(k: int) -> int:
+            return self.number(int(at[k]))
+
+        def call(k: int) -> Any:
+            return self.call(int(at[k]))
+
+        return Job(self.f, self.own, call, len(at), number, self.host, self.known)
+
     def loop(self) -> Any:
         """pandas' own result."""
         self.looped = True
@@ -197,7 +208,8 @@ class OfPandas(Several):
         """The results of pandas' own calls; None: others than those of what is written anew."""
         found = []
         for k in range(self.slices):
-            found.append(self.encoded(self.job.first() if k == 0 else self.job.call(k), k))
+            result = self.job.first() if k == 0 else self.job.call(k)
+            found.append(self.encoded(result, k))
             if found[-1] is None:
                 return None
         columns = zip(zip(*found, strict=True), self.call.arguments.dtypes or (), strict=True)
@@ -274,7 +286,7 @@ def _never() -> Any:
 
 
 def results(what: OfPandas) -> Any:
-    """The results at once, or an `Own`; what raises at once is left to pandas' own loop to raise."""
+    """The results at once, or an `Own`: what raises at once is left to its loop to raise."""
     job = what.job
     try:
         found = job.host.run(what)

@@ -12,10 +12,10 @@ from .applied import Host
 
 
 class Engine:
-    """pandas' plug-in point: ``df.apply(f, axis=1, engine=xpapply)``, ``series.map(f, engine=xpapply)``.
+    """pandas' plug-in point, as of ``df.apply(f, axis=1, engine=xpapply)``.
 
-    pandas asks a module for ``__pandas_udf__`` and calls these. What xpapply cannot run at once runs
-    as without an engine.
+    pandas asks the engine for ``__pandas_udf__`` and calls these. What cannot run at once runs as
+    without an engine.
     """
 
     @staticmethod

@@ -15,10 +15,10 @@ from ..errors import TraceError
 from ..loop.arguments import Looped
 from . import applied
 from .applied import Host, Job, Own
+from .labels import Labels, Refused
 from .results import elements, is_sure
 from .returns import made, of_part, pair_of
 from .rows import COLUMN
-from .series import Labels, Refused
 
 
 def apply(
@@ -70,7 +70,7 @@ def apply(
         return found
     if not is_sure(*found):
         return Own(host.by_pandas(job, "it returns integers beyond 2**53"))
-    return elements(*found, of.texts).astype(object)
+    return elements(found[0], found[1], of.texts).astype(object)
 
 
 def _made(f: Any, data: Any, empty: bool) -> tuple[Any, list[np.ndarray]]:
@@ -84,7 +84,9 @@ def _made(f: Any, data: Any, empty: bool) -> tuple[Any, list[np.ndarray]]:
         each = [data.iloc[:, k] for k in range(data.shape[1])]
         taken = [_is_taken(x.dtype) for x in each]
         known = tuple(COLUMN.format(k) if taken[k] else "" for k in range(len(each)))
-        inner = tuple(_labels(x, empty) if own else None for x, own in zip(each, taken, strict=True))
+        inner = tuple(
+            _labels(x, empty) if own else None for x, own in zip(each, taken, strict=True)
+        )
         names = tuple(data.columns.tolist())
         of = made(f, Labels(names, "O", columns=known, inner=inner))
         columns = [each[known.index(name)].to_numpy() for name in of.columns]

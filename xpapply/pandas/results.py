@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .returns import BOOL, FLOAT, INTEGER, NONE, OTHER, SURE, TEXT
@@ -25,7 +23,7 @@ def elements(values: np.ndarray, kinds: np.ndarray, texts: list[str]) -> np.ndar
     """
     count = np.bincount(kinds, minlength=OTHER + 1)
     (only,) = found if len(found := np.flatnonzero(count)) == 1 else (OTHER,)
-    if only == FLOAT or count[FLOAT] + count[INTEGER] == len(values) and count[FLOAT]:
+    if count[FLOAT] and count[FLOAT] + count[INTEGER] == len(values):
         return values
     if only in (INTEGER, BOOL):
         return values.astype(np.int64 if only == INTEGER else np.bool_)

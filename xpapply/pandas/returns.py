@@ -20,7 +20,8 @@ import pandas as pd
 from ..errors import TraceError
 from ..frontends.python.source.reading import find
 from ..functions.cache import BoundedDict, kept
-from .series import NUMPY, Labels, Refused, Rewriter
+from .labels import NUMPY, Labels, Refused
+from .series import Rewriter, meant
 
 FLOAT, INTEGER, BOOL, NONE, TEXT, OTHER = range(6)
 """What a result is."""
@@ -100,7 +101,7 @@ def made(f: Any, labels: Labels | None, *, floats: bool = False) -> Made:
     """
     if type(f) is not FunctionType:
         raise Refused("it is no function of Python")
-    key = (f.__code__, id(f.__globals__), labels, floats)
+    key = (f.__code__, meant(f), labels, floats)
     found = _made.get(key)
     if found is None:
         try:
@@ -120,6 +121,7 @@ class _Writer:
         self._f, self._labels, self._floats = f, labels, floats
         self._texts: list[str] = []
         self._gives: set[tuple[str, Any]] = set()
+        self._of_texts: set[str] = set()
 
     def made(self) -> Made:
         f, labels = self._f, self._labels
@@ -145,8 +147,8 @@ class _Writer:
         body = [x for statement in body for x in self._statement(statement)]
         columns: tuple[str, ...] = ()
         if labels is not None and labels.columns:
-            names = {n.id for x in body for n in ast.walk(x) if isinstance(n, ast.Name)}
-            columns = tuple(name for name in labels.columns if name in names)
+            read = {n.id for x in body for n in ast.walk(x) if isinstance(n, ast.Name)}
+            columns = tuple(name for name in labels.columns if name in read)
             own = [ast.arg(name) for name in columns]
             target = args.posonlyargs or args.args
             target[:1] = own
@@ -275,7 +277,7 @@ class _Writer:
     def _pair(self, value: ast.expr, name: str) -> tuple[list[ast.stmt], list[ast.expr]]:
         """Statements, and then a number and its kind."""
         if isinstance(value, ast.Constant):
-            x = value.value
+            x: Any = value.value
             if x is None:
                 return [], _numbers(0.0, NONE)
             if type(x) is str:
@@ -292,7 +294,11 @@ class _Writer:
         found = self._series.visit(value)
         read = ast.Name(name, ast.Load())
         kind: ast.expr = ast.Constant(OTHER)
-        for number, classes in ((INTEGER, "int integer"), (BOOL, "bool bool_"), (FLOAT, "float floating")):
+        for number, classes in (
+            (INTEGER, "int int64"),
+            (BOOL, "bool bool_"),
+            (FLOAT, "float float32"),
+        ):
             own, *numpys = classes.split()
             of_class: list[ast.expr] = [ast.Name(own, ast.Load())]
             of_class += [_numpys(x) for x in numpys]
@@ -338,9 +344,10 @@ class _Writer:
                 returned[node.value.id] = returned.get(node.value.id, 0) + 1
             if isinstance(node, ast.Name):
                 loads[node.id] = loads.get(node.id, 0) + 1
-        self._of_texts = set()
+        if any(isinstance(n, (ast.FunctionDef, ast.Lambda)) for x in body for n in ast.walk(x)):
+            return  # whose returns are others
         for name, nodes in stores.items():
-            texts = [x.value.value for x in nodes if isinstance(x.value, ast.Constant)]
+            texts: list[Any] = [x.value.value for x in nodes if isinstance(x.value, ast.Constant)]
             if name not in own or len(texts) < len(nodes) or not all(type(x) is str for x in texts):
                 continue
             if loads[name] == len(nodes) + returned.get(name, 0):
@@ -377,10 +384,8 @@ def _may_end(body: list[ast.stmt]) -> bool:
     return True
 
 
-def of_part(
-    f: FunctionType, args: int, names: tuple[str, ...], columns: int = 1
-) -> FunctionType:
-    """``f(column[begin:until], *args, **kwargs)`` as a function of ``begin, until, column`` and these.
+def of_part(f: FunctionType, args: int, names: tuple[str, ...], columns: int = 1) -> FunctionType:
+    """``f(column[begin:until], *args, **kwargs)`` as a function of ``begin, until, column, *args``.
 
     It counts as written where `f` is.
     """
@@ -407,11 +412,11 @@ def pair_of(result: Any, texts: list[str]) -> tuple[Any, int] | None:
     """What a function that is written anew returns for the user's result; None: nothing."""
     if result is None:
         return 0.0, NONE
-    if isinstance(result, float):
+    if isinstance(result, (float, np.float32)):
         return result, FLOAT
     if isinstance(result, (bool, np.bool_)):
         return result, BOOL
-    if isinstance(result, (int, np.integer)):
+    if isinstance(result, (int, np.int64)):
         return result, INTEGER
     if type(result) is str and result in texts:
         return float(texts.index(result)), TEXT

@@ -13,9 +13,9 @@ from ..limits import LIMITS
 from ..loop.arguments import Looped
 from . import applied
 from .applied import Host, Job, Own
+from .labels import Labels, Refused
 from .results import elements, is_sure
 from .returns import FLOAT, INTEGER, NONE, TEXT, Made, made, pair_of
-from .series import Labels, Refused
 
 COLUMN = "_xpapply_column_{}"
 
@@ -55,11 +55,11 @@ def _values(frame: pd.DataFrame) -> np.ndarray | None:
     return found if found.dtype.kind in "biuf" else None
 
 
-def _of_arrays(
-    frame: pd.DataFrame, values: np.ndarray, job: Job, args: tuple, kwargs: Any
-) -> Any:
+def _of_arrays(frame: pd.DataFrame, values: np.ndarray, job: Job, args: tuple, kwargs: Any) -> Any:
     gaps = values.dtype.kind == "f" and bool(np.isnan(values).any())
     labels = Labels(_names(frame), values.dtype.kind.replace("u", "i"), gaps)
+    if values.dtype.char not in "?ldf":
+        raise Refused(f"rows are {values.dtype}, and what pandas makes of such numbers differs")
     of = made(job.f, labels)
     encode, signature, dtypes = _results(of, frame)
     function = of.of(job.f)
@@ -78,18 +78,17 @@ def _names(frame: pd.DataFrame) -> tuple[Any, ...]:
     return tuple(frame.columns.tolist())
 
 
-def _results(of: Made, frame: pd.DataFrame) -> tuple[Callable[[Any], Any], str, Any]:
+def _results(of: Made, frame: pd.DataFrame) -> tuple[Any, str, Any]:
     """What makes a result of pandas one of the function, its signature, and the dtypes."""
     if of.gives == "slices":
         if len(of.names or ()) == frame.shape[1]:
             return lambda y, _: _array(y, of), "(n)->(n)", None
         return lambda y, _: _array(y, of), "(n)->(m)", None
     count = len(of.names or (0,))
-    outputs = ",".join(["()"] * (2 * count))
-    encode: Any = (lambda y, again: _pairs(y, of, again))
+    outputs, dtypes = ",".join(["()"] * (2 * count)), (np.float64, np.int64) * count
     if of.gives == "numbers":
-        encode = lambda y, _: pair_of(y, of.texts)  # noqa: E731
-    return encode, f"(n)->{outputs}", (np.float64, np.int64) * count
+        return lambda y, _: pair_of(y, of.texts), f"(n)->{outputs}", dtypes
+    return lambda y, again: _pairs(y, of, again), f"(n)->{outputs}", dtypes
 
 
 def _array(result: Any, of: Made) -> Any:
@@ -148,8 +147,7 @@ def _frame(pairs: list[Any], of: Made, frame: pd.DataFrame, job: Job) -> pd.Data
     texts = kinds == TEXT
     if (texts.any(1) & ~texts.all(1)).all():
         each = {
-            k: elements(*pair, of.texts).astype(object)  # type: ignore[call-arg]
-            for k, pair in enumerate(pairs)
+            k: elements(pair[0], pair[1], of.texts).astype(object) for k, pair in enumerate(pairs)
         }
         made = pd.DataFrame(each, index=index, dtype=object)
         made.columns = columns
@@ -160,9 +158,7 @@ def _frame(pairs: list[Any], of: Made, frame: pd.DataFrame, job: Job) -> pd.Data
 # --- rows whose elements are of several kinds ---------------------------------------------------
 
 
-def _of_columns(
-    frame: pd.DataFrame, job: Job, args: tuple, kwargs: dict[str, Any]
-) -> Any:
+def _of_columns(frame: pd.DataFrame, job: Job, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Columns of numbers become arguments; those of texts too, for each set of texts in turn."""
     names = _names(frame)
     known = [COLUMN.format(k) if _is_taken(d) else "" for k, d in enumerate(frame.dtypes)]
@@ -190,11 +186,11 @@ def _of_columns(
     if (texts or of.gives == "columns") and (why := _why_impure(function)):
         raise Refused(why)
     if not texts:
-        what = applied.applied(
-            job, function, operands, "", dtypes, encode, (*given, *args), kwargs
-        )
+        what = applied.applied(job, function, operands, "", dtypes, encode, (*given, *args), kwargs)
         return _labelled(applied.results(what), of, frame, job)
-    found = _by_texts(job, function, operands, (dtypes, encode), (codes, texts), (given, args, kwargs))
+    found = _by_texts(
+        job, function, operands, (dtypes, encode), (codes, texts), (given, args, kwargs)
+    )
     return _labelled(found, of, frame, job)
 
 
@@ -220,8 +216,7 @@ def _by_texts(
         for place, values in reversed(texts):
             own[place] = values[code % len(values)]
             code //= len(values)
-        some = Job(job.f, job.own, lambda k, at=at: job.call(int(at[k])), len(at), host=job.host)
-        some.known, some.number = job.known, lambda k, at=at: int(at[k])
+        some = job.of_some(at)
         what = applied.applied(
             some, function, [x[at] for x in operands], "", dtypes, encode, (*own, *args), kwargs,
             part=True,
@@ -241,13 +236,18 @@ def _is_taken(dtype: Any) -> bool:
 
 
 def _texts(column: pd.Series) -> tuple[np.ndarray, list[Any]]:
-    """The texts of a column, and which of them each element is."""
+    """The texts of a column, and which of them each element is; NaN among them."""
+    kind = "string"
+    if column.dtype == object:  # where missing ones may be None, or another NaN
+        kind = pd.api.types.infer_dtype(column, skipna=False)
+    elif isinstance(column.dtype, pd.CategoricalDtype):
+        kind = pd.api.types.infer_dtype(column.cat.categories, skipna=False)
+    elif column.dtype.na_value is pd.NA and column.hasnans:
+        kind = "missing"
+    if kind != "string":
+        raise Refused(f"the column {column.name!r} has elements that are no texts")
     codes, found = pd.factorize(column, use_na_sentinel=False)
     values = [x if type(x) is str else float("nan") for x in found]
-    wrong = [x for x in found if not (type(x) is str or x is np.nan or type(x) is float)]
-    gaps = column.dtype == object and any(type(x) is not str for x in found)
-    if wrong or gaps:
-        raise Refused(f"the column {column.name!r} has elements that are no texts")
     return codes.astype(np.int64), values
 
 

@@ -12,55 +12,14 @@ import ast
 import builtins
 import copy
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, replace
-from types import BuiltinFunctionType, FunctionType
+from dataclasses import replace
+from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ..errors import TraceError
-
-NUMPY = "_xpapply_numpy"
-"""What NumPy is called in functions that are written anew."""
-
-
-@dataclass(frozen=True)
-class Labels:
-    """What is known of a Series.
-
-    Attributes
-    ----------
-    names : tuple or None
-        Its labels, in their order; None: they are not known, or differ from call to call.
-    kind : str
-        Of its dtype, as of `numpy.dtype.kind`.
-    gaps : bool
-        Whether it may have NaN.
-    some : bool
-        Whether its elements were chosen by what they are: there may be none.
-    columns : tuple of str
-        Names of parameters, one for each label, where the Series is not there as an array;
-        "" where there is none.
-    inner : tuple of Labels
-        What is known of the columns, where these are Series: it is a DataFrame.
-    """
-
-    names: tuple[Hashable, ...] | None
-    kind: str = "f"
-    gaps: bool = False
-    some: bool = False
-    columns: tuple[str, ...] = ()
-    inner: tuple[Labels | None, ...] = ()
-
-
-@dataclass(frozen=True)
-class Array:
-    """An expression of an array, and what is known of the Series that it stands for."""
-
-    expr: Any
-    labels: Labels
-
+from .labels import NUMPY, Array, Labels, Refused
 
 REDUCED = {
     "sum": ("sum", "nansum"),
@@ -92,10 +51,6 @@ _PLACES = ("iloc", "iat")
 _BY_LABEL = ("loc", "at")
 _OF_SERIES = frozenset(dir(pd.Series))
 _OF_FRAME = frozenset(dir(pd.DataFrame))
-
-
-class Refused(TraceError):
-    """Why a function cannot be written anew."""
 
 
 class Rewriter(ast.NodeTransformer):
@@ -250,9 +205,7 @@ class Rewriter(ast.NodeTransformer):
             return None
         labels = both[0].labels
         if len(both) > 1 and (
-            both[1].labels.names != labels.names
-            or labels.some
-            or both[1].labels.some
+            both[1].labels.names != labels.names or labels.some or both[1].labels.some
         ):
             raise Refused("two Series whose labels differ meet")
         kinds = {x.labels.kind for x in both}
@@ -433,6 +386,15 @@ class Rewriter(ast.NodeTransformer):
             return self._is_missing(args[0], known in (pd.notna, pd.notnull))
         if known in ELEMENT_BY_ELEMENT and any(map(self._is_series, args)):
             return self._elements_of(node)
+        if known is len and len(args) == 1 and isinstance(args[0], ast.Name):
+            frame = self._series.get(args[0].id)
+            if frame is not None and frame.inner:
+                column = next((x for x in frame.columns if x), None)
+                if column is None:
+                    raise Refused("it has no column of numbers")
+                return ast.copy_location(
+                    ast.Call(function, [ast.Name(column, ast.Load())], []), node
+                )
         if not args or (inner := self.array(args[0])) is None:
             return self.generic_visit(node)
         if known is len and inner.labels.columns == ():
@@ -543,12 +505,36 @@ class Rewriter(ast.NodeTransformer):
         return _known(f.__globals__.get(node.id, vars(builtins).get(node.id)))
 
 
-_KNOWN = (FunctionType, BuiltinFunctionType, np.ufunc, type(np.sum), type)
+_MEANT = frozenset(
+    {*BY_METHOD, *OF_ARRAYS, *ELEMENT_BY_ELEMENT, abs, len, pd.Series}
+    | {pd.isna, pd.isnull, pd.notna, pd.notnull}
+)
 
 
 def _known(x: Any) -> Any:
-    """`x` if it is a function, a class, NumPy or pandas, which names mean for long."""
-    return x if isinstance(x, _KNOWN) or x is np or x is pd else None
+    """`x` if it is a function that is known here, NumPy or pandas; these are for ever."""
+    if x is np or x is pd or isinstance(x, np.ufunc):
+        return x
+    return x if isinstance(x, _FUNCTIONS) and x in _MEANT else None
+
+
+_FUNCTIONS = (FunctionType, BuiltinFunctionType, type(np.sum), type)
+
+
+def meant(f: FunctionType) -> tuple[Any, ...]:
+    """What the names in a function mean by now, as far as it is known here."""
+    found: list[Any] = []
+    codes = [f.__code__]
+    for code in codes:
+        codes += [x for x in code.co_consts if isinstance(x, CodeType)]
+        for name in code.co_names:
+            found.append(_known(f.__globals__.get(name, vars(builtins).get(name))))
+    for cell in f.__closure__ or ():
+        try:
+            found.append(_known(cell.cell_contents))
+        except ValueError:  # not yet set
+            found.append(None)
+    return tuple(found)
 
 
 def _constant(node: ast.expr) -> Any:
@@ -567,9 +553,7 @@ def _bound(node: ast.AST) -> Iterator[str]:
         yield node.arg
     elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
         yield node.id
-    elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-        yield node.name
-    elif isinstance(node, ast.ExceptHandler) and node.name:
+    elif isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.ExceptHandler)) and node.name:
         yield node.name
 
 

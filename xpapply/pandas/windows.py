@@ -18,8 +18,8 @@ from ..limits import LIMITS
 from ..loop.arguments import Looped
 from . import applied
 from .applied import Host, Job, OfPandas, Own
+from .labels import Labels
 from .returns import made, of_part
-from .series import Labels
 
 
 def apply(

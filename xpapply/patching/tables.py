@@ -91,9 +91,7 @@ def _apply_standard(original: Callable[..., Any], self: Any) -> Any:
 # --- elements -----------------------------------------------------------------------------------
 
 
-def _map_values(
-    original: Callable[..., Any], self: Any, mapper: Any, na_action: Any = None
-) -> Any:
+def _map_values(original: Callable[..., Any], self: Any, mapper: Any, na_action: Any = None) -> Any:
     """In the place of ``IndexOpsMixin._map_values``: a function of elements."""
     values = self._values
     f, args, kwargs = _bound(mapper)
@@ -126,12 +124,19 @@ def _bound(f: Any) -> tuple[Any, tuple, dict[str, Any]]:
     if type(f) is functools.partial and not f.args:
         inner, args, kwargs = _bound(f.func)
         return inner, args, {**kwargs, **f.keywords}
-    if type(f) is FunctionType and f.__qualname__ == "SeriesApply.apply_standard.<locals>.curried":
+    if _is_pandas(f, "SeriesApply.apply_standard.<locals>.curried"):
         held = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
-        if {*held} == {"func", "self"} and f.__module__ == "pandas.core.apply":
+        if {*held} == {"func", "self"}:
             of = held["self"].cell_contents
             return held["func"].cell_contents, tuple(of.args), dict(of.kwargs)
     return f, (), {}
+
+
+def _is_pandas(f: Any, *names: str) -> bool:
+    """Whether it is one of pandas' own functions around the user's, of these names."""
+    if type(f) is not FunctionType or f.__code__.co_qualname not in names:
+        return False
+    return str(f.__globals__.get("__name__")).startswith("pandas.")
 
 
 # --- windows ------------------------------------------------------------------------------------
@@ -205,7 +210,7 @@ def _grouped(
     import pandas as pd
 
     # functions of pandas' own are closures of theirs
-    mine = type(f) is FunctionType and not f.__module__.startswith("pandas.")
+    mine = type(f) is FunctionType and not str(f.__module__).startswith("pandas.")
     if busy.get() or not mine or type(data) not in (pd.Series, pd.DataFrame):
         return own(f)
 
@@ -217,8 +222,9 @@ def _grouped(
 
         splitter = self._get_splitter(data)
         bounds = lib.generate_slices(splitter._slabels, self.ngroups)
+        start, end = map(np.asarray, bounds)
         how = args, kwargs, own, name, host
-        found = groups.apply(splitter._sorted_data, *map(np.asarray, bounds), f, *how)
+        found = groups.apply(splitter._sorted_data, start, end, f, *how)
         return found.result if isinstance(found, Own) else found
 
     return _counted(loop, f, self.ngroups, own, run)
@@ -232,17 +238,21 @@ _BY_GROUPS = (
     "SeriesGroupBy._python_agg_general.<locals>.<lambda>",
     "DataFrameGroupBy._python_agg_general.<locals>.<lambda>",
     "GroupBy.apply.<locals>.f",
+    "Resampler._groupby_and_aggregate.<locals>.<lambda>",
 )
 
 
 def _of_groups(f: Any) -> tuple[Any, tuple, dict[str, Any]]:
     """A function of groups, and what else pandas has it called with."""
-    if type(f) is FunctionType and f.__qualname__ in _BY_GROUPS:
-        held = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
-        if {*held} == {"func", "args", "kwargs"} and f.__module__.startswith("pandas."):
-            args, kwargs = held["args"].cell_contents, held["kwargs"].cell_contents
-            return held["func"].cell_contents, tuple(args), dict(kwargs)
-    return f, (), {}
+    if not _is_pandas(f, *_BY_GROUPS):
+        return f, (), {}
+    held = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
+    inner = held.pop("func", None) or held.pop("how", None)
+    if inner is None or {*held} != {"args", "kwargs"}:
+        return f, (), {}
+    args, kwargs = held["args"].cell_contents, held["kwargs"].cell_contents
+    f, first, named = _of_groups(inner.cell_contents)
+    return f, (*first, *args), {**named, **kwargs}
 
 
 # --- in their places ----------------------------------------------------------------------------

@@ -1,0 +1,313 @@
+"""pandas' own loops under ``xpapply.patch()``: rows, elements, windows and groups."""
+
+# ruff: noqa: B023  # what is written in a loop runs in the same turn
+
+import os
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from thresholds import always_plan
+
+import xpapply
+from xpapply.limits import LIMITS
+
+pd = pytest.importorskip("pandas", "3")
+
+DEEP = os.environ.get("XPAPPLY_PROFILE") == "deep"
+N = 90
+RNG = np.random.default_rng(5)
+FLOATS = pd.Series(RNG.normal(size=N), name="f")
+GAPS = FLOATS.where(RNG.random(N) > 0.15)
+TIMES = FLOATS.set_axis(
+    pd.date_range("2020", periods=N, freq="min") + pd.to_timedelta(RNG.integers(0, 50, N), unit="s")
+)
+TABLE = pd.DataFrame(
+    {
+        "k": RNG.integers(0, 12, N),
+        "x": FLOATS,
+        "w": RNG.random(N),
+        "n": RNG.integers(0, 9, N),
+        "g": GAPS,
+        "t": RNG.choice(["u", "v"], N),
+    }
+)
+
+
+@pytest.fixture(autouse=True)
+def always(monkeypatch):
+    always_plan(monkeypatch)
+    for name, value in (("few_patched", 0), ("patched_worth", -1.0), ("patched_again", 0)):
+        monkeypatch.setattr(LIMITS, name, value)
+
+
+def outcome(run):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        try:
+            found = run()
+        except Exception as error:
+            found = type(error), str(error)
+    return found, {(x.category, str(x.message)) for x in seen}
+
+
+def check(run, *, loop=None, at_once=None):
+    """The same as without `patch`, twice."""
+    wanted, warned = outcome(run)
+    with xpapply.patch() as patched:
+        outcomes = [outcome(run), outcome(run)]
+    for found, also in outcomes:
+        if isinstance(wanted, tuple):
+            assert found == wanted
+        elif isinstance(wanted, pd.DataFrame):
+            pd.testing.assert_frame_equal(found, wanted, rtol=1e-12, atol=1e-13)
+        elif isinstance(wanted, pd.Series):
+            pd.testing.assert_series_equal(found, wanted, rtol=1e-12, atol=1e-13)
+        else:
+            assert found.equals(wanted)
+        assert also == warned
+    rows = patched.report.rows
+    if loop is not None:
+        assert {row.loop for row in rows} == {loop}
+    if at_once is not None:
+        assert at_once == all("loop" not in row.engines for row in rows), patched.report
+
+
+def stepped(w):
+    x = 0.0
+    for v in w:
+        x = 0.9 * x + v
+    return x
+
+
+WINDOWS = [
+    lambda w: w.max() - w.min(),
+    lambda w: w.mean(),
+    lambda w: w.std() / w.mean(),
+    lambda w: np.median(w),
+    lambda w: np.percentile(w, 80),
+    lambda w: len(w),
+    stepped,
+    lambda w: (w > 0).sum(),
+    lambda w: w[w > 0].sum(),
+]
+HOW = [
+    {"window": 7},
+    {"window": 7, "min_periods": 3},
+    {"window": 6, "center": True, "min_periods": 1},
+    {"window": 5, "closed": "both", "min_periods": 2},
+    {"window": 5, "closed": "neither", "min_periods": 2},
+    {"window": 8, "step": 3},
+    {"window": 1},
+    {"window": 200, "min_periods": 1},
+]
+
+
+@pytest.mark.parametrize("k", range(len(WINDOWS)))
+@pytest.mark.parametrize("raw", [True, False])
+def test_windows(k, raw):
+    for how in HOW if DEEP else HOW[k % 3 :: 3]:
+        check(lambda: FLOATS.rolling(**how).apply(WINDOWS[k], raw=raw), loop="rolling.apply")
+    check(lambda: GAPS.rolling(**HOW[1 + k % 2]).apply(WINDOWS[k], raw=raw))
+
+
+@pytest.mark.parametrize("k", range(len(WINDOWS)))
+@pytest.mark.parametrize("raw", [True, False])
+def test_windows_of_many_lengths(k, raw):
+    check(lambda: FLOATS.expanding(3).apply(WINDOWS[k], raw=raw))
+    check(lambda: TIMES.rolling("5min").apply(WINDOWS[k], raw=raw))
+
+
+@pytest.mark.parametrize("raw", [True, False])
+def test_functions_of_numpy_of_windows(raw):
+    functions = [np.mean, np.sum, np.min, np.max, np.median, np.std, np.ptp, np.argmax]
+    for f in functions if DEEP else functions[raw::3]:
+        check(lambda: FLOATS.rolling(6).apply(f, raw=raw))
+        check(lambda: GAPS.rolling(6, min_periods=2).apply(f, raw=raw))
+
+
+def test_windows_run_at_once():
+    many = pd.Series(np.tile(FLOATS, 30))
+    for f in WINDOWS[:4]:
+        check(lambda: many.rolling(9).apply(f), at_once=True)
+        check(lambda: many.rolling(9).apply(f, raw=True), at_once=True)
+    check(lambda: many.set_axis(pd.date_range("2020", periods=len(many), freq="s")).rolling(
+        "9s").apply(stepped, raw=True), at_once=True)  # fmt: skip
+
+
+def test_other_windows():
+    frame = TABLE[["x", "w"]]
+    check(lambda: frame.rolling(4).apply(WINDOWS[0]))
+    check(lambda: TABLE.groupby("k")[["x", "w"]].rolling(3).apply(WINDOWS[1]))
+    check(lambda: FLOATS.rolling(5).apply(lambda w, k, by=1: w[k] * by, raw=True, args=(2,)))
+    check(lambda: FLOATS.rolling(5).apply(lambda w, by: w.sum() * by, kwargs={"by": 3}))
+    check(lambda: FLOATS.rolling(5).agg(lambda w: w.iloc[-1] - w.iloc[0]))
+    check(lambda: TABLE.n.rolling(5).apply(lambda w: w.max(), raw=True))
+    check(lambda: FLOATS[:0].rolling(5).apply(WINDOWS[0]))
+    for f in (
+        lambda w: None, lambda w: "3", lambda w: w, lambda w: w.index[0], lambda w: 1j,
+        lambda w: w.iloc[99], lambda w: np.array([1.0]), lambda w: w.name, lambda w: 1 // 0,
+    ):  # fmt: skip
+        check(lambda: FLOATS.rolling(5).apply(f))
+
+
+def test_calls_of_windows_are_as_many():
+    def calls():
+        seen = []
+
+        def f(w):
+            seen.append(w[0])
+            return w.sum()
+
+        FLOATS.rolling(6, min_periods=2).apply(f, raw=True)
+        return seen
+
+    wanted = calls()
+    with xpapply.patch():
+        assert calls() == wanted
+
+
+def test_an_error_in_a_window():
+    def f(w):
+        if w[-1] == FLOATS[40]:
+            raise ZeroDivisionError("here")
+        return w.sum()
+
+    check(lambda: FLOATS.rolling(6).apply(f, raw=True))
+
+
+OF_ELEMENTS = [
+    lambda x: x * 2,
+    lambda x: "a" if x > 0 else "b",
+    lambda x: None if x > 0 else x,
+    lambda x: 1 if x > 0 else 2.5,
+    lambda x: x > 0,
+    lambda x: (x, x),
+]
+
+
+def test_elements():
+    for f in OF_ELEMENTS if DEEP else OF_ELEMENTS[::2]:
+        check(lambda: FLOATS.map(f), loop="Series.map")
+        check(lambda: GAPS.map(f, na_action="ignore"))
+        check(lambda: FLOATS.apply(f))
+        check(lambda: TABLE[["x", "n", "g"]].map(f))
+        check(lambda: TABLE[["x", "g", "n"]].map(f, na_action="ignore"))
+    check(lambda: FLOATS.apply(lambda x, k, by=1: x * k + by, args=(2,), by=3))
+    check(lambda: TABLE[["x", "n"]].map(lambda x, by: x + by, by=2))
+    check(lambda: FLOATS.map(lambda x, by: x + by, by=2))
+    check(lambda: TABLE.t.map(len))
+    check(lambda: FLOATS.map({1.0: 2}))
+    check(lambda: pd.Index([1.5, 2.5, 3.0]).map(lambda x: x * 2))
+    check(lambda: FLOATS.apply(lambda x: pd.Series([x, 1])))
+    check(lambda: FLOATS.map(int))
+
+
+def test_rows():
+    for f in (
+        lambda r: r.x + r["w"], lambda r: "a" if r.n > 4 else None, lambda r: pd.Series({"p": r.x}),
+        lambda r: [r.x], lambda r: r.x if r["t"] == "u" else 0,
+    ):  # fmt: skip
+        check(lambda: TABLE.apply(f, axis=1), loop="DataFrame.apply")
+        check(lambda: TABLE[["x", "w", "n"]].apply(f, axis=1))
+        check(lambda: TABLE.apply(f, axis=1, result_type="expand"))
+        check(lambda: TABLE.apply(f, axis=1, result_type="reduce"))
+    check(lambda: TABLE[["x", "w"]].apply(lambda r: r - r.mean(), axis=1, result_type="broadcast"))
+    check(lambda: TABLE[["x", "w"]].apply(lambda c: c - c.mean()))
+    check(lambda: TABLE[["x", "w"]].agg(lambda r: r.sum(), axis=1))
+    check(lambda: TABLE[["x", "w"]].apply(lambda v: v[0] - v[1], axis=1, raw=True))
+
+
+OF_GROUPS = [
+    lambda x: x.max() - x.min(),
+    lambda x: x.mean() / (x.std() + 1),
+    lambda x: (x > 0).sum(),
+    lambda x: x.iloc[-1] - x.iloc[0],
+    lambda x: "big" if x.sum() > 0 else "small",
+    lambda x: len(x),
+    lambda x: np.percentile(x, 70),
+    lambda x: x[x > 0].mean(),
+    stepped,
+    lambda x: x.name,
+    lambda x: None,
+    lambda x: x.nlargest(2).sum(),
+]
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("k", range(len(OF_GROUPS)))
+@pytest.mark.parametrize("name", ["x", "g", "n", "t"])
+def test_groups(k, name):
+    f = OF_GROUPS[k]
+    check(lambda: TABLE.groupby("k")[name].agg(f))
+    check(lambda: TABLE.groupby("k")[name].apply(f))
+    check(lambda: TABLE.groupby(["k", "t"])[["x", "n"]].agg(f))
+
+
+def test_groups_of_tables():
+    for f in (
+        lambda g: (g.x * g["w"]).sum() / g.w.sum(),
+        lambda g: len(g) * g["g"].mean(),
+        lambda g: "big" if g.n.sum() > 20 else "small",
+        lambda g: g.x.max() if g["n"].min() > 0 else 0,
+        lambda g: g.shape[0],
+        lambda g: g.t.iloc[0],
+        lambda g: g,
+        lambda g: g[["x", "w"]].sum(),
+        lambda g: pd.Series({"a": g.x.sum()}),
+        lambda g: g.nowhere,
+    ):
+        check(lambda: TABLE.groupby("k").apply(f))
+    check(lambda: TABLE.groupby("k").apply(lambda g, a, b=1: g.x.sum() * a + b, 2, b=3))
+    check(lambda: TABLE.groupby("k").x.agg(lambda x, q: np.percentile(x, q), 90))
+    check(lambda: TABLE.groupby("k").x.transform(lambda x: x - x.mean()))
+    check(lambda: TABLE.groupby("k").x.agg([("r", OF_GROUPS[0]), ("m", "mean")]))
+    check(lambda: TIMES.resample("7min").apply(lambda x: x.sum()))
+    check(lambda: TIMES.resample("10s").agg(lambda x: x.max() - x.min()))
+    observed = TABLE.assign(c=pd.Categorical(TABLE.t, ["u", "v", "none"]))
+    check(lambda: observed.groupby("c", observed=False).x.agg(lambda x: x.sum()))
+    check(lambda: observed.groupby("c", observed=False).x.agg(lambda x: x.max()))
+
+
+def test_an_error_in_a_group():
+    def f(x):
+        if len(x) < 6:
+            raise ValueError("short")
+        return x.sum()
+
+    check(lambda: TABLE.groupby("k").x.agg(f))
+
+
+def test_all_is_put_back():
+    from pandas._libs.window import aggregations
+    from pandas.core import apply, base
+    from pandas.core.groupby import ops
+
+    def now():
+        return (
+            apply.FrameApply.apply_standard, base.IndexOpsMixin._map_values,
+            aggregations.roll_apply, ops.BaseGrouper.apply_groupwise,
+            ops.BaseGrouper._aggregate_series_pure_python,
+        )  # fmt: skip
+
+    before = now()
+    with xpapply.patch():
+        assert not any(a is b for a, b in zip(now(), before, strict=True))
+        with xpapply.patch():
+            pass
+        assert not any(a is b for a, b in zip(now(), before, strict=True))
+    assert all(a is b for a, b in zip(now(), before, strict=True))
+
+
+def test_pandas_that_is_loaded_later():
+    import subprocess
+
+    code = (
+        "import xpapply\np = xpapply.patch()\nimport sys\nassert 'pandas' not in sys.modules\n"
+        "import pandas as pd\ns = pd.Series(range(50000))\n"
+        "y = s.rolling(5).apply(len)\n"
+        "assert [r.loop for r in p.report.rows] == ['rolling.apply'], p.report\n"
+        "p.undo()"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
