@@ -149,8 +149,9 @@ def _bytes(value: Any) -> int:
 
 def _number(value: Any) -> Any:
     """A number of Python's, or None; given as one, or as text."""
-    with suppress(ValueError):
+    with suppress(ValueError, TypeError):
         value = float(value) if isinstance(value, str) else value
+        value = value.item() if hasattr(value, "item") else value  # NumPy's numbers
     if value is None or isinstance(value, (bool, int, float, complex)):
         return value
     raise InputError(f"fill={value!r}: use a number, such as float('nan'), or None")
@@ -291,8 +292,8 @@ class options:  # called as a function
     fill : number or None
         `apply_along_axis` lets `f` give results of another length for each slice, and returns
         two arrays: the results, those that are shorter than the longest filled up with this
-        number, and their lengths. `f` is called once more, for the first slice. For arrays of
-        NumPy in memory.
+        number, and their lengths. `f` is called once more for the first slice, and for all where
+        results are longer than slices. For arrays of NumPy in memory.
 
     Raises
     ------

@@ -124,6 +124,33 @@ def test_lists_and_nothing_at_all():
         assert lengths.tolist() == [0, 0, 0]
 
 
+def test_numbers_that_the_results_cannot_be():
+    arr = np.arange(12, dtype=np.uint8).reshape(3, 4)
+    with xpapply.options(fill=np.int64(255), fallback="silent"):
+        values, _ = xpapply.apply_along_axis(lambda v: v[v > 6], 1, arr)
+    assert values.dtype == np.uint8
+    assert values[0].tolist() == [255] * 4
+    with (
+        xpapply.options(fill=-1),
+        pytest.raises(xpapply.InputError, match=r"fill=-1 .* uint8, the dtype of the results"),
+    ):
+        xpapply.apply_along_axis(lambda v: v[v > 6], 1, arr)
+
+
+def test_what_a_function_writes_into_its_slices():
+    def doubled(v):
+        v *= 2
+        return v[v > 2]
+
+    mine, theirs = ARR.copy(), ARR.copy()
+    wanted, lengths = as_loop(doubled, -1, theirs, np.nan)
+    with xpapply.options(fill=np.nan, fallback="silent"):
+        values, found = xpapply.apply_along_axis(doubled, -1, mine)
+    np.testing.assert_array_equal(values, wanted)
+    np.testing.assert_array_equal(found, lengths)
+    np.testing.assert_array_equal(mine, theirs)
+
+
 def test_the_option_ends_with_its_block_and_does_not_reach_into_the_function():
     def inner(v):
         return xpapply.apply_along_axis(np.max, 1, v.reshape(2, -1))[: int(v[0] > 0) + 1]

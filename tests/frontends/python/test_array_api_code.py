@@ -88,6 +88,31 @@ def test_slices_are_asked_by_their_method():
     assert_at_once(by_its_method, -1, ARR)
 
 
+@pytest.mark.parametrize(
+    ("module", "xp"),
+    [
+        ("sklearn.externals.array_api_compat", "sklearn.externals.array_api_compat.numpy"),
+        ("scipy._lib._array_api", ""),
+    ],
+)
+def test_copies_inside_other_packages(module, xp):
+    """array-api-compat is made to be copied; SciPy asks in a way of its own."""
+    asks = pytest.importorskip(module).array_namespace
+
+    def z(v):
+        xp = asks(v)
+        return (v - xp.mean(v)) / xp.std(v, correction=1)
+
+    assert asks(ARR).__name__.endswith(xp or "array_api_compat.numpy")
+    assert xpapply.explain(z, -1, ARR).vectorized
+    assert_at_once(z, -1, ARR)
+    if xp:  # SciPy takes tensors only where a variable of the environment says so
+        of_torch = library("torch").asarray(ARR)
+        assert xpapply.explain(z, -1, of_torch).vectorized
+        found = xpapply.apply_along_axis(z, -1, of_torch)
+        np.testing.assert_allclose(found, np.apply_along_axis(z, -1, ARR), rtol=1e-10)
+
+
 def test_tensors_have_no_such_method():
     torch = library("torch")
     if hasattr(torch.Tensor, "__array_namespace__"):

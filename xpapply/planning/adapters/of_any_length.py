@@ -83,7 +83,13 @@ class OfAnyLength(Adapted):
                 f"options(fill=...) is for results with one axis of numbers: {name_of(app.f)} "
                 f"gave {shown(made)} for the first slice"
             )
-        self._dtype = np.result_type(made.dtype, self._fill)
+        try:
+            self._dtype = np.result_type(made.dtype, self._fill)
+            np.full(1, self._fill, self._dtype)
+        except OverflowError:
+            raise InputError(
+                f"fill={self._fill} is no number of {made.dtype}, the dtype of the results"
+            ) from None
         # most are no longer than the slices; if one is, all are done again
         self._room = max(
             1, math.prod(self._app.arr.shape[a] for a in self._app.axes), 2 * made.size
@@ -93,7 +99,7 @@ class OfAnyLength(Adapted):
         """The result for the first slice, which tells the dtype."""
         app = self._app
         place = tuple(slice(None) if a in app.axes else 0 for a in range(app.arr.ndim))
-        v = app.arr[place]
+        v = app.arr[place].copy()  # to which it may write
         order = sorted(app.axes)
         return app.f(v.transpose([order.index(a) for a in app.axes]), *app.args, **app.kwargs)
 

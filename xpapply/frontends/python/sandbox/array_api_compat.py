@@ -22,9 +22,16 @@ _SAME = ("asarray", "ceil", "floor", "trunc")
 """Those that differ from NumPy's own in old versions of it alone."""
 
 
+def takes(x: types.FunctionType) -> bool:
+    """Whether a function is of it, of a copy inside another package, or asks as SciPy does."""
+    if x.__module__.startswith("scipy._lib._array_api"):
+        return x.__name__ == "array_namespace"
+    return "array_api_compat" in x.__module__.split(".")
+
+
 def function(stage: Stage, x: types.FunctionType, name: str) -> Any:
     """What stands for one of its functions."""
-    helper = x.__module__ == _HELPERS
+    helper = x.__module__.endswith(_HELPERS)
     if x.__name__ in _ASKING or (helper and x.__name__.startswith("is_")):
         if stage.recorder.library == "cupy":  # whose slices are traced on the host
             if x.__name__ == "array_namespace":
@@ -40,10 +47,10 @@ def function(stage: Stage, x: types.FunctionType, name: str) -> Any:
         return check
     if stage.recorder.library == "torch" and not helper:
         return Function(stage, x, name)
-    if x.__name__ == "astype" and x.__module__ == "array_api_compat.cupy._aliases":
+    if x.__name__ == "astype" and x.__module__.endswith("array_api_compat.cupy._aliases"):
         # its code compares arrays by `is`, only to look for copies between devices
         x = importlib.import_module("array_api_compat.numpy").astype
-    if x.__name__ in _SAME and x.__module__ == "array_api_compat.numpy._aliases":
+    if x.__name__ in _SAME and x.__module__.endswith("array_api_compat.numpy._aliases"):
         return stage.substitute(getattr(np, x.__name__))
     return Function(stage, x, name) if find(x) is not None else stage.function(x)
 

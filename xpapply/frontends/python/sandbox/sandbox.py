@@ -297,10 +297,11 @@ class Sandbox(Stage):
             return Maker(self, x, name)
         if root in CUPY:
             return self._of_cupy(x, name)
-        if root == "array_api_compat":
+        if "array_api" in (x.__module__ or ""):
             from . import array_api_compat
 
-            return array_api_compat.function(self, x, name)
+            if array_api_compat.takes(x):
+                return array_api_compat.function(self, x, name)
         if root in ("numpy", "scipy"):
             # what they make inside a function and hand to others is like a function of the user's
             inner = "<locals>" in x.__qualname__ and find(x) is None
