@@ -107,8 +107,11 @@ class Host:
 
     def by_pandas(self, job: Job, why: str) -> Any:
         """pandas' own result, where it is known that nothing else can be."""
+        if config.current().fallback == "raise":
+            self.tell(job, why)
+        found = job.loop()  # which may raise what the user's function does: nothing else is told
         self.tell(job, why)
-        return job.loop()
+        return found
 
 
 class Known:
