@@ -132,6 +132,7 @@ FACTS = {
     "labelled": "which libraries types are of",
     "storage": "which types are arrays in files",
     "functions.identity": "versions of packages",
+    "functions.purity": "whose files are the user's",
     "backends.choice": "backends and their names",
     "backends.__init__": "whether llvmlite is installed",
     "backends.torch": "whether CuPy is installed",
