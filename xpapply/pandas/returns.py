@@ -283,9 +283,9 @@ class _Writer:
             if type(x) is str:
                 return [], _numbers(float(self._text(x)), TEXT)
             if type(x) in (bool, float):
-                return [], _numbers(float(x), BOOL if type(x) is bool else FLOAT)
+                return [], _numbers(x, BOOL if type(x) is bool else FLOAT)
             if type(x) is int and abs(x) < SURE:
-                return [], _numbers(float(x), INTEGER)
+                return [], _numbers(x, INTEGER)
             raise Refused("it returns a constant that is no number or text")
         if isinstance(value, ast.Name) and value.id in self._of_texts:
             return [], [ast.Name(value.id, ast.Load()), ast.Constant(TEXT)]

@@ -119,7 +119,7 @@ def _labelled(found: Any, of: Made, frame: pd.DataFrame, job: Job) -> Any:
         return found.result
     made: Any
     if of.gives == "slices":
-        columns = job.first().index
+        columns = job.result(0).index
         made = pd.DataFrame(found, index=frame.index, columns=columns)
         return made.__finalize__(frame, method="apply")
     pairs = [*zip(found[::2], found[1::2], strict=True)]
@@ -138,7 +138,7 @@ def _labelled(found: Any, of: Made, frame: pd.DataFrame, job: Job) -> Any:
 def _frame(pairs: list[Any], of: Made, frame: pd.DataFrame, job: Job) -> pd.DataFrame | None:
     """A DataFrame of Series of results, each of which has a dtype of its own."""
     kinds = np.stack([kind for _, kind in pairs], 1)
-    columns, index = job.first().index, frame.index
+    columns, index = job.result(0).index, frame.index
     numbers = (kinds == FLOAT) | (kinds == INTEGER)
     if numbers.all():
         dtype = np.int64 if (kinds == INTEGER).all() else np.float64
