@@ -297,7 +297,7 @@ class _Writer:
         for number, classes in (
             (INTEGER, "int int64"),
             (BOOL, "bool bool_"),
-            (FLOAT, "float float32"),
+            (FLOAT, "float"),
         ):
             own, *numpys = classes.split()
             of_class: list[ast.expr] = [ast.Name(own, ast.Load())]
@@ -412,7 +412,7 @@ def pair_of(result: Any, texts: list[str]) -> tuple[Any, int] | None:
     """What a function that is written anew returns for the user's result; None: nothing."""
     if result is None:
         return 0.0, NONE
-    if isinstance(result, (float, np.float32)):
+    if isinstance(result, float):
         return result, FLOAT
     if isinstance(result, (bool, np.bool_)):
         return result, BOOL

@@ -58,7 +58,7 @@ def _values(frame: pd.DataFrame) -> np.ndarray | None:
 def _of_arrays(frame: pd.DataFrame, values: np.ndarray, job: Job, args: tuple, kwargs: Any) -> Any:
     gaps = values.dtype.kind == "f" and bool(np.isnan(values).any())
     labels = Labels(_names(frame), values.dtype.kind.replace("u", "i"), gaps)
-    if values.dtype.char not in "?ldf":
+    if values.dtype.char not in "?ld":
         raise Refused(f"rows are {values.dtype}, and what pandas makes of such numbers differs")
     of = made(job.f, labels)
     encode, signature, dtypes = _results(of, frame)
