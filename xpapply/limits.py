@@ -267,6 +267,7 @@ class Limits:
     # part of all windows that are shorter than most, and are looped over ...
     other_windows = 0.05
     copied_windows = 1 << 28  # ... and bytes of windows that are no views of their array
+    begun_by_pandas = 4  # calls of pandas' own that tell what one takes
     # part of one of pandas' calls that its loop takes for each, beside the user's lines
     pandas_turn_share = 0.5
     # chunks of a size before it is judged; the first of them, which prepares much, does not count

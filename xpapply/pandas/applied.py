@@ -57,12 +57,15 @@ class Job:
     looped: bool = False
     """Whether pandas' own loop runs."""
 
-    def first(self) -> Any:
-        """The result of the first call, which is made once."""
-        at = self.number(0)
+    def result(self, k: int) -> Any:
+        """The result for a slice, whose call is made once: what it raises is raised again."""
+        at = self.number(k)
         if at not in self.known:
-            self.known[at] = self.call(0)
-        return self.known[at]
+            try:
+                self.known[at] = self.call(k)
+            except Exception as error:
+                self.known[at] = Raised(error)
+        return _given(self.known[at])
 
     def of_some(self, at: np.ndarray) -> Job:
         """The same for some of the slices."""
@@ -79,6 +82,19 @@ class Job:
         """pandas' own result."""
         self.looped = True
         return self.own(Known(self.f, self.known) if self.known else self.f)
+
+
+@dataclass(frozen=True)
+class Raised:
+    """What a call raised."""
+
+    error: Exception
+
+
+def _given(result: Any) -> Any:
+    if type(result) is Raised:
+        raise result.error
+    return result
 
 
 class Host:
@@ -124,7 +140,7 @@ class Known:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self._count += 1
         if self._count in self._known:
-            return self._known[self._count]
+            return _given(self._known[self._count])
         return self._f(*args, **kwargs)
 
 
@@ -154,14 +170,23 @@ class OfPandas(Several):
     on_host = True
 
     def begun(self) -> Begun:
-        """The first call, which pandas' own loop would make."""
-        started = time.perf_counter()
-        result = self.job.first()
-        self.took = time.perf_counter() - started
-        found = self.encoded(result, 0)
-        if found is None:
-            raise NotTaken(result)
-        return Begun([found], self.took, self.took)
+        """The first calls, which pandas' own loop would make."""
+        times: list[float] = []
+        # no more than pandas' loop begins with
+        most = min(LIMITS.begun_by_pandas, self.slices)
+        for k in range(most if self.job.number(most - 1) == most - 1 else 1):
+            started = time.perf_counter()
+            try:
+                result = self.job.result(k)
+            except Exception:
+                if k == 0:
+                    raise
+                break  # which is raised when it is its turn
+            times.append(time.perf_counter() - started)
+            if k == 0 and (found := self.encoded(result, 0)) is None:
+                raise NotTaken(result)
+        self.took = min(times)  # the first one takes longer than the others
+        return Begun([found], self.took, sum(times))
 
     def encoded(self, result: Any, k: int) -> Any:
         """What the function that is written anew returns where pandas' call for slice `k` did."""
@@ -211,7 +236,7 @@ class OfPandas(Several):
         """The results of pandas' own calls; None: others than those of what is written anew."""
         found = []
         for k in range(self.slices):
-            result = self.job.first() if k == 0 else self.job.call(k)
+            result = self.job.result(k)
             found.append(self.encoded(result, k))
             if found[-1] is None:
                 return None

@@ -283,9 +283,9 @@ class _Writer:
             if type(x) is str:
                 return [], _numbers(float(self._text(x)), TEXT)
             if type(x) in (bool, float):
-                return [], _numbers(float(x), BOOL if type(x) is bool else FLOAT)
+                return [], _numbers(x, BOOL if type(x) is bool else FLOAT)
             if type(x) is int and abs(x) < SURE:
-                return [], _numbers(float(x), INTEGER)
+                return [], _numbers(x, INTEGER)
             raise Refused("it returns a constant that is no number or text")
         if isinstance(value, ast.Name) and value.id in self._of_texts:
             return [], [ast.Name(value.id, ast.Load()), ast.Constant(TEXT)]
@@ -297,7 +297,7 @@ class _Writer:
         for number, classes in (
             (INTEGER, "int int64"),
             (BOOL, "bool bool_"),
-            (FLOAT, "float float32"),
+            (FLOAT, "float"),
         ):
             own, *numpys = classes.split()
             of_class: list[ast.expr] = [ast.Name(own, ast.Load())]
@@ -412,7 +412,7 @@ def pair_of(result: Any, texts: list[str]) -> tuple[Any, int] | None:
     """What a function that is written anew returns for the user's result; None: nothing."""
     if result is None:
         return 0.0, NONE
-    if isinstance(result, (float, np.float32)):
+    if isinstance(result, float):
         return result, FLOAT
     if isinstance(result, (bool, np.bool_)):
         return result, BOOL

@@ -58,7 +58,7 @@ def _values(frame: pd.DataFrame) -> np.ndarray | None:
 def _of_arrays(frame: pd.DataFrame, values: np.ndarray, job: Job, args: tuple, kwargs: Any) -> Any:
     gaps = values.dtype.kind == "f" and bool(np.isnan(values).any())
     labels = Labels(_names(frame), values.dtype.kind.replace("u", "i"), gaps)
-    if values.dtype.char not in "?ldf":
+    if values.dtype.char not in "?ld":
         raise Refused(f"rows are {values.dtype}, and what pandas makes of such numbers differs")
     of = made(job.f, labels)
     encode, signature, dtypes = _results(of, frame)
@@ -119,7 +119,7 @@ def _labelled(found: Any, of: Made, frame: pd.DataFrame, job: Job) -> Any:
         return found.result
     made: Any
     if of.gives == "slices":
-        columns = job.first().index
+        columns = job.result(0).index
         made = pd.DataFrame(found, index=frame.index, columns=columns)
         return made.__finalize__(frame, method="apply")
     pairs = [*zip(found[::2], found[1::2], strict=True)]
@@ -138,7 +138,7 @@ def _labelled(found: Any, of: Made, frame: pd.DataFrame, job: Job) -> Any:
 def _frame(pairs: list[Any], of: Made, frame: pd.DataFrame, job: Job) -> pd.DataFrame | None:
     """A DataFrame of Series of results, each of which has a dtype of its own."""
     kinds = np.stack([kind for _, kind in pairs], 1)
-    columns, index = job.first().index, frame.index
+    columns, index = job.result(0).index, frame.index
     numbers = (kinds == FLOAT) | (kinds == INTEGER)
     if numbers.all():
         dtype = np.int64 if (kinds == INTEGER).all() else np.float64
