@@ -80,19 +80,18 @@ def _one(run: runner.Run, row: Method, data: methods.Data) -> dict[str, Any]:
 
 def _ways(xp: Any, row: Method, x: list[Any]) -> tuple[Any, Any]:
     """The call of a method for slices on a device, and its plan."""
-    on_device = hasattr(x[0], "get")  # but in a dry run
-
-    def host(v: Any) -> Any:
-        return v.get() if on_device and hasattr(v, "get") else v
-
+    f = row.f
+    if xp is np:  # a dry run
+        alone, pair = f, f
+    else:
+        alone = lambda v: xp.asarray(f(v.get()))  # noqa: E731
+        pair = lambda a, b: xp.asarray(f(a.get(), b.get()))  # noqa: E731
     if row.signature is None:
-        alone = lambda v: xp.asarray(row.f(host(v)))  # noqa: E731
         plan = xpapply.explain(alone, 1, x[0])
         return (lambda: xpapply.apply_along_axis(alone, 1, x[0])), plan
     if row.signature == "":
         made = xpapply.vectorize(row.f)
     else:
-        pair = lambda a, b: xp.asarray(row.f(host(a), host(b)))  # noqa: E731
         made = xpapply.vectorize(pair, signature=row.signature)
     return (lambda: made(*x)), made.explain(*x)
 
