@@ -146,6 +146,7 @@ FACTS = {
     "ir.slices.accumulators": "accumulators, which are compared by identity",
     "slice_functions.formulas": "functions of slices, whose own dicts are cleared",
     "loop.arguments": "so many arguments",
+    "library.of_order": "how this NumPy searches",
     "library.of_math": "how this Python adds squares",
     "library.of_random": "how NumPy's legacy methods draw, and how it seeds",
     "library.of_sets": "how this Python orders sets",

@@ -280,6 +280,21 @@ def searched(a: Any, x: Any, right: bool) -> Any:
     return np.int64(halved(a, x, right, 0, len(a)))
 
 
+def stepped(a: Any, x: Any, right: bool) -> Any:
+    """The same as NumPy 2.5 looks: in values that do not rise it finds another place."""
+    if x != x:
+        raise ValueError
+    low, count = 0, len(a)
+    while count > 1:
+        half = count // 2
+        if a[low + half] < x or (right and a[low + half] == x):
+            low += half
+        count -= half
+    if count and (a[low] < x or (right and a[low] == x)):
+        low += 1
+    return np.int64(low)
+
+
 def _below(x: Any, xp: Any, guess: int) -> int:
     """The place in a table before a number, as `np.interp` looks for it; `guess`: the last one.
 

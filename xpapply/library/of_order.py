@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
-from .of_numpy import halved, has_both_zeros, in_order, merged, searched
+from .of_numpy import halved, has_both_zeros, in_order, merged, searched, stepped
 
 
 def places_in_order(a: Any, stable: bool = False) -> Any:
@@ -185,6 +186,38 @@ def all_in_bins(x: Any, bins: Any, right: bool = False) -> Any:
     for k in range(len(x)):
         out[k] = searched(bins, x[k], not right)
     return out
+
+
+def all_stepped(a: Any, v: Any, right: bool) -> Any:
+    """``np.searchsorted(a, v)`` of an array, as NumPy 2.5 looks: each by itself."""
+    out = np.empty(len(v), np.int64)
+    for k in range(len(v)):
+        out[k] = stepped(a, v[k], right)
+    return out
+
+
+@functools.cache
+def searches() -> tuple[Any, Any] | None:
+    """How this NumPy searches for one number, and for several; None: in another way."""
+    a, v = np.array(_UNSORTED[:11]), np.array(_UNSORTED[11:])
+    sides: tuple[tuple[bool, Any], ...] = (False, "left"), (True, "right")
+    for one, several in ((searched, all_searched), (stepped, all_stepped)):
+        for right, side in sides:
+            found = [one(a, x, right) for x in v]
+            if found != [np.searchsorted(a, x, side) for x in v]:
+                break
+            if not np.array_equal(several(a, v, right), np.searchsorted(a, v, side)):
+                break
+        else:
+            return one, several
+    return None
+
+
+_UNSORTED = (
+    4.0, -3.0, 1.0, 0.0, 2.0, -5.0, 3.0, 3.0, -1.0, 5.0, 0.0,
+    2.0, -4.0, 0.0, 5.0, 1.0, -2.0, 3.0, 4.0, -1.0, 6.0, -6.0, 0.0,
+)  # fmt: skip
+"""Values that do not rise, and others that are searched for among them."""
 
 
 def all_searched(a: Any, v: Any, right: bool) -> Any:

@@ -290,8 +290,8 @@ def asked(x: Any, c: Any, extends: Any, places: Any, nu: int = 0) -> Any:
     return (at if np.ndim(places) else at_one)(x, c, extends, nu, places)
 
 
-RAISES, FILLS, EXTENDS = range(3)
-"""What is done beyond the ends of lines."""
+RAISES, FILLS, EXTENDS, BLENDS = range(4)
+"""What is done beyond the ends of lines; `BLENDS`: they go on, by the formula of SciPy 1.18."""
 
 
 def lines(x: Any, y: Any, beyond: int, fill: Any) -> Any:
@@ -317,10 +317,13 @@ def _on_line(x: Any, y: Any, beyond: int, fill: Any, place: Any) -> Any:
     n = len(x)
     if place != place:
         raise NotImplementedError
-    if beyond == EXTENDS:
+    if beyond >= EXTENDS:
         k = _interval(x, place)
         if k > 0 and place == x[k]:
             k -= 1
+        if beyond == BLENDS:
+            width = x[k + 1] - x[k]
+            return (place - x[k]) / width * y[k + 1] + (x[k + 1] - place) / width * y[k]
         return (y[k + 1] - y[k]) / (x[k + 1] - x[k]) * (place - x[k]) + y[k]
     if place < x[0] or place > x[n - 1]:
         if beyond == RAISES:

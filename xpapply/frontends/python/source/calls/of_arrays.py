@@ -112,12 +112,15 @@ def _searchsorted(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         raise t.refuse("numpy.searchsorted on a side that is computed")
     right = TRUE if side.value == "right" else FALSE
     a = TAKEN["array"](t, args[0])
+    if (ways := of_order.searches()) is None:
+        raise t.refuse("numpy.searchsorted, which searches in another way in this NumPy")
+    one, several = ways
     if isinstance(args[1], Num):  # NumPy makes an array of it: not a weak number
-        return Inlined(of_numpy.searched, [a, args[1]._replace(kind=NUMPY), right], {})
+        return Inlined(one, [a, args[1]._replace(kind=NUMPY), right], {})
     v = TAKEN["array"](t, args[1])
     if v.type != a.type:
         raise t.refuse("numpy.searchsorted of several types")
-    return Inlined(of_order.all_searched, [a, v, right], {})
+    return Inlined(several, [a, v, right], {})
 
 
 def _interp(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -97,7 +97,7 @@ def _interp1d(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     if _text(fill) == "extrapolate" and isinstance(_text(fill), str):
         if not is_none(error) and raises:
             raise t.refuse("scipy.interpolate.interp1d that extrapolates, and raises")
-        beyond, fill = splines.EXTENDS, math.nan
+        beyond, fill = _extends() or splines.EXTENDS, math.nan
     pair = fill.items if isinstance(fill, Tup) and not fill.is_list else (fill, fill)
     if len(pair) != 2 or not all(isinstance(p, (Num, float)) for p in pair):
         raise t.refuse("scipy.interpolate.interp1d with such a fill_value")
@@ -155,40 +155,50 @@ def _asked_of_lines(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlin
     return _at(t, splines.one_on_lines, splines.on_lines, [x, y, beyond, fill], places_)
 
 
+_PLACES, _VALUES = (0.0, 0.7, 1.0, 2.5, 3.0, 4.2), (1.0, 0.3, 0.4, 2.0, 1.9, -1.0)
+_AT = np.linspace(-0.5, 4.5, 11)
+
+
 def agrees(name: str, solver: Any) -> bool:
     """Whether this SciPy goes as ours does."""
-    return _all_agree()
+    x, y = np.array(_PLACES), np.array(_VALUES)
+    if name == "solve_banded":
+        ab = np.stack([x, 3.0 - y, y])
+        return np.array_equal(splines.solve_banded(ab, y, True), solver((1, 1), ab, y))
+    if name == "interp1d":
+        theirs = solver(x, y, bounds_error=False, fill_value=(2.0, 3.0))
+        ours = splines.lines(x, y, splines.FILLS, (2.0, 3.0))
+        return np.array_equal(ours(_AT), theirs(_AT)) and _extends() is not None
+    ours, each = _CURVES[name]
+    pairs = [(solver(x, y, **more), ends) for more, ends in each]
+    return all(
+        np.array_equal(splines.curve(ours, x, y, ends, True)(_AT), theirs(_AT, extrapolate=True))
+        for theirs, ends in pairs
+    )
 
 
 @functools.cache
-def _all_agree() -> bool:
-    module: Any = sys.modules.get("scipy.interpolate")
-    x, y = np.array([0.0, 0.7, 1.0, 2.5, 3.0, 4.2]), np.array([1.0, 0.3, 0.4, 2.0, 1.9, -1.0])
-    at = np.linspace(-0.5, 4.5, 11)
-    ab = np.stack([x, 3.0 - y, y])
-    if "scipy.linalg" in sys.modules:
-        theirs = sys.modules["scipy.linalg"].solve_banded((1, 1), ab, y)
-        if not np.array_equal(splines.solve_banded(ab, y, True), theirs):
-            return False
-    if module is None:
-        return True
-    natural = splines.cubic, (splines.NATURAL,) * 2
-    pairs = (
-        (module.CubicSpline(x, y), (splines.cubic, (splines.NOT_A_KNOT,) * 2)),
-        (module.CubicSpline(x, y, bc_type="natural"), natural),
-        (module.PchipInterpolator(x, y), (splines.monotone, None)),
-        (module.Akima1DInterpolator(x, y), (splines.akima, None)),
-    )
-    for theirs, (ours, ends) in pairs:
-        made = splines.curve(ours, x, y, ends, True)
-        if not np.array_equal(made(at), theirs(at, extrapolate=True)):
-            return False
-    for fill in ("extrapolate", (2.0, 3.0)):
-        theirs = module.interp1d(x, y, bounds_error=False, fill_value=fill)
-        how = splines.EXTENDS if fill == "extrapolate" else splines.FILLS
-        if not np.array_equal(splines.lines(x, y, how, fill)(at), theirs(at)):
-            return False
-    return True
+def _extends() -> int | None:
+    """How lines go on beyond their ends in this SciPy; None: in another way."""
+    x, y = np.array(_PLACES), np.array(_VALUES)
+    theirs = sys.modules["scipy.interpolate"].interp1d(x, y, fill_value="extrapolate")
+    for way in (splines.EXTENDS, splines.BLENDS):
+        if np.array_equal(splines.lines(x, y, way, (0.0, 0.0))(_AT), theirs(_AT)):
+            return way
+    return None
+
+
+_CURVES: dict[str, tuple[Any, tuple[tuple[dict[str, Any], Any], ...]]] = {
+    "CubicSpline": (
+        splines.cubic,
+        (
+            ({}, (splines.NOT_A_KNOT,) * 2),
+            ({"bc_type": "natural"}, (splines.NATURAL,) * 2),
+        ),
+    ),
+    "PchipInterpolator": (splines.monotone, (({}, None),)),
+    "Akima1DInterpolator": (splines.akima, (({}, None),)),
+}
 
 
 OURS: dict[Any, Call] = {
