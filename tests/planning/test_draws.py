@@ -495,3 +495,31 @@ def test_slices_on_a_device_are_refused():
     watch.start(simulates)
     with pytest.raises(TraceError, match="random numbers of NumPy's for slices on a device"):
         typed(simulates, [Input(0)], {}, [kind], None, watch, DEVICE)
+
+
+class Proxy:
+    """Whose attributes are those of something that is not there, as of a proxy of a request."""
+
+    def __getattr__(self, name):
+        raise RuntimeError(f"nothing is there that has {name}")
+
+    @property
+    def __self__(self):
+        raise RuntimeError("nothing is there")
+
+    def __call__(self, v):
+        return 1.0
+
+
+def test_attributes_of_other_objects_are_not_asked_for(monkeypatch):
+    monkeypatch.setitem(globals(), "proxy", Proxy())
+
+    def f(v):
+        s = 0.0
+        for x in v:
+            s += x * rng.random()
+        return s + proxy(v)  # noqa: F821
+
+    with xpapply.options(fallback="silent"):
+        check(lambda v: proxy(v) + v[0], engine="", compiled=False)  # noqa: F821
+        check(f, engine="", compiled=False)

@@ -31,7 +31,7 @@ from ...limits import LIMITS
 from ...loop import reference, thin
 from ...loop.begun import Begun, Limited, Over, Users, begun
 from ...runtime.budget import Budget, Quick
-from ...runtime.registry import generator_kind
+from ...runtime.registry import generator_kind, method_kind
 
 if TYPE_CHECKING:
     from ...loop.signature import Dims
@@ -185,9 +185,7 @@ def _has_generator(own: FunctionType) -> bool:
         if type(x) is ModuleType:
             if "random" in named and x.__name__ in ("numpy", "random"):
                 return True
-        elif type(x) is not FunctionType and (
-            generator_kind(x) or generator_kind(getattr(x, "__self__", None))
-        ):
+        elif generator_kind(x) or method_kind(x):
             return True
     return False
 
