@@ -299,6 +299,28 @@ def test_a_parameter_that_is_refused_raises_as_in_the_loop():
     check(lambda v: rng.integers(0, int(v[0] * 10), 3), arr)
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda v: rng.random() + rng.normal(0.0, v[0]) + rng.weibull(v[0] + 0.0),
+        lambda v: rng.normal(0.0, v),
+        lambda v: rng.exponential(v[0]),
+        lambda v: rng.gamma(v[0]) + rng.gamma(2.0, v[1]),
+        lambda v: rng.uniform(0.0, v[0]),
+        lambda v: rng.standard_gamma(v[0], dtype=np.float32),
+        lambda v: rng.vonmises(0.0, v[0]),
+        lambda v: rng.weibull(v[0]),
+        lambda v: rng.poisson(v[0]) + rng.binomial(3, v[0] / 9),
+        lambda v: np.random.normal(0.0, v[0]) + np.random.exponential(v[1]),
+        lambda v: rng.normal(0.0, -0.0) if v[0] == 0.0 else rng.normal(),
+    ],
+)
+def test_zeros_below_zero_raise_as_in_the_loop(f):
+    arr = np.abs(X)
+    arr[80, 0], arr[30, 0] = -0.0, 0.0
+    check(f, arr)
+
+
 @pytest.mark.parametrize("share", [0.01, 0.3, 1.0])
 def test_slices_that_are_marked_find_the_generator_as_in_the_loop(share):
     arr = X.copy()

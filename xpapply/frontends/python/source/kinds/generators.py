@@ -169,13 +169,17 @@ def _is_odd(t: Writes, may_be: str, x: Value) -> Value:
     zero, least = Literal(0.0, "float64"), t.op("ge", "bool", x, Literal(0.0, "float64"))
     if may_be in ("positive", "chance"):
         least = t.op("gt", "bool", x, zero)
+    if may_be in ("end", "size"):  # NumPy raises for -0.0
+        one = Literal(1.0, "float64")
+        least = t.op("gt", "bool", t.op("copysign", "float64", one, x), zero)
     most = {"chance": 1.0, "rate": 1e18}.get(may_be, float(np.finfo(float).max))
     fine = t.op("and", "bool", least, t.op("le", "bool", x, Literal(most, "float64")))
     return t.op("not", "bool", fine)
 
 
 _MAY_BE: dict[str, Callable[[float], bool]] = {
-    "any": np.isfinite, "end": lambda x: 0 <= x < np.inf, "size": lambda x: 0 <= x < np.inf,
+    "any": np.isfinite, "end": lambda x: 0 <= x < np.inf and not np.signbit(x),
+    "size": lambda x: 0 <= x < np.inf and not np.signbit(x),
     "positive": lambda x: 0 < x < np.inf, "chance": lambda x: 0 < x <= 1,
     "rate": lambda x: 0 <= x <= 1e18,
 }  # fmt: skip
