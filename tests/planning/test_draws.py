@@ -481,6 +481,49 @@ def test_vectorize_draws_as_numpys_own_does(f, more, shapes, engine):
     assert after == mine
 
 
+def draws_then_raises(a, b):
+    x = rng.normal(a, 2.0)
+    if a > 3.0:
+        raise ValueError("too large")
+    return x * b
+
+
+@pytest.mark.parametrize("engine", ["", "cpu"])
+@pytest.mark.parametrize("more", [{}, {"otypes": "d"}])
+@pytest.mark.parametrize(
+    "lie",
+    [
+        lambda x: (x.reshape(20, 15).T, 2.0),
+        lambda x: (x.reshape(20, 15).T, x.reshape(20, 15).T[0]),
+        lambda x: (np.asfortranarray(x.reshape(20, 15)), x.reshape(20, 15)),
+        lambda x: (x.reshape(5, 6, 10).transpose(2, 0, 1), x.reshape(5, 6, 10).transpose(2, 0, 1)),
+        lambda x: (x.reshape(5, 6, 10).transpose(2, 1, 0)[::-1, 1:], x[:5, None]),
+        lambda x: (np.broadcast_to(x[:20, None], (20, 15)), x[:15]),
+        lambda x: (x[::-1].reshape(20, 15)[:, ::2].T, x[:1]),
+    ],
+)
+def test_vectorize_draws_in_the_order_in_which_elements_lie(lie, more, engine):
+    given, state = lie(np.random.default_rng(4).normal(size=300)), states()
+
+    def run(vectorize, f, *given):
+        put_back(state)
+        try:
+            found = [vectorize(f, **more)(*given) for _ in range(2)]
+        except ValueError as error:
+            found = [np.array([str(error), *error.__notes__][:2])]
+        return [(x.tolist(), x.strides) for x in found], state_of(rng)
+
+    large = given[0].copy("K")
+    large[-1, 1] = 9.0
+    for f, arrays in ((two_draws, given), (draws_then_raises, (large, *given[1:]))):
+        with xpapply.options(engine="loop"):
+            want = run(xpapply.vectorize, f, *arrays)
+        if f is two_draws:
+            assert want == run(np.vectorize, f, *arrays)
+        with xpapply.options(engine=engine):
+            assert run(xpapply.vectorize, f, *arrays) == want
+
+
 def many(v):
     s = rng.normal(size=300).sum() + rng.standard_exponential(300).sum() + rng.integers(0, 7)
     for n in (1 << 32, (1 << 32) - 1, (1 << 31) + 5, 1 << 40):  # halves are kept between
