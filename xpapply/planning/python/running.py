@@ -12,6 +12,7 @@ import numpy as np
 
 from ... import config
 from ...errors import Differs, TooManyPaths, TraceError, UnsupportedError, said
+from ...frontends import name_of
 from ...frontends.python.run.record import AtOnce, Record
 from ...functions.cache import FunctionCache, cache_of
 from ...limits import LIMITS
@@ -231,6 +232,9 @@ def _tried(traced: Any, what: Applied, known: Sequence[Any]) -> tuple[Exception 
     try:
         result = what.run(traced, account if is_timed or traced.writes or traced.draws else None)
     except Exception as error:
+        if forced and isinstance(error, TraceError):
+            cannot = f"engine {config.current().engine!r} cannot run {name_of(what.f)}: {error}"
+            raise UnsupportedError(cannot) from None
         if forced and isinstance(error, UnsupportedError):
             raise
         if isinstance(error, TooManyPaths):
