@@ -93,30 +93,34 @@ def test_no_number_is_drawn_twice_or_lost(make, is_first, engine):
     assert own.random() == again.random()
 
 
-def test_pythons_generator_is_looped_beside_other_threads_and_compiled_again_afterwards():
-    own = random.Random(1)
+@pytest.mark.parametrize("in_file", [False, True])
+def test_pythons_generator_is_looped_beside_other_threads_and_then_compiled(in_file, tmp_path):
+    own, arr = random.Random(1), X
+    if in_file:
+        arr = np.memmap(tmp_path / "x", np.float64, "w+", shape=X.shape)
+        arr[:] = X
 
     def f(v):
         return v[0] + own.random()
 
     with xpapply.options(engine="cpu"):
         want = "one compiled loop"
-        assert want in xpapply.explain(f, -1, X).kernels[0]
-        xpapply.apply_along_axis(f, -1, X)
+        assert want in xpapply.explain(f, -1, arr).kernels[0]
+        xpapply.apply_along_axis(f, -1, arr)
         is_over = threading.Event()
         (thread,) = started(is_over.wait)
         with pytest.raises(xpapply.errors.UnsupportedError, match="other threads"):
-            xpapply.apply_along_axis(f, -1, X)
+            xpapply.apply_along_axis(f, -1, arr)
         with xpapply.options(engine=""), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             state = own.getstate()
-            got = xpapply.apply_along_axis(f, -1, X)
+            got = xpapply.apply_along_axis(f, -1, arr)
             own.setstate(state)
-            assert np.array_equal(got, np.apply_along_axis(f, -1, X))
+            assert np.array_equal(got, np.apply_along_axis(f, -1, arr))
         is_over.set()
         thread.join()
-        assert want in xpapply.explain(f, -1, X).kernels[0]
-        xpapply.apply_along_axis(f, -1, X)
+        assert want in xpapply.explain(f, -1, arr).kernels[0]
+        xpapply.apply_along_axis(f, -1, arr)
 
 
 def test_a_call_within_a_call_draws_from_a_generator_of_its_own():

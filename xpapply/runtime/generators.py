@@ -66,11 +66,6 @@ class Source:
         self.words[:] = (ctypes.c_uint64 * _WORDS).from_address(place.value)
         self.lock = self._own.lock
 
-    def find(self, f: Any) -> None:
-        """Draw from what stands in its place now, for a function that is about to run."""
-        if self.place is not None:
-            self.becomes(self.place(f))
-
     def becomes(self, owner: Any) -> None:
         """Draw from another one of its kind."""
         self.owner = owner
@@ -173,10 +168,11 @@ class Kept:
     def __enter__(self) -> Kept:
         if any(x._how == PYTHONS for x in self._sources) and _has_threads():
             raise Shared("other threads, which run, may draw from Python's generator as well")
-        self._locks = contextlib.ExitStack()
-        if self._alone:
-            self._locks.enter_context(_held(self._sources, calls=True))
-        self._states = [x.state for x in self._sources]
+        with contextlib.ExitStack() as locks:
+            if self._alone:
+                locks.enter_context(_held(self._sources, calls=True))
+            self._states = [x.state for x in self._sources]
+            self._locks = locks.pop_all()
         return self
 
     @classmethod
@@ -189,8 +185,9 @@ class Kept:
         with contextlib.ExitStack() as held:
             held.enter_context(_in_one_order([x._is_drawn_from for x in sources]))
             for x in sources:
-                held.callback(x.becomes, x.owner)
-                x.find(f)
+                if x.place is not None:
+                    held.callback(x.becomes, x.owner)
+                    x.becomes(x.place(f))
             yield held.enter_context(cls(sources, alone))
 
     def stays(self) -> None:

@@ -72,6 +72,11 @@ def along(what: Along, traced: Any, begun: Begun | None = None) -> Any:
     """In blocks of slices; of the class that the loop would give."""
     if type(what.arr) is not np.memmap:
         return at_once(traced, what, begun)
+    try:
+        with traced.unspent(what.f):
+            pass
+    except error_state.Handled:  # the loop runs now
+        return at_once(traced, what, begun)
     result = at_once(traced, replace(what, arr=plain(what.arr)), begun)
     with traced.unspent(what.f):
         like = what.begun().results[0] if begun is None else begun.results[0]
