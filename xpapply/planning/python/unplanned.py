@@ -11,7 +11,7 @@ import math
 import sys
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
-from types import FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -202,8 +202,11 @@ def _solvers(own: FunctionType) -> Iterator[str]:
         found = held.get(name, own.__globals__.get(name))
         if found is None:  # an attribute, of SciPy or of one of its modules
             yield name
-        elif str(getattr(found, "__module__", "")).startswith("scipy."):
+        elif issubclass(type(found), _NAMED) and str(found.__module__).startswith("scipy."):
             yield getattr(found, "__name__", "")
+
+
+_NAMED = FunctionType, BuiltinFunctionType, type
 
 
 def _of_solver(name: str, own: FunctionType) -> float:
