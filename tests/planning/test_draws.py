@@ -20,6 +20,7 @@ from xpapply.functions.guards import Guards
 from xpapply.ir.typed import Array
 from xpapply.ir.typed.evaluate import evaluate
 from xpapply.ir.typed.verify import verify
+from xpapply.limits import LIMITS
 from xpapply.planning.python.typed_loop import TypedLoop
 
 pytestmark = [
@@ -299,6 +300,28 @@ def test_a_parameter_that_is_refused_raises_as_in_the_loop():
     check(lambda v: rng.integers(0, int(v[0] * 10), 3), arr)
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda v: rng.random() + rng.normal(0.0, v[0]) + rng.weibull(v[0] + 0.0),
+        lambda v: rng.normal(0.0, v),
+        lambda v: rng.exponential(v[0]),
+        lambda v: rng.gamma(v[0]) + rng.gamma(2.0, v[1]),
+        lambda v: rng.uniform(0.0, v[0]),
+        lambda v: rng.standard_gamma(v[0], dtype=np.float32),
+        lambda v: rng.vonmises(0.0, v[0]),
+        lambda v: rng.weibull(v[0]),
+        lambda v: rng.poisson(v[0]) + rng.binomial(3, v[0] / 9),
+        lambda v: np.random.normal(0.0, v[0]) + np.random.exponential(v[1]),
+        lambda v: rng.normal(0.0, -0.0) if v[0] == 0.0 else rng.normal(),
+    ],
+)
+def test_zeros_below_zero_raise_as_in_the_loop(f):
+    arr = np.abs(X)
+    arr[80, 0], arr[30, 0] = -0.0, 0.0
+    check(f, arr)
+
+
 @pytest.mark.parametrize("share", [0.01, 0.3, 1.0])
 def test_slices_that_are_marked_find_the_generator_as_in_the_loop(share):
     arr = X.copy()
@@ -459,6 +482,49 @@ def test_vectorize_draws_as_numpys_own_does(f, more, shapes, engine):
     assert after == mine
 
 
+def draws_then_raises(a, b):
+    x = rng.normal(a, 2.0)
+    if a > 3.0:
+        raise ValueError("too large")
+    return x * b
+
+
+@pytest.mark.parametrize("engine", ["", "cpu"])
+@pytest.mark.parametrize("more", [{}, {"otypes": "d"}])
+@pytest.mark.parametrize(
+    "lie",
+    [
+        lambda x: (x.reshape(20, 15).T, 2.0),
+        lambda x: (x.reshape(20, 15).T, x.reshape(20, 15).T[0]),
+        lambda x: (np.asfortranarray(x.reshape(20, 15)), x.reshape(20, 15)),
+        lambda x: (x.reshape(5, 6, 10).transpose(2, 0, 1), x.reshape(5, 6, 10).transpose(2, 0, 1)),
+        lambda x: (x.reshape(5, 6, 10).transpose(2, 1, 0)[::-1, 1:], x[:5, None]),
+        lambda x: (np.broadcast_to(x[:20, None], (20, 15)), x[:15]),
+        lambda x: (x[::-1].reshape(20, 15)[:, ::2].T, x[:1]),
+    ],
+)
+def test_vectorize_draws_in_the_order_in_which_elements_lie(lie, more, engine):
+    given, state = lie(np.random.default_rng(4).normal(size=300)), states()
+
+    def run(vectorize, f, *given):
+        put_back(state)
+        try:
+            found = [vectorize(f, **more)(*given) for _ in range(2)]
+        except ValueError as error:
+            found = [np.array([str(error), *error.__notes__][:2])]
+        return [(x.tolist(), x.strides) for x in found], state_of(rng)
+
+    large = given[0].copy("K")
+    large[-1, 1] = 9.0
+    for f, arrays in ((two_draws, given), (draws_then_raises, (large, *given[1:]))):
+        with xpapply.options(engine="loop"):
+            want = run(xpapply.vectorize, f, *arrays)
+        if f is two_draws:
+            assert want == run(np.vectorize, f, *arrays)
+        with xpapply.options(engine=engine):
+            assert run(xpapply.vectorize, f, *arrays) == want
+
+
 def many(v):
     s = rng.normal(size=300).sum() + rng.standard_exponential(300).sum() + rng.integers(0, 7)
     for n in (1 << 32, (1 << 32) - 1, (1 << 31) + 5, 1 << 40):  # halves are kept between
@@ -495,3 +561,38 @@ def test_slices_on_a_device_are_refused():
     watch.start(simulates)
     with pytest.raises(TraceError, match="random numbers of NumPy's for slices on a device"):
         typed(simulates, [Input(0)], {}, [kind], None, watch, DEVICE)
+
+
+class Proxy:
+    """Whose attributes are those of something that is not there, as of a proxy of a request."""
+
+    def __getattr__(self, name):
+        raise RuntimeError(f"nothing is there that has {name}")
+
+    @property
+    def __self__(self):
+        raise RuntimeError("nothing is there")
+
+    def __call__(self, v):
+        return 1.0
+
+
+class Closed(Proxy):
+    def __getattribute__(self, name):
+        raise RuntimeError(f"nothing is there that has {name}")
+
+
+@pytest.mark.parametrize("kind", [Proxy, Closed])
+def test_attributes_of_other_objects_are_not_asked_for(kind, monkeypatch):
+    monkeypatch.setitem(globals(), "proxy", kind())
+
+    def f(v):
+        s = 0.0
+        for x in v:
+            s += x * rng.random()
+        return s + proxy(v)  # noqa: F821
+
+    # reading it from the source may fail for what is closed: then the loop runs
+    with xpapply.options(fallback="silent"), LIMITS.set(raised_faults=kind is Proxy):
+        check(lambda v: proxy(v) + v[0], engine="", compiled=False)  # noqa: F821
+        check(f, engine="", compiled=False)

@@ -20,7 +20,9 @@ import numpy as np
 
 from ..errors import Differs
 from ..limits import LIMITS
+from .error_state import Handled
 from .registry import LEGACY, PYTHONS, generator_kind
+from .warning_filters import FILTERS
 
 _WORDS = 5
 """Of a ``bitgen_t``: the address of the state, and of four functions."""
@@ -64,13 +66,12 @@ class Source:
         self.words[:] = (ctypes.c_uint64 * _WORDS).from_address(place.value)
         self.lock = self._own.lock
 
-    def find(self, f: Any) -> None:
-        """Draw from what stands in its place now, for a function that is about to run."""
-        if self.place is not None:
-            self.owner = self.place(f)
-            if self._now() is not self._own:
-                self._own = self._now()
-                self._take()
+    def becomes(self, owner: Any) -> None:
+        """Draw from another one of its kind."""
+        self.owner = owner
+        if self._now() is not self._own:
+            self._own = self._now()
+            self._take()
 
     @property
     def has_gauss(self) -> bool:
@@ -139,33 +140,70 @@ def _content(state: Any) -> Any:
     return state.tobytes() if isinstance(state, np.ndarray) else state
 
 
-class Kept:
-    """Within it generators may be drawn from: afterwards they are as they were, or `stays` says."""
+class Shared(Handled):
+    """Other threads may draw from a generator that has no lock."""
 
-    def __init__(self, sources: Sequence[Source]) -> None:
-        self._sources = sources
+
+class Kept:
+    """Within it generators may be drawn from: afterwards they are as they were, or `stays` says.
+
+    What ends a process or a thread is no reason to put them back: it comes of the function.
+
+    Parameters
+    ----------
+    sources : sequence of Source
+        What is drawn from.
+    alone : bool
+        Whether nobody else draws meanwhile.
+
+    Raises
+    ------
+    Shared
+        If others might, whatever is done.
+    """
+
+    def __init__(self, sources: Sequence[Source], alone: bool = True) -> None:
+        self._sources, self._alone = sources, alone
 
     def __enter__(self) -> Kept:
-        self._states = [x.state for x in self._sources]
+        if any(x._how == PYTHONS for x in self._sources) and _has_threads():
+            raise Shared("other threads, which run, may draw from Python's generator as well")
+        with contextlib.ExitStack() as locks:
+            if self._alone:
+                locks.enter_context(_held(self._sources, calls=True))
+            self._states = [x.state for x in self._sources]
+            self._locks = locks.pop_all()
         return self
 
     @classmethod
     @contextlib.contextmanager
-    def of(cls, sources: Sequence[Source], f: Any) -> Iterator[Kept]:
-        """The same for a function that is about to run: nobody else runs it with others then."""
-        with contextlib.ExitStack() as locks:
+    def of(cls, sources: Sequence[Source], f: Any, alone: bool = True) -> Iterator[Kept]:
+        """The same for a function that is about to run: nobody else runs it with others then.
+
+        Within that it may run with others itself: then these are drawn from, until that is over.
+        """
+        with contextlib.ExitStack() as held:
+            held.enter_context(_in_one_order([x._is_drawn_from for x in sources]))
             for x in sources:
-                locks.enter_context(x._is_drawn_from)
-                x.find(f)
-            yield locks.enter_context(cls(sources))
+                if x.place is not None:
+                    held.callback(x.becomes, x.owner)
+                    x.becomes(x.place(f))
+            yield held.enter_context(cls(sources, alone))
 
     def stays(self) -> None:
         """What was drawn stays so."""
         self._sources = ()
 
-    def __exit__(self, *_: object) -> None:
-        for x, was in zip(self._sources, self._states, strict=False):
-            x.state = was
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with self._locks:
+            if kind is None or issubclass(kind, Exception):
+                for x, was in zip(self._sources, self._states, strict=False):
+                    x.state = was
+
+
+def _has_threads() -> bool:
+    """Whether other threads run than ours."""
+    return sum(not t.name.startswith("xpapply") for t in threading.enumerate()) > 1
 
 
 def seconds_of_states(sources: Sequence[Source]) -> float:
@@ -228,7 +266,7 @@ def in_order(
             left.pop(0)
         is_checked = left[:1] == [at]
         end = at + 1 if is_checked else min(count, at + size, *left[:1])
-        with _held(sources):
+        with _held(sources, calls=is_checked):
             before, after = [x.state for x in sources], None
             stop = _some(sources, before, go, marks, at, end)
             if stop < end or is_checked:
@@ -238,28 +276,39 @@ def in_order(
             if stop < end:
                 found[stop] = marks[stop]
                 _some(sources, before, go, marks, at, stop)
+            elif is_checked:
+                compared(at)
+                if [_content(x.state) for x in sources] != after:
+                    raise Differs("compiled it leaves a generator in another state")
         if stop < end:
             by_itself(stop)
             size = max(LIMITS.drawn_least, 2 * (stop - at))
             if is_checked:
                 left[0] = stop + 1
             at = stop + 1
-        elif is_checked:
-            compared(at)
-            if [_content(x.state) for x in sources] != after:
-                raise Differs("compiled it leaves a generator in another state")
-            at = end
         else:
-            at, size = end, 2 * size
+            at, size = end, size if is_checked else 2 * size
     return found
 
 
 @contextlib.contextmanager
-def _held(sources: Sequence[Source]) -> Iterator[None]:
-    """Within it nobody else draws."""
-    with contextlib.ExitStack() as locks:
-        for x in sources:
-            locks.enter_context(x.lock)
+def _held(sources: Sequence[Source], calls: bool = False) -> Iterator[None]:
+    """Within it nobody else draws; `calls`: the function does, which is called."""
+    locks = [x.lock for x in sources]
+    with contextlib.ExitStack() as held:
+        if calls:  # it shows no warning, for which there is a lock as well
+            held.enter_context(FILTERS)
+            locks = [x for x in locks if type(x) is type(FILTERS)]  # else it would wait for itself
+        held.enter_context(_in_one_order(locks))
+        yield
+
+
+@contextlib.contextmanager
+def _in_one_order(locks: Sequence[Any]) -> Iterator[None]:
+    """Within it locks are held: each once, and in the order of all threads."""
+    with contextlib.ExitStack() as held:
+        for _, lock in sorted({id(x): x for x in locks}.items()):
+            held.enter_context(lock)
         yield
 
 

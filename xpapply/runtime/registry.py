@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
-from types import ModuleType
+from types import BuiltinMethodType, MethodType, ModuleType
 from typing import Any
 
 from ..limits import LIMITS
@@ -136,6 +136,11 @@ def generator_kind(x: Any) -> str:
                 return kind if own in [getattr(module, n) for n in _BIT_GENERATORS] else ""
     module = sys.modules.get("random")
     return PYTHONS if module is not None and type(x) is module.Random else ""
+
+
+def method_kind(x: Any) -> str:
+    """The same of whose method it is. Other objects may do anything where they are asked for it."""
+    return generator_kind(x.__self__) if type(x) in (MethodType, BuiltinMethodType) else ""
 
 
 def of_generator(x: Any) -> Any:

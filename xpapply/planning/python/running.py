@@ -12,6 +12,7 @@ import numpy as np
 
 from ... import config
 from ...errors import Differs, TooManyPaths, TraceError, UnsupportedError, said
+from ...frontends import name_of
 from ...frontends.python.run.record import AtOnce, Record
 from ...functions.cache import FunctionCache, cache_of
 from ...limits import LIMITS
@@ -70,6 +71,11 @@ class Refused:
 def along(what: Along, traced: Any, begun: Begun | None = None) -> Any:
     """In blocks of slices; of the class that the loop would give."""
     if type(what.arr) is not np.memmap:
+        return at_once(traced, what, begun)
+    try:
+        with traced.unspent(what.f):
+            pass
+    except error_state.Handled:  # the loop runs now
         return at_once(traced, what, begun)
     result = at_once(traced, replace(what, arr=plain(what.arr)), begun)
     with traced.unspent(what.f):
@@ -231,6 +237,9 @@ def _tried(traced: Any, what: Applied, known: Sequence[Any]) -> tuple[Exception 
     try:
         result = what.run(traced, account if is_timed or traced.writes or traced.draws else None)
     except Exception as error:
+        if forced and isinstance(error, TraceError):
+            cannot = f"engine {config.current().engine!r} cannot run {name_of(what.f)}: {error}"
+            raise UnsupportedError(cannot) from None
         if forced and isinstance(error, UnsupportedError):
             raise
         if isinstance(error, TooManyPaths):

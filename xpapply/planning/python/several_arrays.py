@@ -25,7 +25,7 @@ from ...ir.graph import ShapeDtype
 from ...limits import LIMITS
 from ...loop import processes, reference
 from ...loop.arguments import Arguments, Looped
-from ...loop.begun import Begun
+from ...loop.begun import Begun, Users
 from ...loop.own_vectorize import note
 from ...loop.signature import CoreDim, Dims, Signature, core_last, resolve
 from ...loop.thin import Continued
@@ -208,7 +208,20 @@ class Several:
         """All slices at once."""
         if traced.draws and self.first is not None and account is not None:
             account.known = [*map(self._as_result, self.first.results)]  # all that have drawn
-        return traced(self.rows(), self.f, account)
+        rows = self.rows()
+        axes = _order(self.operands, rows.batch) if traced.draws and self.arguments.numbers else ()
+        if [*axes] == sorted(axes):
+            return traced(rows, self.f, account)
+        views = [np.transpose(x, axes) for x in rows.views]
+        try:
+            found = traced(RowsOfSeveral(views, views[0].shape), self.f, account)
+        except Users as error:
+            at = tuple(error.index[axes.index(a)] for a in range(len(axes)))
+            raise Users(error.raised, at) from None
+        back = np.argsort(axes)
+        if isinstance(found, tuple):
+            return tuple(x.transpose(back) for x in found)
+        return found.transpose(back)
 
     def _as_result(self, x: Any) -> Any:
         """What `f` has returned, as runs take it."""
@@ -327,6 +340,16 @@ def _quick(what: Several) -> Quick | None:
         found = known[key] = quick_for(what.f)
         return found  # type: ignore[no-any-return]
     return found if type(found) is Quick and found.serves(what.slices) else None
+
+
+def _order(operands: Sequence[Any], batch: tuple[int, ...]) -> tuple[int, ...]:
+    """The loop dims as `numpy.vectorize` goes through them, which heeds how elements lie."""
+    if all(x.flags.c_contiguous for x in map(np.asarray, operands)):
+        return tuple(range(len(batch)))
+    like = [np.empty_like(x, "b", subok=False) for x in operands]  # as it makes objects of them
+    walk: Any = np.nditer((*like, None), ("zerosize_ok",), order="K")
+    steps = walk.operands[-1].strides
+    return tuple(sorted(range(len(batch)), key=lambda a: -steps[a]))
 
 
 def _why_not(what: Several) -> str | None:

@@ -240,9 +240,9 @@ class TypedLoop(AtOnce):
         """Whether the function draws random numbers: it goes through slices as the loop does."""
         return bool(self.compiled.made.sources)
 
-    def unspent(self, f: Any) -> AbstractContextManager[Kept]:
+    def unspent(self, f: Any, alone: bool = True) -> AbstractContextManager[Kept]:
         """Within it the function may be called once more: no generator has drawn afterwards."""
-        return Kept.of(self.compiled.made.sources, f)
+        return Kept.of(self.compiled.made.sources, f, alone)
 
     def __call__(self, rows: Rows, f: Any, account: Account | None = None) -> Any:
         """All slices through `f`; the result axes stand where the slices' axis was."""
@@ -294,13 +294,13 @@ class TypedLoop(AtOnce):
             self._check(rows, f, outs, np.zeros(k + 1, np.uint16), first=k)
 
         places = () if self._checked else {done, max(done, n // 3), max(done, 2 * n // 3), n - 1}
-        with self.unspent(f) as kept:
+        with self.unspent(f, alone=False) as kept:
             try:
                 go, marks = self.compiled.in_order(rows.views, outs, len(rows.batch))
                 # in one go, where none was marked before
                 how = by_itself, compared, [*places], n * (self._checked and not self._marked)
                 found = in_order(self.compiled.made.sources, go, marks, done, *how)
-            except (Users, KeyboardInterrupt):
+            except Users:
                 kept.stays()
                 raise
             except CompilerError as error:

@@ -11,7 +11,7 @@ import math
 import sys
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
-from types import FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +31,7 @@ from ...limits import LIMITS
 from ...loop import reference, thin
 from ...loop.begun import Begun, Limited, Over, Users, begun
 from ...runtime.budget import Budget, Quick
-from ...runtime.registry import generator_kind
+from ...runtime.registry import generator_kind, method_kind
 
 if TYPE_CHECKING:
     from ...loop.signature import Dims
@@ -185,9 +185,7 @@ def _has_generator(own: FunctionType) -> bool:
         if type(x) is ModuleType:
             if "random" in named and x.__name__ in ("numpy", "random"):
                 return True
-        elif type(x) is not FunctionType and (
-            generator_kind(x) or generator_kind(getattr(x, "__self__", None))
-        ):
+        elif generator_kind(x) or method_kind(x):
             return True
     return False
 
@@ -204,8 +202,11 @@ def _solvers(own: FunctionType) -> Iterator[str]:
         found = held.get(name, own.__globals__.get(name))
         if found is None:  # an attribute, of SciPy or of one of its modules
             yield name
-        elif str(getattr(found, "__module__", "")).startswith("scipy."):
+        elif issubclass(type(found), _NAMED) and str(found.__module__).startswith("scipy."):
             yield getattr(found, "__name__", "")
+
+
+_NAMED = FunctionType, BuiltinFunctionType, type
 
 
 def _of_solver(name: str, own: FunctionType) -> float:

@@ -181,7 +181,8 @@ def _in_turn(f: Any) -> bool:
                 with contextlib.suppress(ValueError):  # it has no value yet
                     cells = one.__closure__ or ()
                     found = cells[one.__code__.co_freevars.index(name)].cell_contents
-            found = getattr(found, "__wrapped__", found)
+            if isinstance(found, types.FunctionType | functools._lru_cache_wrapper):
+                found = getattr(found, "__wrapped__", found)
             if found is f:
                 return True
             if isinstance(found, types.FunctionType) and found not in seen:

@@ -244,7 +244,9 @@ class Typer(SharedCalls):
         """The parts of a function that was read, if a value is one."""
         if isinstance(f, Function):
             return self._defined[f.number][0]
-        code = getattr(f.value, "__code__", None) if isinstance(f, Known) else None
+        own = f.value if isinstance(f, Known) else None
+        is_one = isinstance(own, types.FunctionType | types.MethodType)
+        code = getattr(own, "__code__", None) if is_one else None
         return None if code is None else _flows.get(code)
 
     def _code_of(self, f: Any) -> Code:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ def find(f: Any) -> Call | None:
         is_one = special is not None and getattr(special, f.__name__, None) is f
         return ufunc_of(f) if is_one and f.nout == 1 else None
     stats = sys.modules.get("scipy.stats")
-    if stats is None or getattr(f, "__self__", None) is not stats.norm:
+    if stats is None or type(f) is not MethodType or f.__self__ is not stats.norm:
         return None
     return _normal(f.__name__) if f.__name__ in _OF_NORM and _agree() else None
 

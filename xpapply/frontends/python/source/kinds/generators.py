@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any
@@ -14,7 +15,14 @@ from .....ir.typed.function import Value
 from .....library import of_random
 from .....runtime import generators, ziggurats
 from .....runtime.generators import DISTRIBUTIONS, SHORT, Distribution
-from .....runtime.registry import GENERATOR, LEGACY, PYTHONS, generator_kind, of_generator
+from .....runtime.registry import (
+    GENERATOR,
+    LEGACY,
+    PYTHONS,
+    generator_kind,
+    method_kind,
+    of_generator,
+)
 from .. import numbers, places
 from ..calls.arguments import FALSE, TAKEN, TRUE, as_array
 from ..calls.common import Call, as_float, exactly, number, python_int
@@ -93,14 +101,13 @@ def method(
 
 def find(f: Any) -> Call | None:
     """What writes a call of a method, or of what `of_random` leaves to NumPy."""
-    if getattr(f, "__name__", "") == "default_rng" and f is np.random.default_rng:
+    if "numpy.random" in sys.modules and f is np.random.default_rng:
         return _default_rng
-    owner = getattr(f, "__self__", None)
-    if owner is not None and (kind := generator_kind(owner)):
+    if kind := method_kind(f):
         if kind == PYTHONS and isinstance(f, MethodType) and f.__name__ not in _PYTHONS:
             return None  # it is written in Python
-        return lambda t, args, kwargs: method(t, owner, f.__name__, args, kwargs)
-    return _OURS.get(f) if getattr(f, "__module__", "") == of_random.__name__ else None
+        return lambda t, args, kwargs: method(t, f.__self__, f.__name__, args, kwargs)
+    return _OURS.get(f) if type(f) is FunctionType else None
 
 
 # --- what is called -----------------------------------------------------------------------------
@@ -162,13 +169,17 @@ def _is_odd(t: Writes, may_be: str, x: Value) -> Value:
     zero, least = Literal(0.0, "float64"), t.op("ge", "bool", x, Literal(0.0, "float64"))
     if may_be in ("positive", "chance"):
         least = t.op("gt", "bool", x, zero)
+    if may_be in ("end", "size"):  # NumPy raises for -0.0
+        one = Literal(1.0, "float64")
+        least = t.op("gt", "bool", t.op("copysign", "float64", one, x), zero)
     most = {"chance": 1.0, "rate": 1e18}.get(may_be, float(np.finfo(float).max))
     fine = t.op("and", "bool", least, t.op("le", "bool", x, Literal(most, "float64")))
     return t.op("not", "bool", fine)
 
 
 _MAY_BE: dict[str, Callable[[float], bool]] = {
-    "any": np.isfinite, "end": lambda x: 0 <= x < np.inf, "size": lambda x: 0 <= x < np.inf,
+    "any": np.isfinite, "end": lambda x: 0 <= x < np.inf and not np.signbit(x),
+    "size": lambda x: 0 <= x < np.inf and not np.signbit(x),
     "positive": lambda x: 0 < x < np.inf, "chance": lambda x: 0 < x <= 1,
     "rate": lambda x: 0 <= x <= 1e18,
 }  # fmt: skip
