@@ -292,8 +292,8 @@ class options:  # called as a function
     fill : number or None
         `apply_along_axis` lets `f` give results of another length for each slice, and returns
         two arrays: the results, those that are shorter than the longest filled up with this
-        number, and their lengths. `f` is called once more for the first slice, and for all where
-        results are longer than slices. For arrays of NumPy in memory.
+        number, and their lengths. What draws random numbers, or changes something outside, runs in
+        the loop, and is called once for each slice. For arrays of NumPy in memory.
 
     Raises
     ------

@@ -19,7 +19,7 @@ def pytest_configure():
     python_functions._sooner_in_loop = lambda *_: None
 
 
-def pytest_collection_finish():
+def pytest_collection_finish(session):
     own = xpapply.__pandas_udf__
 
     class Counted(own):
@@ -42,7 +42,12 @@ def pytest_collection_finish():
         return at_once(self, *given)
 
     OfPandas.at_once = counting
-    sys.modules["pandas.tests.apply.conftest"].MockEngineDecorator.__pandas_udf__ = Counted
+    # pytest loads it by a name of its own where pandas lies in a folder that is a package, and
+    # tests may import it by the other one
+    for module in (*session.config.pluginmanager.get_plugins(), *sys.modules.values()):
+        engine = getattr(module, "__dict__", {}).get("MockEngineDecorator")
+        if engine is not None:
+            engine.__pandas_udf__ = Counted
 
 
 def pytest_sessionfinish():

@@ -79,9 +79,12 @@ def is_test(node):
 
 
 def run(tests, folder, looked):
-    paths = os.pathsep.join(map(str, (HERE.parents[1], HERE.parent, HERE)))
+    own = os.environ.get("PYTHONPATH", "")  # where the libraries may be
+    paths = os.pathsep.join(map(str, (HERE.parents[1], HERE.parent, HERE, own)))
     env = os.environ | {"PYTHONPATH": paths, "LOOKED": str(looked)}
-    how = ("-q", "-n", "0", "-p", "look_always", "-p", "no:cacheprovider", "--no-header", *REPEATED)
+    # not by plugins that happen to be installed, which may warn, nor as a worker of ours
+    env |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
+    how = ("-q", "-p", "look_always", "-p", "no:cacheprovider", "--no-header", *REPEATED)
     alone = ("-c", os.devnull, "--rootdir", str(folder))  # not by our configuration
     return subprocess.run(
         [

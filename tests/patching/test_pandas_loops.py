@@ -168,6 +168,82 @@ def test_calls_of_windows_are_as_many():
         assert calls() == wanted
 
 
+SHORT_WINDOWS = {
+    "at the beginning": lambda f: FLOATS.rolling(5, min_periods=2).apply(f, raw=True),
+    "in a Series": lambda f: FLOATS.rolling(5, min_periods=1).apply(f),
+    "at both ends": lambda f: FLOATS.rolling(5, min_periods=1, center=True).apply(f, raw=True),
+    "by time": lambda f: SECONDS.rolling("7s").apply(f, raw=True),
+    "here and there": lambda f: SECONDS[np.arange(N) != 50].rolling("7s").apply(f, raw=True),
+}
+"""Windows of which some are shorter than most."""
+SECONDS = FLOATS.set_axis(pd.date_range("2020", periods=N, freq="s"))
+
+
+def as_without(program):
+    """A program gives the same under `patch`, call after call."""
+    wanted = [program() for _ in range(3)]
+    with xpapply.patch():
+        assert [program() for _ in range(3)] == wanted
+
+
+@pytest.mark.parametrize("name", SHORT_WINDOWS)
+def test_windows_come_in_the_order_of_pandas(name):
+    rng, seen = np.random.default_rng(), []
+
+    def drawn(w):
+        return w.mean() + rng.random()
+
+    def noted(w):
+        seen.append(len(w))
+        return w.mean() + len(seen)
+
+    def program():
+        rng.bit_generator.state = np.random.default_rng(0).bit_generator.state
+        seen.clear()
+        found = [SHORT_WINDOWS[name](f).dropna().tolist() for f in (drawn, noted)]
+        return found, seen.copy(), rng.random()
+
+    as_without(program)
+
+
+@pytest.mark.parametrize("center", [False, True])
+def test_the_first_window_that_raises_is_that_of_pandas(center):
+    many = pd.Series(np.arange(3000.0))
+    short = 2998.0 if center else 1.0
+
+    def f(w):
+        if w[-1] == short:
+            raise ValueError("a short one")
+        if w[-1] == 100.0 or w[0] == 2996.0:
+            raise KeyError("another one")
+        return w.mean()
+
+    windows = many.rolling(5, min_periods=1, center=center)
+    as_without(lambda: outcome(lambda: windows.apply(f, raw=True).tolist())[0])
+
+
+def test_what_draws_random_numbers_in_a_loop_is_called_by_pandas():
+    """Compiled it would draw once more, for the call of pandas' that results are compared with."""
+    rng = np.random.default_rng()
+
+    def walk(w):
+        total = 0.0
+        for x in w:
+            total = total / 2 + x * rng.random()
+        return total
+
+    def program():
+        rng.bit_generator.state = np.random.default_rng(0).bit_generator.state
+        found = FLOATS.rolling(5).apply(walk, raw=True).dropna().tolist()
+        found += SHORT_WINDOWS["by time"](walk).tolist()
+        found += TABLE[["x", "w", "n"]].apply(walk, axis=1).tolist()
+        return found, rng.random()
+
+    as_without(program)
+    with xpapply.options(engine="cpu"):
+        as_without(program)
+
+
 def test_an_error_in_a_window():
     def f(w):
         if w[-1] == FLOATS[40]:

@@ -21,9 +21,12 @@ TESTS = (
 
 def run(tmp_path, tests, *more):
     looked = tmp_path / "looked.json"
-    paths = os.pathsep.join(map(str, (HERE.parents[1], HERE.parent, HERE, tmp_path)))
+    own = os.environ.get("PYTHONPATH", "")  # where pandas may be
+    paths = os.pathsep.join(map(str, (HERE.parents[1], HERE.parent, HERE, tmp_path, own)))
     env = os.environ | {"PYTHONPATH": paths, "LOOKED": str(looked)}
-    how = "-q -n 0 -p no:cacheprovider -p engine_of_pandas --no-header -k MockEngine".split()
+    # not by plugins that happen to be installed, which may warn, nor as a worker of ours
+    env |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
+    how = "-q -p no:cacheprovider -p engine_of_pandas --no-header -k MockEngine".split()
     alone = ("-c", os.devnull, "--rootdir", str(tmp_path), "-W", "ignore")
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", *how, *alone, *more, "--pyargs", *tests],
@@ -55,3 +58,21 @@ def test_they_can_fail(tmp_path):
     ran, _ = run(tmp_path, TESTS[:1], "-p", "wrong")
     assert ran.returncode == 1, ran.stdout[-5000:]
     assert " failed" in ran.stdout
+
+
+def test_wherever_pandas_lies_and_whatever_else_is_installed(tmp_path):
+    (tmp_path / "elsewhere.py").write_text(
+        "import sys\n"
+        "import pytest\n"
+        "@pytest.hookimpl(tryfirst=True)\n"
+        "def pytest_collection_finish():\n"
+        "    sys.modules['other.conftest'] = sys.modules.pop('pandas.tests.apply.conftest')\n"
+    )
+    (tmp_path / "warns.py").write_text("raise Warning('no benchmarks here')\n")
+    info = tmp_path / "warns-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: warns\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[pytest11]\nwarns = warns\n")
+    ran, counted = run(tmp_path, TESTS[1:2], "-p", "elsewhere")
+    assert ran.returncode == 0, ran.stdout[-5000:] + ran.stderr[-2000:]
+    assert counted["engine"], counted

@@ -5,12 +5,19 @@ import pytest
 
 import xpapply
 from conftest import library
+from xpapply.limits import LIMITS
 
 RNG = np.random.default_rng(0)
 ARR = RNG.normal(size=(5, 8, 60))
 ARR[2, 3] = -1.0  # nothing is above 0 in it
 
 pytestmark = pytest.mark.usefixtures("plan_always")
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    """No loop runs before a plan is made."""
+    monkeypatch.setattr(LIMITS, "first_loops", 0.0)
 
 
 def above(v):
@@ -192,3 +199,87 @@ def test_what_the_function_raises():
     with xpapply.options(fill=0.0, fallback="silent"), pytest.raises(KeyError) as raised:
         xpapply.apply_along_axis(picky, -1, ARR)
     assert raised.value.__notes__ == ["raised at the slice arr[2, 3, :]"]
+
+
+def drawn(rng, seen):
+    return lambda v: v[v > v[rng.integers(0, 4)]]
+
+
+def of_drawn_lengths(rng, seen):
+    return lambda v: rng.random(int(rng.integers(1, 4)))
+
+
+def longer_later(rng, seen):
+    return lambda v: rng.random(3 if v.min() < 20 else 50)
+
+
+def of_an_object(rng, seen):
+    class Model:
+        def __init__(self):
+            self.rng = rng
+
+        def some(self, v):
+            n = 1
+            for x in v.ravel():
+                n += x > self.rng.random() * 400
+            return v.ravel()[:n]
+
+    return Model().some
+
+
+def noted(rng, seen):
+    def f(v):
+        seen.append(float(v.min()))
+        return v.ravel()[: len(seen) % 5]
+
+    return f
+
+
+def counted(rng, seen):
+    n = 0
+
+    def f(v):
+        nonlocal n
+        n += 1
+        seen[:] = [n]
+        return v.ravel()[: n % 5]
+
+    return f
+
+
+def writing(rng, seen):
+    def f(v):
+        v += rng.random()
+        return v[v > 200].tolist()
+
+    return f
+
+
+MADE = [drawn, of_drawn_lengths, longer_later, of_an_object, noted, counted, writing]
+ROWS = np.arange(400.0).reshape(10, 10, 4)
+
+
+@pytest.mark.parametrize("axis", [-1, 0, (2, 1)])
+@pytest.mark.parametrize("make", MADE)
+@pytest.mark.filterwarnings("ignore::xpapply.FallbackWarning")
+def test_calls_are_those_of_the_loop(make, axis):
+    def outcome(apply):
+        rng, seen, arr = np.random.default_rng(3), [], ROWS.copy()
+        f = make(rng, seen)
+        with xpapply.options(fill=np.nan):
+            found = [apply(f, axis, arr) for _ in range(3)]
+        return [[x.tolist() for x in both] for both in found], seen, rng.random(), arr.tolist()
+
+    wanted = outcome(lambda *given: as_loop(*given, np.nan))
+    np.testing.assert_equal(outcome(xpapply.apply_along_axis), wanted)
+
+
+@pytest.mark.parametrize("make", MADE)
+def test_explain_leaves_no_trace(make):
+    rng, seen, arr = np.random.default_rng(3), [], ROWS.copy()
+    with xpapply.options(fill=np.nan):
+        plan = xpapply.explain(make(rng, seen), -1, arr)
+    assert not plan.vectorized
+    assert rng.random() == np.random.default_rng(3).random()
+    assert not seen
+    assert (arr == ROWS).all()

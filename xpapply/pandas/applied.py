@@ -44,6 +44,8 @@ class Job:
         How many there are.
     number : callable
         ``number(k)``: in which of pandas' own calls that one is made.
+    ahead : callable
+        ``ahead()`` makes those of pandas' calls that come before the first one of these.
     """
 
     f: Any
@@ -56,13 +58,19 @@ class Job:
     """Results by the number of the call."""
     looped: bool = False
     """Whether pandas' own loop runs."""
+    ahead: Callable[[], None] = lambda: None
 
     def result(self, k: int) -> Any:
         """The result for a slice, whose call is made once: what it raises is raised again."""
-        at = self.number(k)
+        if not self.known:
+            self.ahead()
+        return self.once(self.number(k), lambda: self.call(k))
+
+    def once(self, at: int, call: Callable[[], Any]) -> Any:
+        """What one of pandas' calls gives, by its number."""
         if at not in self.known:
             try:
-                self.known[at] = self.call(k)
+                self.known[at] = call()
             except Exception as error:
                 self.known[at] = Raised(error)
         return _given(self.known[at])
@@ -167,7 +175,7 @@ class OfPandas(Several):
     """Whether these are some of the slices that pandas' loop goes over."""
     took: float = field(default=0.0, kw_only=True)
     """Seconds of pandas' own call."""
-    on_host = True
+    on_host = is_others = True
 
     def begun(self) -> Begun:
         """The first calls, which pandas' own loop would make."""

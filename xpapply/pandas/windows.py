@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..errors import TraceError
+from ..errors import TraceError, UnsupportedError
 from ..limits import LIMITS
 from ..loop.arguments import Looped
 from . import applied
@@ -66,8 +66,14 @@ def apply(
     views = _views(values, at, length) if alike else None
     some = same if views is not None else called
     first = np.searchsorted(called, some)
+
+    def ahead() -> None:
+        for k in range(first[0]):
+            job.once(k, lambda: window(int(called[k])))  # noqa: B023
+
     job = Job(
-        f, own, lambda k: window(int(some[k])), len(some), lambda k: int(first[k]), host
+        f, own, lambda k: window(int(some[k])), len(some), lambda k: int(first[k]), host,
+        ahead=ahead,
     )  # fmt: skip
     try:
         function = f
@@ -85,14 +91,23 @@ def apply(
         return host.by_pandas(job, str(error))
     if not raw:
         what.whole, what.silent = of.whole, of.silent
-    found = applied.results(what)
+    found: Any = None
+    try:
+        found = applied.results(what)
+    except UnsupportedError:
+        raise
+    except Exception:
+        if job.looped or len(some) == len(called):
+            raise
+    if found is None:  # one of the others may raise sooner
+        found = Own(host.loop(job))
     if isinstance(found, Own):
         return found.result
     output = np.full(len(start), np.nan)
     output[some] = found
     if views is not None:
-        for k in rest:
-            output[k] = window(int(k))
+        for k in rest.tolist():
+            output[k] = job.once(int(np.searchsorted(called, k)), lambda: window(k))  # noqa: B023
     return output
 
 

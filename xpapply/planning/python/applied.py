@@ -60,6 +60,10 @@ class Applied(Protocol):
     def varies(self) -> bool:
         """Whether `f` takes slices of other lengths each time, which no trace does."""
 
+    @property
+    def is_others(self) -> bool:
+        """Whether the loop is another library's: what draws random numbers is left to that."""
+
     def why_not(self) -> str | None:
         """Why no plan can be made for such arrays."""
 
@@ -107,6 +111,8 @@ class Applied(Protocol):
 @dataclass(slots=True, eq=False)
 class Along(Application):
     """What `apply_along_axis` applies a Python function to, along one axis."""
+
+    is_others = False
 
     @property
     def slices(self) -> int:
@@ -203,6 +209,7 @@ class Along(Application):
 class OnHost(Along):
     """The same for an array of another library whose memory NumPy reads: `arr` is its view."""
 
+    is_others = True
     own: Any
     """The array itself, which the loop runs on and the result belongs to."""
 

@@ -20,7 +20,7 @@ from ...functions.purity import has_loop
 from ...limits import LIMITS
 from ...loop.begun import Begun
 from . import running
-from .applied import Along, Applied, OnHost
+from .applied import Along, Applied
 from .running import SOURCE, Awaited, Refused, is_traced
 from .unplanned import ENGINES, price, why_not_compiled
 
@@ -130,7 +130,7 @@ def compiled(
         shared = any(map(_has_array, (*what.arguments.args, *what.arguments.kwargs.values())))
         if found.writes and (shared or found.draws or type(what) is not Along):
             raise TraceError("it writes to its slices")
-        if found.draws and isinstance(what, OnHost):  # whose loop may draw by itself
+        if found.draws and what.is_others:
             raise TraceError(DRAWS)
     except typed_loop.ForNow as error:
         known.traced[SOURCE, key] = Refused(str(error), _for_calls(found.unchanged))

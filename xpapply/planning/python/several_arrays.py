@@ -88,6 +88,7 @@ class Several:
     budget: Any = None
     first: Begun | None = None
     varies: bool = False
+    is_others = False
 
     @property
     def f(self) -> Any:

@@ -190,6 +190,34 @@ def _has_generator(own: FunctionType) -> bool:
     return False
 
 
+def holds_generator(f: Any, depth: int = 4) -> bool:
+    """Whether what is called for slices reaches a generator of random numbers that is known.
+
+    `depth`: how far: what it holds, and functions that it names, may hold more.
+    """
+    if depth == 0 or f is None:
+        return False
+    if generator_kind(f):
+        return True
+    reached: list[Any] = [getattr(f, "__self__", None)]
+    if type(f) is ModuleType:
+        return f.__name__ in ("numpy.random", "random")
+    if type(f) is FunctionType:
+        named = names(f.__code__)
+        found = [f.__globals__.get(name) for name in named]
+        if "random" in named and sys.modules["numpy"] in found:
+            return True
+        reached += [*found, *(x for _, x in in_cells(f)), *(f.__defaults__ or ())]
+        reached += (f.__kwdefaults__ or {}).values()
+    elif isinstance(f, functools.partial):
+        reached += [f.func, *f.args, *f.keywords.values()]
+    elif type(f) in (list, tuple, dict):
+        reached += f.values() if type(f) is dict else f
+    elif not isinstance(f, type) and not str(type(f).__module__).startswith("scipy."):
+        reached += [vars(type(f)).get("__call__"), *getattr(f, "__dict__", {}).values()]
+    return any(holds_generator(x, depth - 1) for x in reached)
+
+
 def draws(f: Any) -> bool:
     """Whether a function names a curve through points: compiled where a trace does badly."""
     return any(n in _CURVES for own in helpers(f) for n in _solvers(own))
