@@ -283,3 +283,52 @@ def test_explain_leaves_no_trace(make):
     assert rng.random() == np.random.default_rng(3).random()
     assert not seen
     assert (arr == ROWS).all()
+
+
+class Proxy:
+    """One that knows nothing while there is no context, as those of web frameworks."""
+
+    def __getattr__(self, name):
+        raise RuntimeError("no context")
+
+    def __call__(self, v):
+        return v[0]
+
+
+class Drawing:
+    generator = None
+
+    def some(self, v):
+        return DRAWN.random(int(DRAWN.integers(1, 4)))
+
+
+HELD, DRAWN = [Proxy()], np.random.default_rng(0)
+FIRST, SECOND, THIRD, FOURTH, FIFTH = np.ones((5, 4))
+
+
+def test_whatever_a_function_names():
+    x = RNG.standard_normal((40, 4))
+
+    def proxied(v):
+        return np.append(v[v > 0], HELD[0](v))
+
+    def seeded(v):  # NumPy may be the last of what it names
+        n = int(np.random.default_rng(0).integers(1, 3))
+        return v[:n] + FIRST[:n] + SECOND[:n] + THIRD[:n] + FOURTH[:n] + FIFTH[:n]
+
+    for f in (proxied, seeded):
+        with xpapply.options(fill=0.0, fallback="silent"):
+            values, lengths = xpapply.apply_along_axis(f, 1, x)
+        for row, n, v in zip(values, lengths, x, strict=True):
+            np.testing.assert_array_equal(row[:n], f(v))
+
+
+def test_methods_that_draw_are_called_as_often_as_in_the_loop():
+    x, state = np.zeros((40, 4)), DRAWN.bit_generator.state
+    want = [Drawing().some(v) for v in x]
+    after, DRAWN.bit_generator.state = DRAWN.random(), state
+    with xpapply.options(fill=0.0, fallback="silent"):
+        values, lengths = xpapply.apply_along_axis(Drawing().some, 1, x)
+    for row, n, y in zip(values, lengths, want, strict=True):
+        np.testing.assert_array_equal(row[:n], y)
+    assert DRAWN.random() == after

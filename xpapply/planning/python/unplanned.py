@@ -199,13 +199,15 @@ def holds_generator(f: Any, depth: int = 4) -> bool:
         return False
     if generator_kind(f):
         return True
-    reached: list[Any] = [getattr(f, "__self__", None)]
+    reached: list[Any] = []
+    if type(f) in (MethodType, BuiltinFunctionType):  # others may raise for any attribute
+        reached += [f.__self__, getattr(f, "__func__", None)]
     if type(f) is ModuleType:
         return f.__name__ in ("numpy.random", "random")
     if type(f) is FunctionType:
         named = names(f.__code__)
         found = [f.__globals__.get(name) for name in named]
-        if "random" in named and sys.modules["numpy"] in found:
+        if "random" in named and any(x is np for x in found):
             return True
         reached += [*found, *(x for _, x in in_cells(f)), *(f.__defaults__ or ())]
         reached += (f.__kwdefaults__ or {}).values()
@@ -214,7 +216,9 @@ def holds_generator(f: Any, depth: int = 4) -> bool:
     elif type(f) in (list, tuple, dict):
         reached += f.values() if type(f) is dict else f
     elif not isinstance(f, type) and not str(type(f).__module__).startswith("scipy."):
-        reached += [vars(type(f)).get("__call__"), *getattr(f, "__dict__", {}).values()]
+        reached.append(vars(type(f)).get("__call__"))
+        with suppress(Exception):
+            reached += vars(f).values()
     return any(holds_generator(x, depth - 1) for x in reached)
 
 
