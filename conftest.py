@@ -6,6 +6,7 @@ import itertools
 import math
 import os
 import sys
+import threading
 import warnings
 import zlib
 from contextlib import contextmanager, nullcontext
@@ -251,6 +252,14 @@ def pairs(request):
         ]
 
     return of
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """The threads of what runs the tests are not there."""
+    every = threading.enumerate
+    there = [t for t in every() if t is not threading.current_thread()]
+    monkeypatch.setattr(threading, "enumerate", lambda: [t for t in every() if t not in there])
 
 
 @pytest.fixture

@@ -169,6 +169,7 @@ PYTHONS = [
 ]  # fmt: skip
 
 
+@pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize("f", PYTHONS)
 def test_pythons_own_generator(f):
     random.seed(4)

@@ -93,6 +93,7 @@ def test_no_number_is_drawn_twice_or_lost(make, is_first, engine):
     assert own.random() == again.random()
 
 
+@pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize("in_file", [False, True])
 def test_pythons_generator_is_looped_beside_other_threads_and_then_compiled(in_file, tmp_path):
     own, arr = random.Random(1), X

@@ -293,3 +293,20 @@ def test_what_slices_that_are_left_to_the_function_take_counts():
     loop.seconds = 1.0
     assert not loop.is_quicker(Rows(arr, 1), 100.0)
     assert loop.is_quicker(Rows(arr[900:], 1), 100.0)
+
+
+def test_places_that_are_odd_are_left_to_the_trace(monkeypatch):
+    """As blocks of dask that were on disk: a compiled loop is not measured on them."""
+    for name, number in (("rival", 0.0), ("waits", 0.0), ("gain", 1e9)):
+        monkeypatch.setattr(LIMITS, f"typed_{name}", number)
+    cache.clear()
+    arr = RNG.standard_normal((3_000, 12))
+    odd = np.zeros(arr.nbytes + 1, np.uint8)[1:].view(np.float64).reshape(arr.shape)
+    odd[:] = arr
+    want = np.apply_along_axis(on_a_grid_of_its_own, 1, arr)
+    by_place = xpapply.vectorize(on_a_grid_of_its_own, signature="(n)->(n)")
+    with xpapply.options(fallback="silent"):
+        for _ in range(6):
+            got = xpapply.apply_along_axis(on_a_grid_of_its_own, 1, odd)
+            np.testing.assert_array_equal(got, want)
+            np.testing.assert_array_equal(by_place(odd), want)

@@ -76,6 +76,8 @@ def compiled(
                 tried = known.traced[SOURCE, key] = Awaited(cost, 0.0)
             if tried.spend(took):  # it takes less than compiling, by now
                 return None
+            if not all(x.flags.aligned for x in what.rows().views):  # others tell
+                return None
             rival = took
     # nobody wants the loop, however short it is; on a device it takes very much longer
     on_device = what.rules != "numpy"
