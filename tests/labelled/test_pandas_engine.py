@@ -5,9 +5,9 @@
 import math
 import subprocess
 import sys
-import warnings
 
 import numpy as np
+import outcomes
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -171,14 +171,8 @@ def same(found, wanted):
 
 
 def outcome(run):
-    """What a call gives or raises, and what it warns of."""
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        try:
-            found = run()
-        except Exception as error:
-            found = type(error), str(error)
-    shown = {(x.category, str(x.message)) for x in seen}
+    """What a call gives or raises, and what it warns of, without and with our own warnings."""
+    found, shown = outcomes.outcome(run)
     return found, {x for x in shown if x[0] is not xpapply.FallbackWarning}, shown
 
 

@@ -4,10 +4,10 @@
 
 import os
 import sys
-import warnings
 
 import numpy as np
 import pytest
+from outcomes import outcome
 from thresholds import always_plan
 
 import xpapply
@@ -40,16 +40,6 @@ def always(monkeypatch):
     always_plan(monkeypatch)
     for name, value in (("few_patched", 0), ("patched_worth", -1.0), ("patched_again", 0)):
         monkeypatch.setattr(LIMITS, name, value)
-
-
-def outcome(run):
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        try:
-            found = run()
-        except Exception as error:
-            found = type(error), str(error)
-    return found, {(x.category, str(x.message)) for x in seen}
 
 
 def check(run, *, loop=None, at_once=None):

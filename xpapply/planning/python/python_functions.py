@@ -311,7 +311,7 @@ def call(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, begun: Begun | 
         if result is not None:
             return result
         ready.pop(layout, None)
-    key, loops = trace_key(method, axis, arr, args, kwargs), None
+    key = trace_key(method, axis, arr, args, kwargs)
     quick = cache.traced.get(key)
     if type(quick) is Quick and begun is None and quick.serves(count):
         return quick.timed(count, reference.apply, f, axis, arr, args, kwargs)
