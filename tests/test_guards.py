@@ -4,6 +4,7 @@ import builtins
 import math
 import random
 import statistics
+import sys
 import types
 
 import numpy as np
@@ -13,7 +14,7 @@ from guard_cases import ARRAY, Base, follows
 
 import xpapply
 from conftest import Library, library
-from xpapply.functions import guards
+from xpapply.functions import guards, identity
 
 # --- objects ------------------------------------------------------------------------------------
 
@@ -392,3 +393,47 @@ def test_a_module_whose_name_is_no_text_is_no_librarys():
             return 3.0
 
     assert not guards.lives_on(Odd("numpy"))
+
+
+NOTEBOOK = """
+class C: pass
+class Truth:
+    def __init__(self, n): self.n = n
+    def __call__(self): return self.n
+c = C()
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x * (3.0 if c else 5.0)
+net, f = Net().eval(), lambda v: v.sum() * (3.0 if c else 5.0)
+"""
+"""Cells of a notebook: their module has no file, or there is none of its name."""
+
+
+@pytest.mark.parametrize("module", ["__main__", "made_up", ""])
+@pytest.mark.parametrize("name", ["net", "f"])
+@pytest.mark.parametrize("kind", ["function", "object"])
+def test_classes_of_a_notebook_that_get_another_method(name, kind, module, torch, monkeypatch):
+    space = {"__name__": module, "torch": torch} if module else {"torch": torch}
+    monkeypatch.setitem(sys.modules, "__main__", types.ModuleType("__main__"))
+    exec(compile(NOTEBOOK, "", "exec"), space)
+    f, c = space[name], space["C"]
+    for n in (0, 2, 0):
+        c.__len__ = (lambda self, n=n: n) if kind == "function" else space["Truth"](n)
+        for _ in range(2):
+            with xpapply.options(engine="loop"):
+                want = xpapply.apply_along_axis(f, -1, ARRAY)
+            with xpapply.options(fallback="silent"):
+                got = xpapply.apply_along_axis(f, -1, ARRAY)
+            np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+def test_functions_of_a_notebook_have_names_by_what_they_compute(monkeypatch):
+    """Not by the names of their classes: blocks of dask are known by them."""
+    monkeypatch.setitem(sys.modules, "__main__", types.ModuleType("__main__"))
+
+    def named(k):
+        space = {"__name__": "__main__"}
+        exec(f"class C:\n    def k(self): return {k}\nc = C()\nf = lambda v: v * c.k()", space)
+        return identity.of(space["f"])
+
+    assert named(2.0) == named(2.0) != named(3.0)

@@ -11,6 +11,7 @@ reach the function itself, could never be freed.
 
 from __future__ import annotations
 
+import builtins
 import functools
 import itertools
 import operator
@@ -134,9 +135,24 @@ def lives_on(x: Any) -> bool:
     if isinstance(x, _FUNCTIONS):
         if "<locals>" in getattr(x, "__qualname__", ""):  # made by a call of another function
             return False
-        root = (getattr(x, "__module__", None) or "").partition(".")[0]
+        root = home_of(x)
         return root in LIBRARIES or root == "builtins"
     return False
+
+
+def home_of(x: Any) -> str:
+    """The package that a class or a function says it is of; "" for code without a module.
+
+    A class that ``exec`` makes where there is no ``__name__`` says that it is a builtin.
+    """
+    root = (getattr(x, "__module__", None) or "").partition(".")[0]
+    if root == "builtins" and isinstance(x, type) and x.__flags__ & WRITTEN:
+        return root if vars(builtins).get(x.__name__) is x else ""
+    return root
+
+
+WRITTEN = 1 << 9
+"""Among the flags of a class: it is written in Python."""
 
 
 _FUNCTIONS = (type, types.FunctionType, types.BuiltinFunctionType, np.ufunc, type(np.sum))

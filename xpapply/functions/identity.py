@@ -135,7 +135,7 @@ class _Walk:
 
     def _class(self, cls: type) -> None:
         self._put("class", cls.__module__, cls.__qualname__, _version(cls.__module__))
-        if cls.__module__ != "builtins" and not reach.is_installed(cls):
+        if not reach.is_installed(cls):
             self._all("bases", cls.__bases__)
             for name, value in sorted(vars(cls).items()):
                 if isinstance(value, _METHODS) or not name.startswith("__"):

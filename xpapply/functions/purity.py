@@ -102,9 +102,8 @@ OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 @functools.lru_cache(512)
 def of_library(file: str) -> bool:
-    """Whether a file is of Python, or of an installed package."""
-    known = not file or file.startswith((_STDLIB, OURS, "<frozen"))
-    return known or any(part in file for part in _INSTALLED)
+    """Whether a file is of Python, or of an installed package; no file is a user's."""
+    return file.startswith((_STDLIB, OURS, "<frozen")) or any(part in file for part in _INSTALLED)
 
 
 _STANDARD = frozenset(dir(BaseException)) | set(vars(collections.namedtuple("_Standard", "a")))

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..limits import LIMITS
-from .guards import CONTAINERS, MISSING, Guards, elements, lives_on
+from .guards import CONTAINERS, MISSING, Guards, elements, home_of, lives_on
 from .purity import OURS, of_library
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
@@ -178,8 +178,7 @@ class _Reach:
             if not is_installed(c):
                 special = (n for n in vars(c) if n.startswith("__") and n not in _NOT_SPECIAL)
                 for name in special:
-                    if isinstance(vars(c)[name], types.FunctionType):
-                        self.visit(self._guards.look(c, "entry", name))
+                    self.visit(self._guards.look(c, "entry", name))
 
     def _object(self, x: Any) -> None:
         if lives_on(x):
@@ -195,6 +194,7 @@ class _Reach:
 
 
 _NOT_SPECIAL = frozenset(("__init__", "__new__", "__repr__", "__str__", "__init_subclass__"))
+_NOT_SPECIAL |= {"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__"}
 
 
 class _Names:
@@ -252,5 +252,11 @@ def is_installed(x: Any) -> bool:
     if isinstance(code, types.CodeType):
         file = code.co_filename
     else:
+        if home_of(x) in _PYTHON or (not isinstance(x, type) and x.__module__ is None):
+            return True
+        # no file: a class of a notebook, or of code that was given as text
         file = getattr(sys.modules.get(x.__module__), "__file__", None) or ""
     return of_library(file)
+
+
+_PYTHON = sys.stdlib_module_names | {"builtins"}

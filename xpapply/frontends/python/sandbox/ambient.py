@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ....functions.guards import LIBRARIES, Guards
+from ....functions.guards import LIBRARIES, Guards, lives_on
 from ....limits import LIMITS
 from ....runtime import error_state
 from ....runtime.warning_filters import Place, silent
@@ -66,7 +66,7 @@ def makes(cls: type, name: str) -> bool:
 
 def watch_name(watch: Guards, cls: type) -> None:
     """Notice another name of a class."""
-    if cls.__module__.partition(".")[0] not in LIBRARIES and cls.__module__ != "builtins":
+    if not lives_on(cls):
         for name in ("__name__", "__qualname__"):
             watch.look(cls, "attribute", name)
 
@@ -82,7 +82,7 @@ def decides_instances(cls: Any) -> bool:
     if isinstance(cls, tuple):
         return any(map(decides_instances, cls))
     kind = type(cls)
-    if kind.__module__.partition(".")[0] in LIBRARIES or kind.__module__ in ("builtins", "abc"):
+    if lives_on(kind):
         return False
     found = {getattr(kind, n, None) for n in ("__instancecheck__", "__subclasscheck__")}
     return any(isinstance(f, types.FunctionType) and f.__module__ != "abc" for f in found)

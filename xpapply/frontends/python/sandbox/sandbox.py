@@ -24,7 +24,7 @@ from ....arrays import library
 from ....batching import find, resolve
 from ....batching.names import CUPY, mirrored, public_names, root_of
 from ....functions.estimators import PACKAGES, BatchOfOne
-from ....functions.guards import LIBRARIES, MISSING, Guards, lives_on
+from ....functions.guards import LIBRARIES, MISSING, WRITTEN, Guards, home_of, lives_on
 from ....functions.purity import (
     HARMLESS_MODULES,
     INPUT_OUTPUT,
@@ -227,7 +227,7 @@ class Sandbox(Stage):
     def _class(self, x: type, name: str) -> Any:
         if x in CLASSES or x is np.ndarray or issubclass(x, np.generic):
             return Type(self, x, name)
-        root = x.__module__.partition(".")[0]
+        root = home_of(x)
         if root == "torch":
             return self._torch(x, name)
         if root == "builtins" or (root in CUPY and x.__name__ == "ndarray"):
@@ -458,12 +458,12 @@ class Sandbox(Stage):
         if root_of(x) in CUPY and callable(x):
             return self._of_cupy(x, name)
         if type(x).__module__.partition(".")[0] in ("numpy", "scipy") and callable(x):
-            if type(x).__flags__ & _WRITTEN:  # a polynomial, a density
+            if type(x).__flags__ & WRITTEN:  # a polynomial, a density
                 self.watch.object(x)
             return Function(self, x, name)  # e.g. numpy's array functions
         if type(x).__module__.partition(".")[0] in ("numpy", "scipy", *CUPY):
             return Forbidden(self, x, name)
-        if type(x).__flags__ & _WRITTEN and hasattr(x, "__dict__"):
+        if type(x).__flags__ & WRITTEN and hasattr(x, "__dict__"):
             self.watch.kind(x)
             for special in ("__getattribute__", "__getattr__"):
                 self.watch.attribute_of_class(type(x), special)
@@ -556,12 +556,10 @@ class Sandbox(Stage):
 
 def _is_library(x: Any) -> bool:
     """Whether a function or class is one of a library or of Python's own."""
-    root = (getattr(x, "__module__", None) or "").partition(".")[0]
+    root = home_of(x)
     return root in LIBRARIES or root == "builtins"
 
 
-_WRITTEN = 1 << 9
-"""Among the flags of a class: it is written in Python."""
 _BUILTINS = {name: x for name, x in vars(builtins).items() if not isinstance(x, types.FunctionType)}
 """Python's own builtins: what a user puts in their place is traced like any function."""
 
