@@ -14,7 +14,7 @@ import numpy as np
 import xpapply
 from xpapply.loop import originals
 
-from . import patched_doors, runner
+from . import patched_doors, patched_tables, runner
 from .patched_report import ORIGINAL, PATCHED, factor
 
 Call = Callable[[], Any]
@@ -68,14 +68,22 @@ def start(run: runner.Run) -> dict[str, Any]:
 
 
 def measure(run: runner.Run) -> None:
-    """All cases, each in a part of its own, and the ways that xarray has."""
+    """All cases, each in a part of its own, and the ways that xarray and pandas have."""
     for case in run.chosen(CASES):
         run.part(f"cases/{case.name}", partial(timed, case, run.data["settings"]["turns"]), line)
     places, turns = (8, 3) if run.quick else (patched_doors.PLACES, patched_doors.TURNS)
-    run.data["settings"]["places"] = places
+    run.data["settings"] |= {"places": places, "most": patched_tables.MOST}
     for name in filter(re.compile(run.args.only).search, patched_doors.doors(2)):
         door = partial(patched_doors.timed, name, places, turns)
-        run.part(f"doors/{name}", door, lambda e: f"{factor(e)} times as fast")
+        run.part(f"doors/{name}", door, _said)
+    for rows in patched_tables.SIZES[: 1 if run.quick else None]:
+        for name in filter(re.compile(run.args.only).search, patched_tables.doors(1000)):
+            door = partial(patched_tables.timed, name, rows, patched_tables.TURNS)
+            run.part(f"tables/{rows}/{name}", door, _said)
+
+
+def _said(entry: dict[str, Any]) -> str:
+    return f"{factor(entry)} times as fast"
 
 
 def line(found: dict[str, Any]) -> str:

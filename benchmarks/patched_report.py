@@ -51,6 +51,30 @@ def render(data: dict[str, Any]) -> str:
                 full=False,
             ),
         ]
+    tables = data.get("tables", {})
+    if tables:
+        parts += [
+            "## pandas' own ways",
+            "`benchmarks/patched_tables.py`: tables of random numbers by pandas alone, and by the same "
+            "call under `xpapply.patch()` (or `engine=xpapply`, which runs the same). CPU "
+            "milliseconds, medians; the first call plans and compiles. pandas' loop is timed for up "
+            f"to {settings['most']:,} rows, and extrapolated for more. Where a number of rows stands "
+            "beside the name, it is that.",
+        ]
+    for rows, entries in tables.items():
+        done = {n: e for n, e in entries.items() if "skipped" not in e}
+        parts += [
+            f"### {int(rows):,} rows",
+            pages.table(
+                ["", "pandas' loop", "first call", "further calls", "times as fast", "ran by"],
+                [
+                    [n, *(digits(e[k] * 1e3) for k in (ORIGINAL, "first", PATCHED)), factor(e)]
+                    + [", ".join(e["engines"])]
+                    for n, e in done.items()
+                ],
+                full=False,
+            ),
+        ]
     return pages.page(parts)
 
 

@@ -71,6 +71,12 @@ def stepped(w):
     return x
 
 
+def standard(x):
+    off = x - x.mean()
+    size = x.std()
+    return off / size
+
+
 WINDOWS = [
     lambda w: w.max() - w.min(),
     lambda w: w.mean(),
@@ -270,10 +276,17 @@ def test_elements():
     check(lambda: FLOATS.map(int))
 
 
+def test_lists_that_become_columns_run_at_once():
+    many = pd.concat([TABLE] * 30)
+    check(lambda: many.apply(lambda r: (r.x, r.n), axis=1, result_type="expand"), at_once=True)
+
+
 def test_rows():
     for f in (
         lambda r: r.x + r["w"], lambda r: "a" if r.n > 4 else None, lambda r: pd.Series({"p": r.x}),
-        lambda r: [r.x], lambda r: r.x if r["t"] == "u" else 0,
+        lambda r: [r.x], lambda r: r.x if r["t"] == "u" else 0, lambda r: (r.x, r.n),
+        lambda r: [r.n, 2 * r.n], lambda r: [r.x, "a"], lambda r: [None, r.x], lambda r: [r.x, r.x > 0],
+        lambda r: [r.x] if r.n > 4 else [r.x, 2],
     ):  # fmt: skip
         check(lambda: TABLE.apply(f, axis=1), loop="DataFrame.apply")
         check(lambda: TABLE[["x", "w", "n"]].apply(f, axis=1))
@@ -336,6 +349,130 @@ def test_groups_of_tables():
     check(lambda: observed.groupby("c", observed=False).x.agg(lambda x: x.max()))
 
 
+SPREAD = [
+    lambda x: x - x.mean(),
+    lambda x: (x - x.mean()) / x.std(),
+    lambda x: x / x.sum() if x.sum() > 0 else -x,
+    lambda x: x.max(),
+    lambda x: x.max() - x.min() if len(x) > 5 else 0,
+    lambda x: x.fillna(x.mean()),
+    lambda x: x > x.median(),
+    lambda x: np.log(x.abs() + 1) * len(x),
+    lambda x: (x > 0).any(),
+    lambda x: x[x > 0].mean(),
+    lambda x: 2,
+    standard,
+    # what pandas' own loop does
+    lambda x: x.rank(),
+    lambda x: x.name,
+    lambda x: np.log(x),
+    lambda x: x.iloc[:2],
+    lambda x: "big" if x.sum() > 0 else "small",
+    lambda x: None if len(x) > 7 else x,
+    lambda x: x.mean() if len(x) > 7 else x,
+    lambda x: np.arange(len(x)),
+    lambda x: np.zeros(3),
+    lambda x: x.iloc[6],
+    lambda x: x.nowhere,
+]
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("k", range(len(SPREAD)))
+@pytest.mark.parametrize("by", ["k", "missing", "both", "category", "index"])
+def test_transform(k, by):
+    table = TABLE.assign(
+        s=TABLE.k.where(TABLE.w > 0.3), c=pd.Categorical(TABLE.t, ["u", "none", "v"])
+    ).set_index(TABLE.k // 2)
+    how = {
+        "k": {"by": "k", "sort": False},
+        "missing": {"by": "s", "dropna": True},
+        "both": {"by": ["s", "t"], "dropna": False},
+        "category": {"by": "c", "observed": False},
+        "index": {"level": 0, "as_index": False, "group_keys": False},
+    }[by]
+    for name in ("x", "n", "g", "w") if DEEP else ("x", "n", "g", "w")[k % 2 :: 2]:
+        check(lambda: table.groupby(**how)[name].transform(SPREAD[k]))
+    check(lambda: table.groupby(**how)[["x", "n"]].transform(SPREAD[k]))
+    check(lambda: table.groupby(**how)[["g", "w"]].transform(SPREAD[k]))
+
+
+def test_other_transforms():
+    for data in (TABLE[["k", "x", "n"]][:1], TABLE[["k", "x"]][:0], TABLE[["k", "x"]]):
+        check(lambda: data.groupby("k").transform(SPREAD[0]))
+        check(lambda: data.groupby("k").x.transform(SPREAD[3]))
+    one = TABLE.assign(k=1)[["k", "x", "w"]]
+    check(lambda: one.groupby("k").transform(lambda x: x - x.mean().max()))
+    check(lambda: one.groupby("k").x.transform(SPREAD[3]))
+    two = TABLE[["x", "w"]].set_axis(["x", "x"], axis=1)
+    check(lambda: two.groupby(TABLE.k).transform(SPREAD[0]))
+    check(lambda: TABLE[["x", "w"]].groupby(TABLE.k).transform(lambda x: x - np.sum(x)))
+    check(lambda: TABLE.astype({"x": "f4"}).groupby("k").x.transform(SPREAD[0]))
+    check(lambda: TABLE.astype({"n": "Int64"}).groupby("k").n.transform(SPREAD[0]))
+    check(lambda: TABLE.groupby("k").x.transform(lambda x, a, by=1: x * by - a, 2.5, by=3))
+    check(lambda: TABLE.groupby("k")[["x", "w"]].transform(lambda x, a: x - a, a=3))
+    check(lambda: TIMES.resample("7min").transform(SPREAD[0]))
+    check(lambda: TABLE.assign(x=1 << 62).groupby("k").x.transform(lambda x: x.max()))
+    check(lambda: TABLE.groupby("k").transform(lambda x: x.max()))
+
+
+def test_transforms_run_at_once(monkeypatch):
+    monkeypatch.setattr(LIMITS, "typed_worth", 0.0)
+    many = pd.concat([TABLE] * 60, ignore_index=True).assign(k=np.arange(60 * N) % 700)
+    for f in SPREAD[:12]:
+        check(lambda: many.groupby("k").g.transform(f), at_once=True, loop="groupby.transform")
+    for f in SPREAD[:2] + SPREAD[3:4]:
+        check(lambda: many.groupby("k")[["x", "n", "w"]].transform(f), at_once=True)
+
+
+def test_functions_of_transforms_are_called_as_often():
+    def calls(columns):
+        seen = []
+
+        def f(x):
+            seen.append(type(x))
+            return x - len(seen)
+
+        return TABLE.groupby("k")[columns].transform(f).to_numpy().tolist(), seen
+
+    for columns in ("x", ["x", "w"]):
+        as_without(lambda: calls(columns))
+
+
+OF_FILTERS = [
+    lambda x: x.x.mean() > 0,
+    lambda x: len(x) > 7,
+    lambda x: x.g.sum() > x.w.sum(),
+    lambda x: x.x.sum(),
+    lambda x: np.nan if len(x) > 7 else True,
+    lambda x: None if len(x) > 7 else True,
+    lambda x: x.t.iloc[0] == "u",
+    lambda x: x.x > 0,
+    lambda x: x.nowhere,
+    lambda x: False,
+]
+
+
+@pytest.mark.parametrize("k", range(len(OF_FILTERS)))
+@pytest.mark.parametrize("dropna", [True, False])
+def test_filter(k, dropna):
+    table = TABLE.assign(s=TABLE.k.where(TABLE.w > 0.3)).set_index(TABLE.k // 2)
+    for by in (["k"], ["s"], ["s", "t"]):
+        for keys in (True, False):
+            check(lambda: table.groupby(by, dropna=keys).filter(OF_FILTERS[k], dropna=dropna))
+    for f in (lambda x: x.max() > 1, lambda x: x.sum(), lambda x: x.iloc[7] > 0, lambda x: x > 0):
+        check(lambda: table.groupby("s").x.filter(f, dropna=dropna))
+
+
+def test_filters_run_at_once(monkeypatch):
+    monkeypatch.setattr(LIMITS, "typed_worth", 0.0)
+    many = pd.concat([TABLE] * 60, ignore_index=True).assign(k=np.arange(60 * N) % 700)
+    for f in OF_FILTERS[:3]:
+        check(lambda: many.groupby("k").filter(f), at_once=True, loop="groupby.filter")
+    check(lambda: many.groupby("k").x.filter(lambda x: x.mean() > 0), at_once=True)
+    check(lambda: many.groupby("k").filter(lambda x, a: x.x.mean() > a, a=0.1), at_once=True)
+
+
 def test_an_error_in_a_group():
     def f(x):
         if len(x) < 6:
@@ -348,13 +485,15 @@ def test_an_error_in_a_group():
 def test_all_is_put_back():
     from pandas._libs.window import aggregations
     from pandas.core import apply, base
-    from pandas.core.groupby import ops
+    from pandas.core.groupby import generic, ops
 
     def now():
         return (
             apply.FrameApply.apply_standard, base.IndexOpsMixin._map_values,
             aggregations.roll_apply, ops.BaseGrouper.apply_groupwise,
             ops.BaseGrouper._aggregate_series_pure_python,
+            generic.SeriesGroupBy._transform_general, generic.DataFrameGroupBy._transform_general,
+            generic.SeriesGroupBy.filter, generic.DataFrameGroupBy.filter,
         )  # fmt: skip
 
     before = now()

@@ -161,12 +161,12 @@ class OfPandas(Several):
     job : Job
         What pandas applies the original to.
     encode : callable
-        ``encode(result, again)``: what the function that is written anew returns where the original
-        returns this; None: nothing. ``again()`` calls it.
+        ``encode(result, again, k)``: what the function that is written anew returns for slice `k`
+        where the original returns this; None: nothing. ``again()`` calls it.
     """
 
     job: Job = field(kw_only=True, repr=False)
-    encode: Callable[[Any, Callable[[], Any]], Any] = field(kw_only=True, repr=False)
+    encode: Callable[[Any, Callable[[], Any], int], Any] = field(kw_only=True, repr=False)
     whole: bool = field(default=False, kw_only=True)
     """Whether NumPy may warn where pandas does not."""
     silent: bool = field(default=False, kw_only=True)
@@ -198,7 +198,9 @@ class OfPandas(Several):
 
     def encoded(self, result: Any, k: int) -> Any:
         """What the function that is written anew returns where pandas' call for slice `k` did."""
-        return self.encode(result, lambda: self.call(*self.arguments.given(self.slice_at((k,)))))
+        return self.encode(
+            result, lambda: self.call(*self.arguments.given(self.slice_at((k,)))), k
+        )
 
     def for_batches(self, said: BaseException | str) -> None:
         """Nothing else is tried."""
@@ -287,7 +289,7 @@ def applied(
     operands: Sequence[np.ndarray],
     signature: str,
     dtypes: Sequence[Any] | None,
-    encode: Callable[[Any, Callable[[], Any]], Any],
+    encode: Callable[[Any, Callable[[], Any], int], Any],
     args: tuple,
     kwargs: dict[str, Any],
     **more: Any,
@@ -315,6 +317,32 @@ def applied(
     )
     call = LoopedCall(f, arguments)
     return OfPandas(call, list(operands), dims, _never, job=job, encode=encode, **more)
+
+
+def of_parts(
+    job: Job,
+    f: FunctionType,
+    bounds: Sequence[np.ndarray],
+    columns: Sequence[np.ndarray],
+    dtypes: Sequence[Any],
+    encode: Callable[..., Any],
+    args: tuple,
+    kwargs: dict[str, Any],
+    **more: Any,
+) -> OfPandas:
+    """What a function of ``begin, until, *columns, *args`` is applied to, as `of_part` makes it.
+
+    The columns get room: what is compiled for arrays of one length serves many.
+    """
+    operands = [*bounds]
+    for x in columns:
+        room = np.zeros(1 << max(10, (len(x) - 1).bit_length()), x.dtype)
+        room[: len(x)] = x
+        operands.append(room)
+    signature = ",".join(["()"] * len(bounds) + ["(n)"] * len(columns))
+    signature += "->" + ",".join(["()"] * len(dtypes))
+    given = (*map(Looped, range(len(operands))), *args)
+    return applied(job, f, operands, signature, dtypes, encode, given, kwargs, varies=True, **more)
 
 
 def _never() -> Any:
@@ -357,3 +385,10 @@ def _is_sample_right(what: OfPandas, found: Any) -> bool:
 def is_few(slices: int) -> bool:
     """Whether so few slices take less time in pandas' loop than looking closer."""
     return slices <= LIMITS.few_slices and config.current().fallback != "raise"
+
+
+def why_impure(f: Any) -> str | None:
+    """Why a function may not be called once more; None: it may."""
+    from ..frontends.python.sandbox.tracing import why_impure
+
+    return why_impure(f)

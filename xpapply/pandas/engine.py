@@ -30,9 +30,10 @@ class Engine:
         def own(f: Any) -> Any:
             return data.map(f, na_action=action, **kwargs)
 
-        if type(data) is not pd.Series or not isinstance(data.dtype, np.dtype):
+        if type(data) is not pd.Series:
             return own(func)
-        return elements.apply(data.to_numpy(), func, (), kwargs, skip_na, own, Host())
+        values = data.to_numpy() if isinstance(data.dtype, np.dtype) else data.array
+        return elements.apply(values, func, (), kwargs, skip_na, own, Host())
 
     @staticmethod
     def apply(

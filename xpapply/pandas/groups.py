@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from ..errors import TraceError
-from ..loop.arguments import Looped
 from . import applied
 from .applied import Host, Job, Own
 from .labels import Labels, Refused
@@ -59,11 +58,9 @@ def apply(
         function = of_part(of.of(f), len(args), tuple(kwargs), len(columns))
     except TraceError as error:
         return Own(host.by_pandas(job, str(error)))
-    given = (Looped(0), Looped(1), *columns, *args)
-    what = applied.applied(
-        job, function, [start, end], "", (np.float64, np.int64),
-        lambda y, _: pair_of(y, of.texts), given, kwargs,
-        varies=True, whole=of.whole, silent=of.silent,
+    what = applied.of_parts(
+        job, function, (start, end), columns, (np.float64, np.int64),
+        lambda y, *_: pair_of(y, of.texts), args, kwargs, whole=of.whole, silent=of.silent,
     )  # fmt: skip
     found = applied.results(what)
     if isinstance(found, Own):
@@ -76,7 +73,7 @@ def apply(
 def _made(f: Any, data: Any, empty: bool) -> tuple[Any, list[np.ndarray]]:
     """The function written anew, and the columns that it reads."""
     if type(data) is pd.Series:
-        of = made(f, _labels(data, empty))
+        of = made(f, labels_of(data, empty))
         columns = [data.to_numpy()]
     else:
         if isinstance(data.columns, pd.MultiIndex):
@@ -85,17 +82,18 @@ def _made(f: Any, data: Any, empty: bool) -> tuple[Any, list[np.ndarray]]:
         taken = [_is_taken(x.dtype) for x in each]
         known = tuple(COLUMN.format(k) if taken[k] else "" for k in range(len(each)))
         inner = tuple(
-            _labels(x, empty) if own else None for x, own in zip(each, taken, strict=True)
+            labels_of(x, empty) if own else None for x, own in zip(each, taken, strict=True)
         )
         names = tuple(data.columns.tolist())
         of = made(f, Labels(names, "O", columns=known, inner=inner))
         columns = [each[known.index(name)].to_numpy() for name in of.columns]
     if of.gives != "numbers" or not columns:
         raise Refused("it returns no single number for a group of numbers")
-    return of, [*map(np.ascontiguousarray, columns)]
+    return of, columns
 
 
-def _labels(column: pd.Series, empty: bool) -> Labels:
+def labels_of(column: pd.Series, empty: bool) -> Labels:
+    """What is known of a group's part of a column; `empty`: whether it may have no elements."""
     values = column.to_numpy()
     if not _is_taken(column.dtype):
         raise Refused(f"its elements are {column.dtype}")

@@ -21,7 +21,7 @@ from ..errors import TraceError
 from ..frontends.python.source.reading import find
 from ..functions.cache import BoundedDict, kept
 from .labels import NUMPY, Labels, Refused
-from .series import Rewriter, meant
+from .series import Rewriter, bound, meant
 
 FLOAT, INTEGER, BOOL, NONE, TEXT, OTHER = range(6)
 """What a result is."""
@@ -47,6 +47,8 @@ class Made:
     gives : str
         "numbers": pairs of a number and its kind. "columns": as many pairs as there are `names`.
         "slices": an array as long as the Series. "floats": single numbers, whatever their kind.
+        "spread": pairs, of which the first is the place of one of `spread`, and the others are
+        what that reads.
     names : tuple
         The labels of what it returns, for "columns" and "slices".
     whole : bool
@@ -55,6 +57,8 @@ class Made:
         The parameters that stand for the Series: those of `Labels.columns` that are read.
     silent : bool
         Whether NumPy's own warnings of slices without elements are pandas' silence.
+    spread : tuple of Spread
+        What a Series that is returned is made of, for each return.
     """
 
     code: CodeType
@@ -65,6 +69,7 @@ class Made:
     whole: bool = False
     columns: tuple[str, ...] = ()
     silent: bool = False
+    spread: tuple[Spread, ...] = ()
 
     def of(self, f: FunctionType) -> FunctionType:
         """The function, with what `f` reaches."""
@@ -78,11 +83,48 @@ class Made:
         return made
 
 
+@dataclass(frozen=True)
+class Spread:
+    """Element by element, what a Series that is returned is made of its argument and of numbers.
+
+    Attributes
+    ----------
+    code : code
+        An expression of `ROWS`, the numbers ``number(k)``, and functions of NumPy.
+    known : dict
+        What else it reaches.
+    numbers : int
+        How many numbers there are.
+    """
+
+    code: CodeType
+    known: dict[str, Any]
+    numbers: int
+
+
+ROWS = "_xpapply_rows"
+_TOLD = "_xpapply_told"
+
+
+def number(k: int) -> str:
+    """What the number of this place is called."""
+    return f"{RESULT}_{k}"
+
+
+def _told(ufunc: np.ufunc, x: np.ndarray) -> np.ndarray:
+    """A ufunc of the user's, which warns where pandas calls it: then it raises here."""
+    with np.errstate(all="raise", under="ignore"):
+        return ufunc(x)  # type: ignore[no-any-return]
+
+
 _made: BoundedDict = kept(BoundedDict())
 """By the code of a function, and what it is applied to."""
 
 
-def made(f: Any, labels: Labels | None, *, floats: bool = False) -> Made:
+def made(
+    f: Any, labels: Labels | None, *, floats: bool = False, spread: bool = False,
+    expand: bool = False,
+) -> Made:  # fmt: skip
     """`f` written anew.
 
     Parameters
@@ -93,6 +135,10 @@ def made(f: Any, labels: Labels | None, *, floats: bool = False) -> Made:
         What is known of its first argument, a Series; None: that is a number.
     floats : bool
         Whether results are floats, whatever they are.
+    spread : bool
+        Whether results are as long as the Series, or become so.
+    expand : bool
+        Whether lists become Series.
 
     Raises
     ------
@@ -101,11 +147,11 @@ def made(f: Any, labels: Labels | None, *, floats: bool = False) -> Made:
     """
     if type(f) is not FunctionType:
         raise Refused("it is no function of Python")
-    key = (f.__code__, meant(f), labels, floats)
+    key = (f.__code__, meant(f), labels, floats, spread, expand)
     found = _made.get(key)
     if found is None:
         try:
-            found = _Writer(f, labels, floats).made()
+            found = _Writer(f, labels, floats, spread, expand).made()
         except TraceError as error:
             found = error
         _made[key] = found
@@ -117,8 +163,12 @@ def made(f: Any, labels: Labels | None, *, floats: bool = False) -> Made:
 class _Writer:
     """Writes one function anew."""
 
-    def __init__(self, f: FunctionType, labels: Labels | None, floats: bool) -> None:
-        self._f, self._labels, self._floats = f, labels, floats
+    def __init__(
+        self, f: FunctionType, labels: Labels | None, floats: bool, spread: bool, expand: bool
+    ) -> None:
+        self._f, self._labels, self._floats, self._expand = f, labels, floats, expand
+        self._spread: list[tuple[Spread, ast.Tuple]] | None = [] if spread else None
+        self._once: dict[str, ast.expr | None] = {}
         self._texts: list[str] = []
         self._gives: set[tuple[str, Any]] = set()
         self._of_texts: set[str] = set()
@@ -141,6 +191,8 @@ class _Writer:
         if labels is not None:
             series.learn(body)
         self._series = series
+        if self._spread is not None:
+            self._learn_once(args, body)
         if not self._floats:
             self._learn_texts(body)
             body = [*body, ast.Return(ast.Constant(None))] if _may_end(body) else body
@@ -162,12 +214,16 @@ class _Writer:
         args.defaults = [ast.Constant(None) for _ in args.defaults]
         args.kw_defaults = [x and ast.Constant(None) for x in args.kw_defaults]
         ast.fix_missing_locations(ast.copy_location(written, tree))
-        code = self._compiled(written)
         if len(self._gives) > 1:
             raise Refused("its results are of several forms")
         gives, names = self._gives.pop() if self._gives else ("numbers", None)
+        most = max((x.numbers for x, _ in self._spread or ()), default=0)
+        for spread, returned in self._spread or ():
+            returned.elts += [x for _ in range(most - spread.numbers) for x in _numbers(0, INTEGER)]
+        code = self._compiled(written)
         silent = series.whole and not series.asks_numpy
-        return Made(code, written, self._texts, gives, names, series.whole, columns, silent)
+        spread = tuple(x for x, _ in self._spread or ())
+        return Made(code, written, self._texts, gives, names, series.whole, columns, silent, spread)
 
     def _compiled(self, written: ast.FunctionDef) -> CodeType:
         code = self._f.__code__
@@ -226,6 +282,8 @@ class _Writer:
             test = self._series.visit(value.test)
             return [ast.If(test, self._of(value.body), self._of(value.orelse))]
         array = None if self._labels is None else self._series.array(value)
+        if self._spread is not None:
+            return self._of_spread(value)
         if array is not None:
             if array.labels.some or array.labels.names is None:
                 raise Refused("it returns a Series whose labels are not known")
@@ -248,8 +306,96 @@ class _Writer:
         made, pair = self._pair(value, RESULT)
         return [*made, ast.Return(ast.Tuple(pair, ast.Load()))]
 
+    def _of_spread(self, value: ast.expr) -> list[ast.stmt]:
+        """What is returned for a Series, or a number that becomes one."""
+        assert self._spread is not None
+        numbers: list[ast.expr] = []
+        known: dict[str, Any] = {NUMPY: np, _TOLD: _told}
+        expr = ast.Expression(self._spread_of(_copied(value), numbers, known))
+        code = compile(ast.fix_missing_locations(expr), self._f.__code__.co_filename, "eval")
+        made: list[ast.stmt] = []
+        returned = ast.Tuple(_numbers(len(self._spread), INTEGER), ast.Load())
+        for k, inner in enumerate(numbers):
+            before, pair = self._pair(inner, number(k))
+            made += before
+            returned.elts += pair
+        self._spread.append((Spread(code, known, len(numbers)), returned))
+        self._gives.add(("spread", None))
+        return [*made, ast.Return(returned)]
+
+    def _spread_of(self, node: ast.expr, numbers: list[ast.expr], known: dict[str, Any]) -> Any:
+        """An expression of all rows; what is a number in each call goes to `numbers`."""
+
+        def inner(x: ast.expr) -> Any:
+            return self._spread_of(x, numbers, known)
+
+        array = self._series.array(node)
+        if array is None:
+            if isinstance(node, (ast.Tuple, ast.List, ast.Dict, ast.Set, ast.ListComp)):
+                raise Refused("it returns a container")
+            if isinstance(node, ast.Constant) and type(node.value) not in (int, float, bool):
+                raise Refused("it returns what is no number")
+            numbers.append(node)
+            return ast.Name(number(len(numbers) - 1), ast.Load())
+        self._series.whole = True
+        if isinstance(node, ast.Name):
+            once = self._once.get(node.id)
+            if node.id not in self._once:
+                return ast.Name(ROWS, ast.Load())
+            if once is None or any(
+                isinstance(x, ast.Name) and self._once.get(x.id, once) is None
+                for x in ast.walk(once)
+            ):
+                raise Refused(f"{node.id!r} may be one Series or another")
+            return inner(_copied(once))
+        if isinstance(node, ast.BinOp):
+            return ast.BinOp(inner(node.left), node.op, inner(node.right))
+        if isinstance(node, ast.UnaryOp):
+            return ast.UnaryOp(node.op, inner(node.operand))
+        if isinstance(node, ast.Compare):
+            return ast.Compare(inner(node.left), node.ops, [inner(node.comparators[0])])
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and (
+            self._series.array(node.func.value) is not None
+        ):
+            of, name = inner(node.func.value), node.func.attr
+            if name == "copy":
+                return of
+            if name == "abs":
+                return ast.Call(_numpys("abs"), [of], [])
+            if name in ("isna", "isnull", "notna", "notnull"):
+                found: Any = ast.Call(_numpys("isnan"), [of], [])
+                return ast.UnaryOp(ast.Invert(), found) if name[:3] == "not" else found
+            if name == "fillna":
+                missing = ast.Call(_numpys("isnan"), [_copied(of)], [])
+                return ast.Call(_numpys("where"), [missing, inner(node.args[0]), of], [])
+        elif isinstance(node, ast.Call):
+            function = self._series.value(node.func)
+            if function is abs:
+                return ast.Call(_numpys("abs"), [inner(node.args[0])], [])
+            name = f"_xpapply_ufunc_{len(known)}"
+            known[name] = function
+            of = [ast.Name(name, ast.Load()), inner(node.args[0])]
+            return ast.Call(ast.Name(_TOLD, ast.Load()), of, [])
+        raise Refused("it returns a part of a Series, or something of several elements each")
+
+    def _learn_once(self, args: ast.arguments, body: list[ast.stmt]) -> None:
+        """Find the names that are assigned once, whatever happens, and what; None: others are."""
+        for node in (inner for statement in body for inner in ast.walk(statement)):
+            for name in bound(node):
+                self._once[name] = None
+        stores = [name for x in body for n in ast.walk(x) for name in bound(n)]
+        given = {x.arg for x in ast.walk(args) if isinstance(x, ast.arg)}
+        for statement in body:
+            if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+                name = statement.targets[0].id
+                if len(statement.targets) == 1 and stores.count(name) == 1 and name not in given:
+                    self._once[name] = _copied(statement.value)
+
     def _columns(self, value: ast.expr) -> dict[Hashable, ast.expr] | None:
         """The elements of a Series that is made of them, by their labels."""
+        if self._expand and isinstance(value, (ast.Tuple, ast.List)) and value.elts:
+            if not any(isinstance(x, ast.Starred) for x in value.elts):
+                return dict(enumerate(value.elts))
         if not isinstance(value, ast.Call) or self._series.value(value.func) is not pd.Series:
             return None
         args, more = value.args, {k.arg: k.value for k in value.keywords}

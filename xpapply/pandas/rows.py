@@ -13,6 +13,7 @@ from ..limits import LIMITS
 from ..loop.arguments import Looped
 from . import applied
 from .applied import Host, Job, Own
+from .elements import NULLABLE, without_gaps
 from .labels import Labels, Refused
 from .results import elements, is_sure
 from .returns import FLOAT, INTEGER, NONE, TEXT, Made, made, pair_of
@@ -27,8 +28,12 @@ def apply(
     kwargs: dict[str, Any],
     own: Callable[[Any], Any],
     host: Host,
+    expand: bool = False,
 ) -> Any:
-    """What ``frame.apply(f, axis=1)`` gives; `own` is that, with such a function."""
+    """What ``frame.apply(f, axis=1)`` gives; `own` is that, with such a function.
+
+    `expand`: whether lists become columns.
+    """
 
     def call(k: int) -> Any:
         return f(frame.iloc[k], *args, **kwargs)
@@ -38,8 +43,8 @@ def apply(
     job = Job(f, own, call, len(frame), host=host)
     try:
         if (values := _values(frame)) is not None:
-            return _of_arrays(frame, values, job, args, kwargs)
-        return _of_columns(frame, job, args, kwargs)
+            return _of_arrays(frame, values, job, args, kwargs, expand)
+        return _of_columns(frame, job, args, kwargs, expand)
     except TraceError as error:
         return host.by_pandas(job, str(error))
 
@@ -47,6 +52,8 @@ def apply(
 def _values(frame: pd.DataFrame) -> np.ndarray | None:
     """The rows, where they are arrays of numbers; None: their elements are of several kinds."""
     dtypes = frame.dtypes.tolist()
+    if not all(isinstance(d, np.dtype) for d in dtypes) and (dtype := _nullable(frame)):
+        return np.stack([_numbers(frame.iloc[:, k]).astype(dtype) for k in range(len(dtypes))], 1)
     if not all(isinstance(d, np.dtype) and d.kind in "biuf" for d in dtypes):
         return None
     if len({d.kind == "b" for d in dtypes}) > 1:
@@ -55,15 +62,40 @@ def _values(frame: pd.DataFrame) -> np.ndarray | None:
     return found if found.dtype.kind in "biuf" else None
 
 
-def _of_arrays(frame: pd.DataFrame, values: np.ndarray, job: Job, args: tuple, kwargs: Any) -> Any:
+def _nullable(frame: pd.DataFrame) -> Any:
+    """The dtype of what is in nullable rows; None: these are others."""
+    dtype = frame.iloc[0].dtype
+    if isinstance(dtype, (np.dtype, pd.StringDtype, pd.CategoricalDtype)):
+        return None
+    if str(dtype) not in NULLABLE:
+        raise Refused(f"rows are {dtype}")
+    return NULLABLE[str(dtype)]
+
+
+def _numbers(column: pd.Series) -> np.ndarray:
+    """Those of a column of numbers, nullable or not."""
+    if isinstance(column.dtype, np.dtype):
+        return column.to_numpy()
+    found = without_gaps(column.array)
+    if isinstance(found, str):
+        raise Refused(f"of the column {column.name!r}, {found}")
+    return found
+
+
+def _of_arrays(
+    frame: pd.DataFrame, values: np.ndarray, job: Job, args: tuple, kwargs: Any, expand: bool
+) -> Any:
     gaps = values.dtype.kind == "f" and bool(np.isnan(values).any())
     labels = Labels(_names(frame), values.dtype.kind.replace("u", "i"), gaps)
     if values.dtype.char not in "?ld":
         raise Refused(f"rows are {values.dtype}, and what pandas makes of such numbers differs")
-    of = made(job.f, labels)
+    of = made(job.f, labels, expand=expand)
+    plain = all(isinstance(d, np.dtype) for d in frame.dtypes)
+    if not plain and (of.whole or of.gives == "slices"):
+        raise Refused("a whole row of a nullable dtype has a meaning of its own")
     encode, signature, dtypes = _results(of, frame)
     function = of.of(job.f)
-    if of.gives == "columns" and (why := _why_impure(function)):
+    if of.gives == "columns" and (why := applied.why_impure(function)):
         raise Refused(why)
     what = applied.applied(
         job, function, [values], signature, dtypes, encode, (Looped(0), *args), kwargs,
@@ -82,13 +114,13 @@ def _results(of: Made, frame: pd.DataFrame) -> tuple[Any, str, Any]:
     """What makes a result of pandas one of the function, its signature, and the dtypes."""
     if of.gives == "slices":
         if len(of.names or ()) == frame.shape[1]:
-            return lambda y, _: _array(y, of), "(n)->(n)", None
-        return lambda y, _: _array(y, of), "(n)->(m)", None
+            return lambda y, *_: _array(y, of), "(n)->(n)", None
+        return lambda y, *_: _array(y, of), "(n)->(m)", None
     count = len(of.names or (0,))
     outputs, dtypes = ",".join(["()"] * (2 * count)), (np.float64, np.int64) * count
     if of.gives == "numbers":
-        return lambda y, _: pair_of(y, of.texts), f"(n)->{outputs}", dtypes
-    return lambda y, again: _pairs(y, of, again), f"(n)->{outputs}", dtypes
+        return lambda y, *_: pair_of(y, of.texts), f"(n)->{outputs}", dtypes
+    return lambda y, again, _: _pairs(y, of, again), f"(n)->{outputs}", dtypes
 
 
 def _array(result: Any, of: Made) -> Any:
@@ -100,17 +132,22 @@ def _array(result: Any, of: Made) -> Any:
 
 
 def _pairs(result: Any, of: Made, again: Callable[[], Any]) -> Any:
-    """The pairs that became a Series, whose elements have one dtype."""
-    if not isinstance(result, pd.Series) or tuple(result.index.tolist()) != of.names:
+    """The pairs that became a Series, or a list, whose elements have one dtype."""
+    if not isinstance(result, (pd.Series, list, tuple)) or tuple(_index(result)) != of.names:
         return None
     found = again()
-    for x, number, kind in zip(result.tolist(), found[::2], found[1::2], strict=True):
+    for x, number, kind in zip(pd.Series(result).tolist(), found[::2], found[1::2], strict=True):
         pair = pair_of(x, of.texts)
         if pair is None or not np.allclose(float(pair[0]), float(number), equal_nan=True):
             return None
         if (kind in (TEXT, NONE)) != (pair[1] in (TEXT, NONE)):
             return None
     return found
+
+
+def _index(result: Any) -> pd.Index:
+    """The labels of a Series, or of a list that becomes one."""
+    return result.index if isinstance(result, pd.Series) else pd.RangeIndex(len(result))
 
 
 def _labelled(found: Any, of: Made, frame: pd.DataFrame, job: Job) -> Any:
@@ -138,7 +175,7 @@ def _labelled(found: Any, of: Made, frame: pd.DataFrame, job: Job) -> Any:
 def _frame(pairs: list[Any], of: Made, frame: pd.DataFrame, job: Job) -> pd.DataFrame | None:
     """A DataFrame of Series of results, each of which has a dtype of its own."""
     kinds = np.stack([kind for _, kind in pairs], 1)
-    columns, index = job.result(0).index, frame.index
+    columns, index = _index(job.result(0)), frame.index
     numbers = (kinds == FLOAT) | (kinds == INTEGER)
     if numbers.all():
         dtype = np.int64 if (kinds == INTEGER).all() else np.float64
@@ -158,11 +195,13 @@ def _frame(pairs: list[Any], of: Made, frame: pd.DataFrame, job: Job) -> pd.Data
 # --- rows whose elements are of several kinds ---------------------------------------------------
 
 
-def _of_columns(frame: pd.DataFrame, job: Job, args: tuple, kwargs: dict[str, Any]) -> Any:
+def _of_columns(
+    frame: pd.DataFrame, job: Job, args: tuple, kwargs: dict[str, Any], expand: bool
+) -> Any:
     """Columns of numbers become arguments; those of texts too, for each set of texts in turn."""
     names = _names(frame)
     known = [COLUMN.format(k) if _is_taken(d) else "" for k, d in enumerate(frame.dtypes)]
-    of = made(job.f, Labels(names, "O", columns=tuple(known)))
+    of = made(job.f, Labels(names, "O", columns=tuple(known)), expand=expand)
     if of.gives == "slices":
         raise Refused("it returns a Series of elements of several kinds")
     encode, _, dtypes = _results(of, frame)
@@ -172,9 +211,9 @@ def _of_columns(frame: pd.DataFrame, job: Job, args: tuple, kwargs: dict[str, An
     given: list[Any] = []
     for name in of.columns:
         column = frame.iloc[:, known.index(name)]
-        if isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf":
+        if column.dtype.kind in "biuf":
             given.append(Looped(len(operands)))
-            operands.append(column.to_numpy())
+            operands.append(_numbers(column))
             continue
         own, values = _texts(column)
         codes = codes * len(values) + own
@@ -183,7 +222,7 @@ def _of_columns(frame: pd.DataFrame, job: Job, args: tuple, kwargs: dict[str, An
     if not operands:
         raise Refused("it reads no column of numbers")
     function = of.of(job.f)
-    if (texts or of.gives == "columns") and (why := _why_impure(function)):
+    if (texts or of.gives == "columns") and (why := applied.why_impure(function)):
         raise Refused(why)
     if not texts:
         what = applied.applied(job, function, operands, "", dtypes, encode, (*given, *args), kwargs)
@@ -232,7 +271,7 @@ def _by_texts(
 def _is_taken(dtype: Any) -> bool:
     if isinstance(dtype, np.dtype):
         return dtype.kind in "biufO"
-    return isinstance(dtype, (pd.StringDtype, pd.CategoricalDtype))
+    return isinstance(dtype, (pd.StringDtype, pd.CategoricalDtype)) or str(dtype) in NULLABLE
 
 
 def _texts(column: pd.Series) -> tuple[np.ndarray, list[Any]]:
@@ -250,8 +289,3 @@ def _texts(column: pd.Series) -> tuple[np.ndarray, list[Any]]:
     values = [x if type(x) is str else float("nan") for x in found]
     return codes.astype(np.int64), values
 
-
-def _why_impure(f: Any) -> str | None:
-    from ..frontends.python.sandbox.tracing import why_impure
-
-    return why_impure(f)

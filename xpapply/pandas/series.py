@@ -87,7 +87,7 @@ class Rewriter(ast.NodeTransformer):
                 if isinstance(target, ast.Name):
                     found.setdefault(target.id, []).append(node.value)
                     continue
-            for name in _bound(node):
+            for name in bound(node):
                 found.setdefault(name, []).append(None)
         inner = {
             name
@@ -283,11 +283,18 @@ class Rewriter(ast.NodeTransformer):
             self.whole = True
             return Array(_method(inner.expr, name), replace(labels, gaps=True))
         if name == "fillna" and len(args) == 1 and labels.kind == "f":
-            value = _constant(args[0])
+            value, by = _constant(args[0]), args[0]
+            isnan = _numpys("isnan", inner.expr)
             if type(value) in (int, float):
-                isnan = _numpys("isnan", inner.expr)
                 filled = _numpys("where", isnan, ast.Constant(float(value)), inner.expr)
                 return Array(filled, replace(labels, gaps=value != value))
+            # a float, as what is asked is one of a Series of floats
+            if isinstance(by, ast.Call) and isinstance(by.func, ast.Attribute):
+                of = self.array(by.func.value)
+                if of is not None and of.labels.kind == "f" and by.func.attr in REDUCED:
+                    self.whole = True
+                    filled = _numpys("where", isnan, self._scalar(by), inner.expr)
+                    return Array(filled, replace(labels, gaps=True))
         if name == "dropna" and not args and labels.kind == "f":
             if not labels.gaps:
                 return inner
@@ -547,7 +554,7 @@ def _constant(node: ast.expr) -> Any:
     return None
 
 
-def _bound(node: ast.AST) -> Iterator[str]:
+def bound(node: ast.AST) -> Iterator[str]:
     """Names that a node of a function's body binds, parameters of functions in it among them."""
     if isinstance(node, ast.arg):
         yield node.arg

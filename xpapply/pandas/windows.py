@@ -131,13 +131,11 @@ def _between(
     """The function of where a window begins and ends."""
     if type(f) is not FunctionType:
         raise TraceError("windows of many lengths are for functions of Python")
-    given = (Looped(0), Looped(1), values, *args)
     of = of_part(f, len(args), tuple(kwargs))
-    how = {"varies": True}
-    return applied.applied(job, of, [start, end], "", (np.float64,), _float, given, kwargs, **how)
+    return applied.of_parts(job, of, (start, end), (values,), (np.float64,), _float, args, kwargs)
 
 
-def _float(result: Any, again: Any) -> float | None:
+def _float(result: Any, *_: Any) -> float | None:
     """What becomes of a result in an array of floats; None where that raises."""
     if isinstance(result, (float, int, bool, np.number, np.bool_)) and not isinstance(
         result, np.complexfloating

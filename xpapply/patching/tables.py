@@ -84,7 +84,8 @@ def _apply_standard(original: Callable[..., Any], self: Any) -> Any:
             self.func = before
 
     args, kwargs = tuple(self.args), dict(self.kwargs)
-    run = functools.partial(rows.apply, frame, f, args, kwargs, own)
+    expand = self.result_type == "expand"
+    run = functools.partial(rows.apply, frame, f, args, kwargs, own, expand=expand)
     return _counted("DataFrame.apply", f, len(frame), own, run)
 
 
@@ -95,7 +96,7 @@ def _map_values(original: Callable[..., Any], self: Any, mapper: Any, na_action:
     """In the place of ``IndexOpsMixin._map_values``: a function of elements."""
     values = self._values
     f, args, kwargs = _bound(mapper)
-    if busy.get() or type(values) is not np.ndarray or values.ndim != 1 or not _is_function(f):
+    if busy.get() or values.ndim != 1 or not _is_function(f):
         return original(self, mapper, na_action=na_action)
     from ..pandas import elements
 
@@ -193,20 +194,97 @@ def _groupwise(original: Callable[..., Any], self: Any, f: Any, data: Any) -> An
     def own(f: Any) -> Any:
         return original(self, _with(f, args, kwargs), data)
 
-    def name(group: Any, k: int) -> Any:
-        object.__setattr__(group, "name", self.result_index[k])
-        return group
-
-    found = _grouped("groupby.apply", self, data, f, args, kwargs, own, name)
+    found = _grouped("groupby.apply", self, data, f, args, kwargs, own, _named(self))
     # results that are no Series have not the index of their groups
     return (found.tolist(), True) if isinstance(found, np.ndarray) else found
 
 
+def _transformed(
+    original: Callable[..., Any], self: Any, f: Any, engine: Any, how: Any, *args: Any, **kwargs: Any
+) -> Any:
+    """In the place of ``_transform_general``: a function whose results are as long as groups."""
+
+    def own(f: Any) -> Any:
+        return original(self, f, engine, how, *args, **kwargs)
+
+    grouper, data = self._grouper, self._obj_with_exclusions
+    is_frame = type(data).__name__ == "DataFrame"
+    if engine is not None or not _is_plain(self, data) or (is_frame and not _has_names(data)):
+        return own(f)
+    name = _same if is_frame else _named(grouper)
+    found = _grouped("groupby.transform", grouper, data, f, args, kwargs, own, name, True)
+    if not isinstance(found, list):
+        return found
+    import pandas as pd
+
+    if not is_frame:
+        result = self._set_result_index_ordered(pd.Series(found[0], name=data.name))
+        result.name = self.obj.name
+        return result
+    frame = pd.DataFrame(dict(enumerate(found)), copy=False).set_axis(data.columns, axis=1)
+    return self._set_result_index_ordered(frame)
+
+
+def _filtered(
+    original: Callable[..., Any], self: Any, func: Any, dropna: bool = True, *args: Any, **kwargs: Any
+) -> Any:
+    """In the place of ``filter``: a function that says which groups stay."""
+    import pandas as pd
+
+    def own(f: Any) -> Any:
+        return original(self, f, dropna, *args, **kwargs)
+
+    grouper, frame = self._grouper, hasattr(self, "_choose_path")
+    data = self._selected_obj if frame else self._obj_with_exclusions
+    if not _is_plain(self, data):
+        return own(func)
+    name = _named(grouper) if frame else _same
+    found = _grouped("groupby.filter", grouper, data, func, args, kwargs, own, name)
+    if not isinstance(found, np.ndarray):
+        return found
+    if pd.api.types.infer_dtype(found) != "boolean":  # which pandas takes, or raises for
+        from ..pandas.applied import Known
+
+        return own(Known(func, dict(enumerate(found))))
+    stays, ids = found.astype(bool), grouper.ids
+    return self._apply_filter([np.flatnonzero(stays[ids] & (ids >= 0))], dropna)
+
+
+def _is_plain(self: Any, data: Any) -> bool:
+    """Whether groups are found by columns, not by times, and have nothing but numbers and labels."""
+    from pandas.core.groupby import ops
+
+    if type(self._grouper) is not ops.BaseGrouper or self.obj.attrs or len(data) == 0:
+        return False
+    # which pandas finds no more
+    lost = not self._grouper.dropna and any(x.hasnans for x in self._grouper.levels)
+    return not lost and self.obj.flags.allows_duplicate_labels
+
+
+def _has_names(frame: Any) -> bool:
+    return bool(len(frame.columns) and frame.columns.is_unique)
+
+
+def _same(group: Any, k: int) -> Any:
+    return group
+
+
+def _named(grouper: Any) -> Callable[[Any, int], Any]:
+    def name(group: Any, k: int) -> Any:
+        object.__setattr__(group, "name", grouper.result_index[k])
+        return group
+
+    return name
+
+
 def _grouped(
     loop: str, self: Any, data: Any, f: Any, args: tuple, kwargs: dict[str, Any],
-    own: Callable[[Any], Any], name: Callable[[Any, int], Any],
+    own: Callable[[Any], Any], name: Callable[[Any, int], Any], spread: bool = False,
 ) -> Any:  # fmt: skip
-    """What a function gives for each group, as an array of objects; or what `own` gives."""
+    """What a function gives for each group, as an array of objects; or what `own` gives.
+
+    `spread`: for each row, a list of arrays by columns.
+    """
     import pandas as pd
 
     # functions of pandas' own are closures of theirs
@@ -217,14 +295,14 @@ def _grouped(
     def run(host: Host) -> Any:
         from pandas._libs import lib
 
-        from ..pandas import groups
+        from ..pandas import groups, transforms
         from ..pandas.applied import Own
 
         splitter = self._get_splitter(data)
         bounds = lib.generate_slices(splitter._slabels, self.ngroups)
         start, end = map(np.asarray, bounds)
         how = args, kwargs, own, name, host
-        found = groups.apply(splitter._sorted_data, start, end, f, *how)
+        found = (transforms if spread else groups).apply(splitter._sorted_data, start, end, f, *how)
         return found.result if isinstance(found, Own) else found
 
     return _counted(loop, f, self.ngroups, own, run)
@@ -262,7 +340,7 @@ def _places() -> list[tuple[Any, str, Callable[..., Any]]]:
     """Owners, names, and what stands there."""
     from pandas._libs.window import aggregations
     from pandas.core import apply, base
-    from pandas.core.groupby import ops
+    from pandas.core.groupby import generic, ops
 
     return [
         (apply.FrameApply, "apply_standard", _apply_standard),
@@ -270,6 +348,11 @@ def _places() -> list[tuple[Any, str, Callable[..., Any]]]:
         (aggregations, "roll_apply", _roll_apply),
         (ops.BaseGrouper, "_aggregate_series_pure_python", _aggregated),
         (ops.BaseGrouper, "apply_groupwise", _groupwise),
+        *(
+            (owner, name, instead)
+            for owner in (generic.SeriesGroupBy, generic.DataFrameGroupBy)
+            for name, instead in (("_transform_general", _transformed), ("filter", _filtered))
+        ),
     ]
 
 

@@ -1,0 +1,200 @@
+"""``groupby(...).transform(f)``: a function of groups whose results are as long as these.
+
+What it returns is made element by element of its group and of numbers, such as the mean: these are
+computed for all groups, and what is made of them for all rows.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..errors import TraceError
+from ..frontends.python.source.reading import find
+from . import applied
+from .applied import Host, Job, Own
+from .groups import labels_of
+from .labels import Refused
+from .results import is_sure
+from .returns import BOOL, FLOAT, INTEGER, KINDS, ROWS, Made, made, number, of_part
+
+_DECIDES = (ast.If, ast.IfExp, ast.For, ast.While, ast.Try, ast.BoolOp, ast.Assert, ast.comprehension)
+
+
+def apply(
+    data: Any,
+    start: np.ndarray,
+    end: np.ndarray,
+    f: Any,
+    args: tuple,
+    kwargs: dict[str, Any],
+    own: Callable[[Any], Any],
+    name: Callable[[Any, int], Any],
+    host: Host,
+) -> Any:
+    """The results for all rows in the order of groups, a list of arrays by columns; or an `Own`.
+
+    Parameters as of `groups.apply`. A DataFrame is transformed column by column.
+    """
+    frame = data if type(data) is pd.DataFrame else None
+    columns = [data] if frame is None else [frame.iloc[:, k] for k in range(frame.shape[1])]
+    known: dict[int, Any] = {}
+    whole = Job(f, own, lambda k: None, len(start), host=host, known=known)
+    found: list[Any] = [None] * len(columns)
+    alike: dict[str, list[int]] = {}
+    for c, column in enumerate(columns):
+        alike.setdefault(str(column.dtype), []).append(c)
+    try:
+        if frame is not None and (start == end).any():
+            raise Refused("a group has no rows")
+        for at in alike.values():
+            one = _OfColumns([columns[c] for c in at], at, len(columns), start, end)
+            values = one.values(whole, frame, f, args, kwargs, name)
+            if isinstance(values, Own):
+                return values
+            for c, x in zip(at, values, strict=True):
+                found[c] = x
+        scalars = [x for x in found if x[1]]
+        if scalars and len(scalars) < len(found):
+            raise Refused("numbers and Series are its results for columns of several dtypes")
+        if frame is not None and scalars:  # a row of them has one dtype
+            dtype = _common([x for x, _ in found])
+            found = [(x.astype(dtype, copy=False), True) for x, _ in found]
+    except TraceError as error:
+        return Own(host.by_pandas(whole, str(error)))
+    return [x for x, _ in found]
+
+
+class _OfColumns:
+    """Columns of one dtype, one after the other."""
+
+    def __init__(
+        self, columns: list[Any], at: list[int], count: int, start: np.ndarray, end: np.ndarray
+    ) -> None:
+        self._columns, self._at, self._count, self._groups = columns, at, count, len(start)
+        self._bounds = start, end
+        rows = len(columns[0])
+        arrays = [x.to_numpy() for x in columns]
+        self._flat = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+        places = rows * np.arange(len(columns))[:, None]
+        self._start, self._end = (places + start).ravel(), (places + end).ravel()
+
+    def values(
+        self, whole: Job, frame: Any, f: Any, args: tuple, kwargs: dict[str, Any], name: Any
+    ) -> Any:
+        """An array for each column, and whether numbers became one; or an `Own`."""
+        start, end = self._bounds
+
+        def call(j: int) -> Any:
+            c, k = divmod(j, self._groups)
+            return f(name(self._columns[c].iloc[start[k] : end[k]], k), *args, **kwargs)
+
+        def place(j: int) -> int:
+            """The number of pandas' call; others than its first ones, if it may call for tables."""
+            c, k = divmod(j, self._groups)
+            if frame is None or not k:
+                return self._at[c] + k
+            return -1 - j * self._count - self._at[c]
+
+        job = Job(f, whole.own, call, len(self._start), place, whole.host, whole.known)
+        try:
+            of = made(f, labels_of(self._columns[0], bool((start == end).any())), spread=True)
+            if self._flat.dtype.char not in "?ld":
+                raise Refused(f"its elements are {self._flat.dtype}")
+            function = of_part(of.of(f), len(args), tuple(kwargs))
+            why = applied.why_impure(f)
+            if why is None and frame is not None and any(
+                isinstance(x, _DECIDES) for x in ast.walk(find.tree_of(f))
+            ):
+                why = "it decides by what is in a group, and pandas may hand it whole tables"
+            if why is not None:
+                raise Refused(why)
+        except TraceError as error:
+            return Own(whole.host.by_pandas(job, str(error)))
+
+        def encode(result: Any, again: Any, j: int) -> Any:
+            part = self._flat[self._start[j] : self._end[j]]
+            pairs = again()
+            index = self._columns[0].index[slice(*(x[j % self._groups] for x in self._bounds))]
+            return pairs if _is_so(result, of, part, pairs, index) else None
+
+        count = 1 + max(x.numbers for x in of.spread)
+        what = applied.of_parts(
+            job, function, (self._start, self._end), (self._flat,), (np.float64, np.int64) * count,
+            encode, args, kwargs, whole=of.whole, silent=of.silent,
+        )  # fmt: skip
+        found = applied.results(what)
+        if isinstance(found, Own):
+            return found
+        try:
+            values, scalar = _spread(of, self._flat, self._end - self._start, found)
+        except TraceError as error:
+            return Own(whole.host.by_pandas(job, str(error)))
+        except FloatingPointError:
+            return Own(whole.host.by_pandas(job, "NumPy warns of what a function of its gets"))
+        return [(x, scalar) for x in np.split(values, len(self._columns))]
+
+
+def _spread(of: Made, rows: np.ndarray, counts: np.ndarray, found: Any) -> tuple[np.ndarray, bool]:
+    """The results for all rows, and whether they are numbers of whole groups."""
+    pairs = [*zip(found[::2], found[1::2], strict=True)]
+    (sites, _), numbers = pairs[0], pairs[1:]
+    parts: list[tuple[np.ndarray, Any]] = []
+    for k, spread in enumerate(of.spread):
+        here = sites == k
+        if not here.any():
+            continue
+        at = None if here.all() else np.repeat(here, counts)
+        known = {ROWS: rows if at is None else rows[at], **spread.known}
+        alone = spread.numbers == 1 and ROWS not in spread.code.co_names
+        for place, (values, kinds) in enumerate(numbers[: spread.numbers]):
+            values, kinds = values[here], kinds[here]
+            if not is_sure(values, kinds):
+                raise Refused("it returns integers beyond 2**53, or no numbers")
+            own = np.flatnonzero(np.bincount(kinds)).tolist()
+            if own not in ([FLOAT], [INTEGER], [BOOL]) and not (alone and own == [FLOAT, INTEGER]):
+                raise Refused("what it computes is of one kind for a group, and of another for others")
+            known[number(place)] = np.repeat(values.astype(KINDS[own[0]]), counts[here])
+        with np.errstate(all="ignore"):  # as pandas does
+            parts.append((eval(spread.code, known), at))
+    scalar = [ROWS not in x.code.co_names for x in of.spread]
+    if len({*scalar}) > 1:
+        raise Refused("it returns Series and numbers")
+    if len(parts) == 1:
+        return parts[0][0], scalar[0]
+    made = np.empty(len(rows), _common([x for x, _ in parts]))
+    for x, at in parts:
+        made[at] = x
+    return made, scalar[0]
+
+
+def _common(parts: list[np.ndarray]) -> Any:
+    dtypes = {x.dtype for x in parts}
+    if len(dtypes) > 1 and any(d.kind == "b" for d in dtypes):
+        raise Refused("it returns truths and numbers")
+    return np.result_type(*dtypes)
+
+
+def _is_so(result: Any, of: Made, rows: np.ndarray, pairs: Any, index: pd.Index) -> bool:
+    """Whether the numbers of a group give what pandas' own call does."""
+    arrays = [np.array([x]) for x in pairs]
+    try:
+        found, scalar = _spread(of, rows, np.array([len(rows)]), arrays)
+    except (TraceError, FloatingPointError):
+        return False
+    if scalar:
+        return bool(
+            np.ndim(result) == 0
+            and isinstance(result, (float, int, np.bool_, np.integer))
+            and (not len(rows) or np.allclose(found, result, rtol=1e-7, atol=1e-12, equal_nan=True))
+        )
+    if not isinstance(result, pd.Series) or result.dtype != found.dtype:
+        return False
+    if not result.index.identical(index):
+        return False
+    values = result.to_numpy()
+    return bool(np.allclose(found, values, rtol=1e-7, atol=1e-12, equal_nan=True))
