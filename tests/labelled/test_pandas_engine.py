@@ -329,14 +329,14 @@ def test_nullable_dtypes_run_at_once():
     many = {name: pd.concat([table] * 50) for name, table in NULLABLES.items()}
     for name in ("Int64", "Float64", "both", "among others"):
         check(many[name], two, at_once=True)
-    for name, why in {
-        "missing": "'a', some of its elements, Int64, are missing",
-        "missing among others": "some of its elements, Int64, are missing",
-        "Int8": "Int8",
-        "Float32": "Float32",
-    }.items():
+    for name, why, f in (
+        ("missing", "'a', some of its elements, Int64, are missing", lambda r: r.a + r.b),
+        ("missing among others", "some of its elements, Int64, are missing", lambda r: r.a + r.b),
+        ("Int8", "Int8", lambda r: r.a + r.b),
+        ("Float32", "Float32", lambda r: r.a + r.b),
+    ):
         with pytest.warns(xpapply.FallbackWarning, match=why):
-            many[name].apply(two, axis=1, engine=xpapply)
+            many[name].apply(f, axis=1, engine=xpapply)
     with pytest.warns(xpapply.FallbackWarning, match="its elements are str"):
         many["among others"].kind.map(lambda x: len(x), engine=xpapply)
 
@@ -354,6 +354,50 @@ def test_a_name_that_becomes_something_else():
         return part.max()
 
     check(NUMBERS, g)
+
+
+def test_names_of_series():
+    def centred(row):
+        off = row - row.mean()
+        size = off.abs()
+        return off.max() / size.sum()
+
+    def parts(row):
+        some = row[["a", "b"]]
+        if row.c > 0:
+            some = some * 2
+        return some.sum()
+
+    def either(row):
+        part = row[["a", "b"]] if row.c > 0 else row[["c", "d"]]
+        return part.sum()
+
+    def later(row):
+        part = row
+        row = part * 2
+        return part.sum() + row.sum()
+
+    def of_loop(row):
+        total = row * 0
+        for k in range(3):
+            total = total + row * k
+        return total.sum()
+
+    def added(row):
+        total = row.copy()
+        total += 1
+        return total.sum() - row.sum()
+
+    for f in (centred, parts, either, later, of_loop, added):
+        for table in (NUMBERS, GAPS, INTEGERS, MIXED):
+            check(table, f)
+    check(pd.concat([NUMBERS] * 50), centred, at_once=True)
+
+
+def test_elements_of_several_kinds_are_those_of_pandas():
+    for f in (lambda r: r.n**-1, lambda r: r.n // 0, lambda r: type(r.n).__name__, lambda r: r.n**70):
+        check(MIXED, f)
+        check(MIXED.assign(n=2), f)
 
 
 def test_writing_into_a_row():

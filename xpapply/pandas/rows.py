@@ -36,7 +36,7 @@ def apply(
     """
 
     def call(k: int) -> Any:
-        return f(frame.iloc[k], *args, **kwargs)
+        return f(_row(frame, k), *args, **kwargs)
 
     if type(frame) is not pd.DataFrame or not all(frame.shape) or applied.is_few(len(frame)):
         return own(f)
@@ -47,6 +47,15 @@ def apply(
         return _of_columns(frame, job, args, kwargs, expand)
     except TraceError as error:
         return host.by_pandas(job, str(error))
+
+
+def _row(frame: pd.DataFrame, k: int) -> pd.Series:
+    """A row as pandas' loop hands it on: elements of several kinds are Python's."""
+    row = frame.iloc[k]
+    if row.dtype != object:
+        return row
+    values = frame.iloc[k : k + 1].to_numpy()[0]
+    return pd.Series(values, frame.columns, name=frame.index[k], dtype=object)
 
 
 def _values(frame: pd.DataFrame) -> np.ndarray | None:

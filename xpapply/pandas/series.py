@@ -81,13 +81,15 @@ class Rewriter(ast.NodeTransformer):
     def learn(self, body: list[ast.stmt]) -> None:
         """Find the names that are nothing but Series."""
         found: dict[str, list[ast.expr | None]] = {}
+        plain: set[ast.expr] = set()
         for node in (inner for statement in body for inner in ast.walk(statement)):
             if isinstance(node, ast.Assign) and len(node.targets) == 1:
                 target = node.targets[0]
                 if isinstance(target, ast.Name):
                     found.setdefault(target.id, []).append(node.value)
+                    plain.add(target)  # which comes later
                     continue
-            for name in bound(node):
+            for name in bound(node) if node not in plain else ():
                 found.setdefault(name, []).append(None)
         inner = {
             name
