@@ -4,6 +4,7 @@
 
 import os
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -480,6 +481,19 @@ def test_an_error_in_a_group():
         return x.sum()
 
     check(lambda: TABLE.groupby("k").x.agg(f))
+
+
+def test_warnings_name_the_line_of_the_user():
+    def where():
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            TABLE.groupby("k").x.agg(lambda x: x[:1])
+        return {x.filename for x in seen}
+
+    wanted = where()
+    with xpapply.patch():
+        assert where() == wanted == {__file__}
+    assert where() == wanted
 
 
 def test_all_is_put_back():

@@ -7,6 +7,7 @@ user's function, by ones that look at it first. All that pandas does around them
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -369,11 +370,25 @@ def install() -> None:
         return
     for owner, name, instead in places:
         original = vars(owner).get(name)
-        if original is None:
-            continue
-        made = _standing(original, instead)
-        setattr(owner, name, made)
-        _replaced.append((owner, name, original, made))
+        if original is not None:
+            _put(owner, name, _standing(original, instead))
+    _warn_as_pandas()
+
+
+def _put(owner: Any, name: str, made: Any) -> None:
+    _replaced.append((owner, name, vars(owner)[name], made))
+    setattr(owner, name, made)
+
+
+def _warn_as_pandas() -> None:
+    """Have pandas' warnings name the user's line: it is the first one outside of these folders."""
+    from pandas.util import _exceptions
+
+    own = os.path.dirname(os.path.dirname(__file__)) + os.sep
+    if hasattr(_exceptions, "_pkg_dir") and hasattr(_exceptions, "_test_dir"):
+        _exceptions.find_stack_level()  # which finds its folders
+        if isinstance(_exceptions._pkg_dir, str):
+            _put(_exceptions, "_pkg_dir", (_exceptions._pkg_dir, own))
 
 
 def _standing(original: Any, instead: Callable[..., Any]) -> Any:
