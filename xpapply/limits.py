@@ -268,6 +268,9 @@ class Limits:
     other_windows = 0.05
     copied_windows = 1 << 28  # ... and bytes of windows that are no views of their array
     begun_by_pandas = 4  # calls of pandas' own that tell what one takes
+    # elements, or rows, up to which its loop takes less than a look at a function that is not known
+    unknown_elements = 4096
+    unknown_rows = 64
     # part of one of pandas' calls that its loop takes for each, beside the user's lines
     pandas_turn_share = 0.5
     # chunks of a size before it is judged; the first of them, which prepares much, does not count

@@ -48,6 +48,8 @@ RATES = {"x": 1.0, "y": 2.5, "zz": -1}
 @pytest.fixture(autouse=True)
 def always(monkeypatch):
     always_plan(monkeypatch)
+    for name, value in (("unknown_elements", 0), ("unknown_rows", 0), ("patched_worth", -1.0)):
+        monkeypatch.setattr(xpapply.limits.LIMITS, name, value)
 
 
 def two(row):

@@ -39,7 +39,7 @@ TABLE = pd.DataFrame(
 @pytest.fixture(autouse=True)
 def always(monkeypatch):
     always_plan(monkeypatch)
-    for name, value in (("few_patched", 0), ("patched_worth", -1.0), ("patched_again", 0)):
+    for name, value in (("few_patched", 0), ("patched_worth", -1.0), ("patched_again", 0), ("unknown_elements", 0), ("unknown_rows", 0)):
         monkeypatch.setattr(LIMITS, name, value)
 
 

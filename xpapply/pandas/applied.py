@@ -214,7 +214,7 @@ class OfPandas(Several):
 
         Its first call is slower than the others: those that were timed later tell more.
         """
-        return LIMITS.pandas_turn_share * (_turns.get(_key(self.f)) or self.took)
+        return LIMITS.pandas_turn_share * (_turns.get(key_of(self.f)) or self.took)
 
     def around_call(self) -> float:
         """Nothing more: it is a part of what a call takes."""
@@ -264,7 +264,8 @@ _turns: BoundedDict = kept(BoundedDict())
 """Seconds of pandas' own calls, by the code of what is written anew."""
 
 
-def _key(f: Any) -> Any:
+def key_of(f: Any) -> Any:
+    """What is the same of functions that are made anew for each call."""
     return getattr(f, "__code__", id(type(f)))
 
 
@@ -374,7 +375,7 @@ def _is_sample_right(what: OfPandas, found: Any) -> bool:
     """Whether the last result is that of pandas' own call."""
     began = time.perf_counter()
     result = what.job.call(what.slices - 1)
-    _turns[_key(what.f)] = time.perf_counter() - began
+    _turns[key_of(what.f)] = time.perf_counter() - began
     wanted = what.encoded(result, what.slices - 1)
     if wanted is None:
         return False

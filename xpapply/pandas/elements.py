@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pandas as pd
+from pandas._libs import lib
 
 from ..errors import TraceError
 from ..loop.arguments import Looped
@@ -70,7 +70,7 @@ def apply(
         numbers, kinds = parts
     found = elements(numbers, kinds, of.texts)
     # of objects pandas makes what it makes of a loop's results
-    return pd.Series(found, dtype=object).map(_itself).array if found.dtype == object else found
+    return lib.maybe_convert_objects(found) if found.dtype == object else found
 
 
 def without_gaps(values: Any) -> np.ndarray | str:

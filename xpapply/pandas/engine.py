@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from .. import config
+from ..functions.cache import BoundedDict, kept
+from ..limits import LIMITS
 from . import elements, rows
-from .applied import Host
+from .applied import Host, key_of
 
 
 class Engine:
@@ -32,6 +37,8 @@ class Engine:
 
         if type(data) is not pd.Series:
             return own(func)
+        if _is_short(func, len(data), LIMITS.unknown_elements):
+            return _timed(own, func, len(data))
         values = data.to_numpy() if isinstance(data.dtype, np.dtype) else data.array
         return elements.apply(values, func, (), kwargs, skip_na, own, Host())
 
@@ -48,7 +55,30 @@ class Engine:
 
         if not callable(func) or isinstance(func, np.ufunc) or axis not in (1, "columns"):
             return own(func)
+        if _is_short(func, len(data), LIMITS.unknown_rows):
+            return _timed(own, func, len(data))
         return rows.apply(data, func, args, kwargs, own, Host())
+
+
+_rates: BoundedDict = kept(BoundedDict())
+"""Seconds of a turn of pandas' loop, by the code of functions."""
+
+
+def _is_short(f: Any, count: int, unknown: int) -> bool:
+    """Whether pandas' loop takes less time than a look; `unknown`: how many turns surely do."""
+    now, rate = config.current(), _rates.get(key_of(f))
+    if now.engine or now.fallback == "raise":
+        return False
+    return count <= unknown if rate is None else count * rate <= LIMITS.patched_worth
+
+
+def _timed(own: Callable[[Any], Any], f: Any, count: int) -> Any:
+    """pandas' own result, by which it is known what a turn takes."""
+    began = time.thread_time()  # which a busy machine changes little
+    found = own(f)
+    took = (time.thread_time() - began) / max(1, count)
+    _rates[key_of(f)] = min(took, _rates.get(key_of(f), took))
+    return found
 
 
 def _raw(values: np.ndarray, f: Any, args: tuple, kwargs: dict[str, Any], axis: Any) -> Any:

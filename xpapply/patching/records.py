@@ -95,6 +95,11 @@ class SeenFunction:
         self.core_ndim: tuple[str | None, int] = (None, 0)  # of a signature, the last one
         self.why = "" if python else "it is a model, or compiled: left to the original"
 
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known what the loop takes for a slice."""
+        return bool(self._waiting) or self._per_slice >= 0
+
     def is_worth(self, slices: int, length: int) -> bool:
         """Whether so many slices of a length are worth a look at the function."""
         if self._waiting:

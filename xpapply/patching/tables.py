@@ -54,11 +54,16 @@ class Counting(Host):
 
 
 def _counted(
-    name: str, f: Any, slices: int, own: Callable[[Any], Any], run: Callable[[Host], Any]
-) -> Any:
-    """`own`, or what `run` gives, where a look at the function is worth it."""
+    name: str, f: Any, slices: int, own: Callable[[Any], Any], run: Callable[[Host], Any],
+    unknown: int = 0,
+) -> Any:  # fmt: skip
+    """`own`, or what `run` gives, where a look at the function is worth it.
+
+    `unknown`: so many slices of a function that is not known are not.
+    """
     known = seen(f, name)
-    if slices > LIMITS.few_patched and known.python and known.is_worth(slices, 1):
+    few = max(LIMITS.few_patched, 0 if known.is_known else unknown)
+    if slices > few and known.python and known.is_worth(slices, 1):
         return run(Counting(known))
     started = _perf()
     found = own(f)
@@ -87,7 +92,7 @@ def _apply_standard(original: Callable[..., Any], self: Any) -> Any:
     args, kwargs = tuple(self.args), dict(self.kwargs)
     expand = self.result_type == "expand"
     run = functools.partial(rows.apply, frame, f, args, kwargs, own, expand=expand)
-    return _counted("DataFrame.apply", f, len(frame), own, run)
+    return _counted("DataFrame.apply", f, len(frame), own, run, LIMITS.unknown_rows)
 
 
 # --- elements -----------------------------------------------------------------------------------
@@ -110,7 +115,7 @@ def _map_values(original: Callable[..., Any], self: Any, mapper: Any, na_action:
 
     if na_action not in (None, "ignore"):
         return own(f)
-    return _counted("Series.map", f, len(values), own, run)
+    return _counted("Series.map", f, len(values), own, run, LIMITS.unknown_elements)
 
 
 def _after(f: Any, args: tuple, kwargs: dict[str, Any], x: Any) -> Any:
