@@ -55,11 +55,11 @@ def render(data: dict[str, Any]) -> str:
     if tables:
         parts += [
             "## pandas' own ways",
-            "`benchmarks/patched_tables.py`: tables of random numbers by pandas alone, and by the same "
-            "call under `xpapply.patch()` (or `engine=xpapply`, which runs the same). CPU "
-            "milliseconds, medians; the first call plans and compiles. pandas' loop is timed for up "
-            f"to {settings['most']:,} rows, and extrapolated for more. Where a number of rows stands "
-            "beside the name, it is that.",
+            "`benchmarks/patched_tables.py`: tables of random numbers by pandas alone, and by the "
+            "same call under `xpapply.patch()`. CPU milliseconds, medians; the first call plans "
+            "and compiles. pandas' loop is timed for up to "
+            f"{settings['most']:,} rows, and extrapolated for more. Where a number of rows "
+            "stands beside the name, it is that.",
         ]
     for rows, entries in tables.items():
         done = {n: e for n, e in entries.items() if "skipped" not in e}
@@ -68,8 +68,12 @@ def render(data: dict[str, Any]) -> str:
             pages.table(
                 ["", "pandas' loop", "first call", "further calls", "times as fast", "ran by"],
                 [
-                    [n, *(digits(e[k] * 1e3) for k in (ORIGINAL, "first", PATCHED)), factor(e)]
-                    + [", ".join(e["engines"])]
+                    [
+                        n,
+                        *(digits(e[k] * 1e3) for k in (ORIGINAL, "first", PATCHED)),
+                        factor(e),
+                        ", ".join(e["engines"]),
+                    ]
                     for n, e in done.items()
                 ],
                 full=False,

@@ -397,7 +397,12 @@ def test_names_of_series():
 
 
 def test_elements_of_several_kinds_are_those_of_pandas():
-    for f in (lambda r: r.n**-1, lambda r: r.n // 0, lambda r: type(r.n).__name__, lambda r: r.n**70):
+    for f in (
+        lambda r: r.n**-1,
+        lambda r: r.n // 0,
+        lambda r: type(r.n).__name__,
+        lambda r: r.n**70,
+    ):
         check(MIXED, f)
         check(MIXED.assign(n=2), f)
 

@@ -39,7 +39,13 @@ TABLE = pd.DataFrame(
 @pytest.fixture(autouse=True)
 def always(monkeypatch):
     always_plan(monkeypatch)
-    for name, value in (("few_patched", 0), ("patched_worth", -1.0), ("patched_again", 0), ("unknown_elements", 0), ("unknown_rows", 0)):
+    for name, value in (
+        ("few_patched", 0),
+        ("patched_worth", -1.0),
+        ("patched_again", 0),
+        ("unknown_elements", 0),
+        ("unknown_rows", 0),
+    ):
         monkeypatch.setattr(LIMITS, name, value)
 
 
@@ -286,7 +292,8 @@ def test_rows():
     for f in (
         lambda r: r.x + r["w"], lambda r: "a" if r.n > 4 else None, lambda r: pd.Series({"p": r.x}),
         lambda r: [r.x], lambda r: r.x if r["t"] == "u" else 0, lambda r: (r.x, r.n),
-        lambda r: [r.n, 2 * r.n], lambda r: [r.x, "a"], lambda r: [None, r.x], lambda r: [r.x, r.x > 0],
+        lambda r: [r.n, 2 * r.n], lambda r: [r.x, "a"], lambda r: [None, r.x],
+        lambda r: [r.x, r.x > 0],
         lambda r: [r.x] if r.n > 4 else [r.x, 2],
     ):  # fmt: skip
         check(lambda: TABLE.apply(f, axis=1), loop="DataFrame.apply")

@@ -198,9 +198,7 @@ class OfPandas(Several):
 
     def encoded(self, result: Any, k: int) -> Any:
         """What the function that is written anew returns where pandas' call for slice `k` did."""
-        return self.encode(
-            result, lambda: self.call(*self.arguments.given(self.slice_at((k,)))), k
-        )
+        return self.encode(result, lambda: self.call(*self.arguments.given(self.slice_at((k,)))), k)
 
     def for_batches(self, said: BaseException | str) -> None:
         """Nothing else is tried."""

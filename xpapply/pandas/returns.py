@@ -218,8 +218,8 @@ class _Writer:
             raise Refused("its results are of several forms")
         gives, names = self._gives.pop() if self._gives else ("numbers", None)
         most = max((x.numbers for x, _ in self._spread or ()), default=0)
-        for spread, returned in self._spread or ():
-            returned.elts += [x for _ in range(most - spread.numbers) for x in _numbers(0, INTEGER)]
+        for one, returned in self._spread or ():
+            returned.elts += [x for _ in range(most - one.numbers) for x in _numbers(0, INTEGER)]
         code = self._compiled(written)
         silent = series.whole and not series.asks_numpy
         spread = tuple(x for x, _ in self._spread or ())
@@ -354,8 +354,10 @@ class _Writer:
             return ast.UnaryOp(node.op, inner(node.operand))
         if isinstance(node, ast.Compare):
             return ast.Compare(inner(node.left), node.ops, [inner(node.comparators[0])])
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and (
-            self._series.array(node.func.value) is not None
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and (self._series.array(node.func.value) is not None)
         ):
             of, name = inner(node.func.value), node.func.attr
             if name == "copy":

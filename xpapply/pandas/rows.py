@@ -297,4 +297,3 @@ def _texts(column: pd.Series) -> tuple[np.ndarray, list[Any]]:
     codes, found = pd.factorize(column, use_na_sentinel=False)
     values = [x if type(x) is str else float("nan") for x in found]
     return codes.astype(np.int64), values
-

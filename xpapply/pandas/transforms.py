@@ -22,7 +22,16 @@ from .labels import Refused
 from .results import is_sure
 from .returns import BOOL, FLOAT, INTEGER, KINDS, ROWS, Made, made, number, of_part
 
-_DECIDES = (ast.If, ast.IfExp, ast.For, ast.While, ast.Try, ast.BoolOp, ast.Assert, ast.comprehension)
+_DECIDES = (
+    ast.If,
+    ast.IfExp,
+    ast.For,
+    ast.While,
+    ast.Try,
+    ast.BoolOp,
+    ast.Assert,
+    ast.comprehension,
+)
 
 
 def apply(
@@ -107,8 +116,10 @@ class _OfColumns:
                 raise Refused(f"its elements are {self._flat.dtype}")
             function = of_part(of.of(f), len(args), tuple(kwargs))
             why = applied.why_impure(f)
-            if why is None and frame is not None and any(
-                isinstance(x, _DECIDES) for x in ast.walk(find.tree_of(f))
+            if (
+                why is None
+                and frame is not None
+                and any(isinstance(x, _DECIDES) for x in ast.walk(find.tree_of(f)))
             ):
                 why = "it decides by what is in a group, and pandas may hand it whole tables"
             if why is not None:
@@ -157,7 +168,9 @@ def _spread(of: Made, rows: np.ndarray, counts: np.ndarray, found: Any) -> tuple
                 raise Refused("it returns integers beyond 2**53, or no numbers")
             own = np.flatnonzero(np.bincount(kinds)).tolist()
             if own not in ([FLOAT], [INTEGER], [BOOL]) and not (alone and own == [FLOAT, INTEGER]):
-                raise Refused("what it computes is of one kind for a group, and of another for others")
+                raise Refused(
+                    "what it computes is of one kind for a group, and of another for others"
+                )
             known[number(place)] = np.repeat(values.astype(KINDS[own[0]]), counts[here])
         with np.errstate(all="ignore"):  # as pandas does
             parts.append((eval(spread.code, known), at))

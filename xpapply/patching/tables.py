@@ -206,7 +206,13 @@ def _groupwise(original: Callable[..., Any], self: Any, f: Any, data: Any) -> An
 
 
 def _transformed(
-    original: Callable[..., Any], self: Any, f: Any, engine: Any, how: Any, *args: Any, **kwargs: Any
+    original: Callable[..., Any],
+    self: Any,
+    f: Any,
+    engine: Any,
+    how: Any,
+    *args: Any,
+    **kwargs: Any,
 ) -> Any:
     """In the place of ``_transform_general``: a function whose results are as long as groups."""
 
@@ -232,7 +238,12 @@ def _transformed(
 
 
 def _filtered(
-    original: Callable[..., Any], self: Any, func: Any, dropna: bool = True, *args: Any, **kwargs: Any
+    original: Callable[..., Any],
+    self: Any,
+    func: Any,
+    dropna: bool = True,
+    *args: Any,
+    **kwargs: Any,
 ) -> Any:
     """In the place of ``filter``: a function that says which groups stay."""
     import pandas as pd
@@ -257,7 +268,7 @@ def _filtered(
 
 
 def _is_plain(self: Any, data: Any) -> bool:
-    """Whether groups are found by columns, not by times, and have nothing but numbers and labels."""
+    """Whether groups are found by keys, not by times, and have nothing but values and labels."""
     from pandas.core.groupby import ops
 
     if type(self._grouper) is not ops.BaseGrouper or self.obj.attrs or len(data) == 0:

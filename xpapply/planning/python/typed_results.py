@@ -103,7 +103,7 @@ def results_of(
         # Python's numbers are put into an array one by one
         is_put = arguments.numbers and {x.dtype.kind, dtype.kind} <= set("biuf")
         # so are NumPy's, as floats: nothing wraps
-        is_put |= arguments.exactly and not x.ndim and dtype == float and x.dtype.kind in "biu"
+        is_put |= arguments.exactly and not x.ndim and dtype.char == "d" and x.dtype.kind in "biu"
         if arguments.dtypes is not None and dtype != x.dtype and not is_put:
             raise TraceError(f"results of {dtype} are asked for")
         found.append(ShapeDtype(x.shape, dtype.name))
