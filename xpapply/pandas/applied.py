@@ -26,6 +26,7 @@ from ..loop.vectorize import LoopedCall
 from ..planning.application import announce
 from ..planning.python import python_functions, running
 from ..planning.python.several_arrays import Several
+from ..runtime.warning_filters import silent
 
 
 @dataclass
@@ -198,7 +199,12 @@ class OfPandas(Several):
 
     def encoded(self, result: Any, k: int) -> Any:
         """What the function that is written anew returns where pandas' call for slice `k` did."""
-        return self.encode(result, lambda: self.call(*self.arguments.given(self.slice_at((k,)))), k)
+
+        def again() -> Any:  # of what NumPy warns pandas does not
+            with np.errstate(all="ignore"), silent():
+                return self.call(*self.arguments.given(self.slice_at((k,))))
+
+        return self.encode(result, again, k)
 
     def for_batches(self, said: BaseException | str) -> None:
         """Nothing else is tried."""
