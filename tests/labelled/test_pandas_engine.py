@@ -48,8 +48,6 @@ RATES = {"x": 1.0, "y": 2.5, "zz": -1}
 @pytest.fixture(autouse=True)
 def always(monkeypatch):
     always_plan(monkeypatch)
-    for name, value in (("unknown_elements", 0), ("unknown_rows", 0), ("patched_worth", -1.0)):
-        monkeypatch.setattr(xpapply.limits.LIMITS, name, value)
 
 
 def two(row):
@@ -542,6 +540,28 @@ def test_map(name, action):
     for f in functions:
         mapped(SERIES[name], f, na_action=action)
     same(SERIES["floats"].map(shifted, engine=xpapply, by=3), SERIES["floats"].map(shifted, by=3))
+
+
+def test_short_tables_are_pandas_own(monkeypatch):
+    """And nothing is looked at: for less than that takes."""
+    from xpapply.pandas import engine
+
+    for name in ("unknown_elements", "unknown_rows", "patched_worth"):
+        monkeypatch.setattr(xpapply.limits.LIMITS, name, getattr(xpapply.limits.Limits, name))
+    for wing in (engine.elements, engine.rows):
+        monkeypatch.setattr(wing, "apply", None)  # nobody calls it
+
+    def f(x):
+        return x + 1
+
+    for _ in range(2):
+        same(NUMBERS.a.map(f, engine=xpapply), NUMBERS.a.map(f))
+        same(NUMBERS.apply(two, axis=1, engine=xpapply), NUMBERS.apply(two, axis=1))
+    many = pd.concat([NUMBERS.a] * 500)
+    with pytest.raises(TypeError, match="NoneType"):
+        many.map(f, engine=xpapply)
+    with xpapply.options(fallback="raise"), pytest.raises(TypeError, match="NoneType"):
+        NUMBERS.a.map(f, engine=xpapply)
 
 
 def test_pandas_is_loaded_by_who_uses_it():
