@@ -546,8 +546,9 @@ def test_short_tables_are_pandas_own(monkeypatch):
     """And nothing is looked at: for less than that takes."""
     from xpapply.pandas import engine
 
-    for name in ("unknown_elements", "unknown_rows", "patched_worth"):
-        monkeypatch.setattr(xpapply.limits.LIMITS, name, getattr(xpapply.limits.Limits, name))
+    limits = xpapply.limits.LIMITS
+    for name, value in (("unknown_elements", N), ("unknown_rows", N), ("patched_worth", 1.0)):
+        monkeypatch.setattr(limits, name, value)
     for wing in (engine.elements, engine.rows):
         monkeypatch.setattr(wing, "apply", None)  # nobody calls it
 
@@ -558,6 +559,7 @@ def test_short_tables_are_pandas_own(monkeypatch):
         same(NUMBERS.a.map(f, engine=xpapply), NUMBERS.a.map(f))
         same(NUMBERS.apply(two, axis=1, engine=xpapply), NUMBERS.apply(two, axis=1))
     many = pd.concat([NUMBERS.a] * 500)
+    monkeypatch.setattr(limits, "patched_worth", 1e-5)
     with pytest.raises(TypeError, match="NoneType"):
         many.map(f, engine=xpapply)
     with xpapply.options(fallback="raise"), pytest.raises(TypeError, match="NoneType"):
