@@ -56,8 +56,8 @@ def render(data: dict[str, Any]) -> str:
         parts += [
             "## pandas' own ways",
             "`benchmarks/patched_tables.py`: tables of random numbers by pandas alone, and by the "
-            "same call under `xpapply.patch()`. CPU milliseconds, medians; the first call plans, and "
-            "compiles what smaller tables have not. pandas' loop is timed for up to "
+            "same call under `xpapply.patch()`. CPU milliseconds, medians; the first call plans, "
+            "and compiles what smaller tables have not. pandas' loop is timed for up to "
             f"{settings['most']:,} rows, and extrapolated for more. Where a number of rows "
             "stands beside the name, it is that.",
         ]
