@@ -37,6 +37,18 @@ def fill(rng: Any, low: int, width: int, n: int, is_masked: int, out: Any) -> No
     out.reshape(-1)[:] = rng.integers(low, low + width, n, out.dtype, endpoint=True)
 
 
+def numbers(rng: Any, of: str, out: Any) -> None:
+    """Draw by a method without parameters into an array."""
+    out.reshape(-1)[:] = getattr(rng[0] if type(rng) is tuple else rng, of)(out.size)
+
+
+def exchanges(rng: Any, at: Any) -> None:
+    """Where a shuffle puts elements, from the last to the second."""
+    for k in range(len(at) - 1):
+        i = len(at) - 1 - k
+        at[i] = below(rng, i)
+
+
 # --- numbers ------------------------------------------------------------------------------------
 
 
@@ -46,6 +58,24 @@ def several(rng: Any, of: str, given: Any, n: int, dtype: Any) -> Any:
     for k in range(n):
         out[k] = one(rng, of, given)
     return out
+
+
+def several_plain(rng: Any, of: str, given: Any, n: int) -> Any:
+    """The same of those of which others are products and sums."""
+    out = np.empty(n)
+    numbers(rng, of, out)
+    if len(given) == 1:
+        for k in range(n):
+            out[k] = given[0] * out[k]
+    elif len(given) == 2:
+        for k in range(n):
+            out[k] = given[0] + given[1] * out[k]
+    return out
+
+
+def table_plain(rng: Any, of: str, given: Any, m: int, n: int) -> Any:
+    """Rows of those."""
+    return several_plain(rng, of, given, m * n).reshape(m, n)
 
 
 def table(rng: Any, of: str, given: Any, m: int, n: int, dtype: Any) -> Any:
@@ -311,9 +341,11 @@ def weighed(rng: Any, n: int, p: Any) -> Any:
 def shuffled(rng: Any, x: Any) -> None:
     """``rng.shuffle(x)``: the last one is exchanged with one of all, then the one before it."""
     n = len(x)
+    at = np.empty(n, np.int64)
+    exchanges(rng, at)
     for k in range(n - 1):
         i = n - 1 - k
-        j = below(rng, i)
+        j = at[i]
         kept = x[j]
         x[j] = x[i]
         x[i] = kept

@@ -402,6 +402,8 @@ SHORT: dict[str, Distribution] = {
 """The same of those that draw float32 where that is asked for."""
 BOUNDED, INTERVAL = "random_bounded_uint64", "random_interval"
 """An integer of a range, as `Generator.integers` draws it, and as shuffles do."""
+EXCHANGES = "exchanges"
+"""The integers of a whole shuffle: no function of NumPy's."""
 TRIALS = "random_binomial"
 """How many of some trials succeed: it keeps what it knows of them."""
 
@@ -413,6 +415,10 @@ _TYPES: dict[str, Any] = {
 
 def drawn(name: str, result: str, given: Sequence[Any], types: Sequence[str]) -> Any:
     """Call a function; of arrays it gets where they are."""
+    if name == EXCHANGES:
+        for i in range(given[1] - 1, 0, -1):
+            given[2][i] = drawn(INTERVAL, "int64", (given[0], i), ("array", "int64"))
+        return None
     places = [x.ctypes.data if kind == "array" else x for x, kind in zip(given, types, strict=True)]
     return _callable(name, result, tuple(types))(*places)
 
@@ -437,6 +443,8 @@ def place_of(name: str) -> int:
 @functools.cache
 def is_known(function: str) -> bool:
     """Whether a function is there, and draws what NumPy's own methods draw: it is tried."""
+    if function == EXCHANGES:
+        return is_known(INTERVAL)
     if not place_of(function):
         return False
     module: Any = importlib.import_module("numpy.random")
@@ -468,9 +476,9 @@ def _by_method(function: str, g: Any) -> Any:
         return g.integers(0, 1001, _COUNT)
     if function == TRIALS:
         return g.binomial(200, 0.25, _COUNT)
-    if function.endswith(_FILLS):
+    if function.startswith(_FILL):
         return g.integers(0, 101, _COUNT, function[len(_FILL) : -len(_FILLS)])
-    name, of = _of(function)
+    name, of = _of(function.removesuffix(_FILLS))
     more = {"dtype": np.float32} if of.result == "float32" else {}
     return getattr(g, name)(*(_EXAMPLES[kind] for kind in of.may_be), size=_COUNT, **more)
 
@@ -483,10 +491,14 @@ def _by_address(function: str, words: np.ndarray) -> np.ndarray:
             j = drawn(function, "int64", (words, i), ("array", "int64"))
             found[[i, j]] = found[[j, i]]
         return found
-    if function.endswith(_FILLS):
+    if function.startswith(_FILL) and function.endswith(_FILLS):
         found = np.empty(_COUNT, function[len(_FILL) : -len(_FILLS)])
         given = (words, 0, 100, _COUNT, 0, found)
         drawn(function, "", given, ("array", *("int64",) * 4, "array"))
+        return found
+    if function.endswith(_FILLS):
+        found = np.empty(_COUNT)
+        drawn(function, "", (words, _COUNT, found), ("array", "int64", "array"))
         return found
     if function == BOUNDED:
         return _drawn_alike(function, "int64", "int64", (words, 0, 1000, 0, 0))

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from ....ir.typed import Array, Instruction, Literal
 from ....runtime import ziggurats
-from ....runtime.generators import BOUNDED, INTERVAL
+from ....runtime.generators import BOUNDED, EXCHANGES, INTERVAL
 from ....runtime.ziggurats import FACTOR, INNER, OWN, PCG64, STATE, Ziggurat
 from . import exponentials, powers, sines
 from .doubles import Double, fmod
@@ -50,23 +50,33 @@ def quick(w: FunctionWriter, x: Instruction) -> tuple[str, str] | None:
 
 # --- random numbers -----------------------------------------------------------------------------
 
-_STATE = f"""
+_FETCHED = """
   %s = load ptr, ptr %words, align 8, !invariant.load !1
   %p = load ptr, ptr %s, align 8, !invariant.load !1
   %q = getelementptr i8, ptr %p, i64 16
   %state = load i128, ptr %p, align 8, !tbaa !13
   %inc = load i128, ptr %q, align 8, !invariant.load !1
-  %times = mul i128 %state, {FACTOR}
-  %next = add i128 %times, %inc
-  %low = trunc i128 %next to i64
-  %far = lshr i128 %next, 64
-  %high = trunc i128 %far to i64
-  %mixed = xor i64 %high, %low
-  %turn = lshr i64 %high, 58
-  %bits = call i64 @llvm.fshr.i64(i64 %mixed, i64 %mixed, i64 %turn)
 """
+"""The state of PCG64."""
+
+
+def _step(name: str = "", of: str = "%state", by: int = FACTOR, inc: str = "%inc") -> str:
+    """The next one, and 64 random bits."""
+    return f"""
+  %times{name} = mul i128 {of}, {by}
+  %next{name} = add i128 %times{name}, {inc}
+  %low{name} = trunc i128 %next{name} to i64
+  %far{name} = lshr i128 %next{name}, 64
+  %high{name} = trunc i128 %far{name} to i64
+  %mixed{name} = xor i64 %high{name}, %low{name}
+  %turn{name} = lshr i64 %high{name}, 58
+  %bits{name} = call i64 @llvm.fshr.i64(i64 %mixed{name}, i64 %mixed{name}, i64 %turn{name})
+"""
+
+
+_STATE = _FETCHED + _step()
 _KEEP = "  store i128 %next, ptr %p, align 8, !tbaa !13\n"
-"""The next state of PCG64, and 64 random bits; it is kept once it is known that they are used."""
+"""A state is kept once it is known that its bits are used."""
 _HALF = f"""
   %h = getelementptr i8, ptr %s0, i64 8
   %k = getelementptr i8, ptr %s0, i64 12
@@ -132,8 +142,7 @@ def _defined(w: FunctionWriter, x: Instruction, name: str, text: str) -> str:
     full = f"draw.{name}"
     if w.made.externals[x.what][2] == OWN:
         full = f"draw.{name}.own"
-        head, *rest = text.split(f"@draw.{name}(")
-        text = f"@{full}(".join([head, *rest]).replace(f"@{name}.", f"@{name}.own.")
+        text = text.replace(f"@draw.{name}(", f"@{full}(")
         lines = [
             y.replace(", !invariant.load !1", ", !tbaa !13") if _OF_STATE.search(y) else y
             for y in text.split("\n")
@@ -146,70 +155,145 @@ def _defined(w: FunctionWriter, x: Instruction, name: str, text: str) -> str:
 _OF_STATE = re.compile(r"load (ptr|i128)")
 
 
-def _by_ziggurat(of: Callable[[], Ziggurat | None], name: str) -> Callable[..., bool]:
+def _by_ziggurat(
+    of: Callable[[], Ziggurat | None], name: str, fills: bool = False
+) -> Callable[..., bool]:
     def write(w: FunctionWriter, x: Instruction, words: str, given: list[str], f: object) -> bool:
         found = of()
         if found is None:
             return False
-        full = _defined(w, x, name, _text_of(found, name))
-        w.set(x, w.emit(f"call double @{full}({words}, ptr {f()})"))  # type: ignore[operator]
+        w.declared[f"widths {name}"] = _tables(found, name)
+        call = ", ".join([words, f"ptr {f()}", *given])  # type: ignore[operator]
+        if fills:
+            text = _fill(name, *(_part_of(found, name, part) for part in (".a", ".b")))
+            w.line(f"call void @{_defined(w, x, f'{name}.fill', text)}({call})")
+        else:
+            text = _text_of(found, name)
+            w.set(x, w.emit(f"call double @{_defined(w, x, name, text)}({call})"))
         return True
 
     return write
 
 
-def _text_of(of: Ziggurat, name: str) -> str:
-    """A function that draws by a ziggurat."""
+def _tables(of: Ziggurat, name: str) -> str:
+    """Its widths, and the steps within them."""
     tables = []
     for what, kind, values in (("widths", "double", of.widths), ("within", "i64", of.within)):
         dtype = "float64" if kind == "double" else "int64"
         text = ", ".join(f"{kind} {literal(v, dtype)}" for v in values)
         n = len(values)
         tables.append(f"@{name}.{what} = internal unnamed_addr constant [{n} x {kind}] [{text}]")
+    return "\n".join(tables)
+
+
+def _part_of(of: Ziggurat, name: str, part: str = "") -> str:
+    """What is drawn of some bits, and whether it is within a rectangle."""
     signed = of.sign >= 0
     sign = f"""
-  %sign.at = shl i64 %bits, {63 - of.sign}
-  %sign = and i64 %sign.at, {-(1 << 63)}
-  %x.bits = bitcast double %x.plain to i64
-  %x.signed = xor i64 %x.bits, %sign
-  %x = bitcast i64 %x.signed to double
+  %sign.at{part} = shl i64 %bits{part}, {63 - of.sign}
+  %sign{part} = and i64 %sign.at{part}, {-(1 << 63)}
+  %x.bits{part} = bitcast double %x.plain{part} to i64
+  %x.signed{part} = xor i64 %x.bits{part}, %sign{part}
+  %x{part} = bitcast i64 %x.signed{part} to double
 """
-    plain = "\n  %x = fadd double %x.plain, -0.0\n"
-    steps = f"  %steps.all = lshr i64 %bits, {of.steps}\n"
-    steps += f"  %steps = and i64 %steps.all, {(1 << 52) - 1 if signed else -1}"
-    return (
-        "\n".join(tables)
-        + f"""
+    plain = f"\n  %x{part} = fadd double %x.plain{part}, -0.0\n"
+    return f"""
+  %part.at{part} = lshr i64 %bits{part}, {of.part}
+  %part{part} = and i64 %part.at{part}, {len(of.widths) - 1}
+  %steps.all{part} = lshr i64 %bits{part}, {of.steps}
+  %steps{part} = and i64 %steps.all{part}, {(1 << 52) - 1 if signed else -1}
+  %p.width{part} = getelementptr double, ptr @{name}.widths, i64 %part{part}
+  %width{part} = load double, ptr %p.width{part}, align 8, !invariant.load !1
+  %p.most{part} = getelementptr i64, ptr @{name}.within, i64 %part{part}
+  %most{part} = load i64, ptr %p.most{part}, align 8, !invariant.load !1
+  %is.within{part} = icmp ult i64 %steps{part}, %most{part}
+  %as.float{part} = sitofp i64 %steps{part} to double
+  %x.plain{part} = fmul double %as.float{part}, %width{part}{sign if signed else plain}"""
+
+
+def _text_of(of: Ziggurat, name: str) -> str:
+    """A function that draws by a ziggurat."""
+    return f"""
 define internal double @draw.{name}(ptr %words, ptr %f) alwaysinline nounwind {{{_STATE}
-  %part.at = lshr i64 %bits, {of.part}
-  %part = and i64 %part.at, {len(of.widths) - 1}
-{steps}
-  %p.width = getelementptr double, ptr @{name}.widths, i64 %part
-  %width = load double, ptr %p.width, align 8, !invariant.load !1
-  %p.most = getelementptr i64, ptr @{name}.within, i64 %part
-  %most = load i64, ptr %p.most, align 8, !invariant.load !1
-  %is.within = icmp ult i64 %steps, %most
+{_part_of(of, name)}
   br i1 %is.within, label %within, label %else, !prof !11
 within:
-  %as.float = sitofp i64 %steps to double
-  %x.plain = fmul double %as.float, %width{sign if signed else plain}{_KEEP}  ret double %x
+{_KEEP}  ret double %x
 else:
   %other = call double %f(ptr %words)
   ret double %other
 }}"""
-    )
+
+
+def _fill(name: str, one: str, two: str) -> str:
+    """A function that draws many: each state is computed from the one before the last.
+
+    So two are computed at a time. `one`, `two`: what is drawn of the bits of each.
+    """
+    twice = FACTOR * FACTOR % (1 << 128)
+    return f"""
+define internal void @draw.{name}.fill(ptr %words, ptr %f, i64 %n, ptr %out) nounwind {{
+entry:{_FETCHED}
+  %inc.twice = mul i128 %inc, {FACTOR + 1}
+  br label %more
+more:
+  %k = phi i64 [0, %entry], [%k.b, %both], [%k.a, %first], [%k.a, %else]
+  %now = phi i128 [%state, %entry], [%next.b, %both], [%next.a, %first], [%other, %else]
+  %is.over = icmp sge i64 %k, %n
+  br i1 %is.over, label %over, label %draw
+draw:{_step(".a", "%now")}{one}{_step(".b", "%now", twice, "%inc.twice")}{two}
+  %p.a = getelementptr double, ptr %out, i64 %k
+  %k.a = add i64 %k, 1
+  %k.b = add i64 %k, 2
+  %are.left = icmp sle i64 %k.b, %n
+  %are.within = and i1 %is.within.a, %is.within.b
+  %are.both = and i1 %are.left, %are.within
+  br i1 %are.both, label %both, label %apart, !prof !11
+both:
+  store double %x.a, ptr %p.a, align 8
+  %p.b = getelementptr double, ptr %out, i64 %k.a
+  store double %x.b, ptr %p.b, align 8
+  br label %more
+apart:
+  br i1 %is.within.a, label %first, label %else
+first:
+  store double %x.a, ptr %p.a, align 8
+  br label %more
+else:
+  store i128 %now, ptr %p, align 8, !tbaa !13
+  call void %f(ptr %words, i64 1, ptr %p.a)
+  %other = load i128, ptr %p, align 8, !tbaa !13
+  br label %more
+over:
+  store i128 %now, ptr %p, align 8, !tbaa !13
+  ret void
+}}"""
+
+
+def _part_of_unit(part: str) -> str:
+    """A number from 0 to 1 of some bits."""
+    return f"""
+  %steps{part} = lshr i64 %bits{part}, 11
+  %as.float{part} = sitofp i64 %steps{part} to double
+  %x{part} = fmul double %as.float{part}, {literal(ziggurats.UNIT, "float64")}
+  %is.within{part} = icmp eq i1 true, true
+"""
 
 
 def _uniform(w: FunctionWriter, x: Instruction, words: str, given: list[str], f: object) -> bool:
     text = f"""
 define internal double @draw.uniform(ptr %words) alwaysinline nounwind {{{_STATE}{_KEEP}
-  %steps = lshr i64 %bits, 11
-  %as.float = sitofp i64 %steps to double
-  %x = fmul double %as.float, {literal(ziggurats.UNIT, "float64")}
+{_part_of_unit("")}
   ret double %x
 }}"""
     full = _defined(w, x, "uniform", text)
     w.set(x, w.emit(f"call double @{full}({words})"))
+    return True
+
+
+def _uniforms(w: FunctionWriter, x: Instruction, words: str, given: list[str], f: object) -> bool:
+    full = _defined(w, x, "uniform.fill", _fill("uniform", *map(_part_of_unit, (".a", ".b"))))
+    w.line(f"call void @{full}({', '.join([words, f'ptr {f()}', *given])})")  # type: ignore[operator]
     return True
 
 
@@ -261,6 +345,73 @@ else:
 }}"""
 
 
+def _exchange(part: str, i: str, m: str) -> str:
+    """Where an element goes: what lies beyond those that are left is drawn anew, for the same one.
+
+    So nothing waits for what cannot be foreseen.
+    """
+    return f"""
+  %to{part} = and i64 %wide{part}, {m}
+  %p{part} = getelementptr i64, ptr %out, i64 {i}
+  store i64 %to{part}, ptr %p{part}, align 8
+  %is.fine{part} = icmp ule i64 %to{part}, {i}
+  %less{part} = sub i64 {i}, 1
+  %i{part} = select i1 %is.fine{part}, i64 %less{part}, i64 {i}
+  %m.half{part} = lshr i64 {m}, 1
+  %is.half{part} = icmp ule i64 %i{part}, %m.half{part}
+  %m{part} = select i1 %is.half{part}, i64 %m.half{part}, i64 {m}
+"""
+
+
+_EXCHANGES = f"""
+define internal void @draw.exchanges(ptr %words, i64 %n, ptr %out) nounwind {{
+entry:
+  %is.none = icmp slt i64 %n, 2
+  br i1 %is.none, label %none, label %begin
+none:
+  ret void
+begin:{_FETCHED}
+  %h = getelementptr i8, ptr %s, i64 8
+  %k = getelementptr i8, ptr %s, i64 12
+  %has = load i32, ptr %h, align 4, !tbaa !13
+  %last = sub i64 %n, 1
+  %zeros = call i64 @llvm.ctlz.i64(i64 %last, i1 true)
+  %mask = lshr i64 -1, %zeros
+  %is.kept = icmp ne i32 %has, 0
+  br i1 %is.kept, label %kept, label %new
+kept:
+  %half.kept = load i32, ptr %k, align 4, !tbaa !13
+  %wide.z = zext i32 %half.kept to i64
+{_exchange(".z", "%last", "%mask")}  store i32 0, ptr %h, align 4, !tbaa !13
+  %is.all = icmp eq i64 %i.z, 0
+  br i1 %is.all, label %none, label %new
+new:
+  %i = phi i64 [%last, %begin], [%i.z, %kept], [%i.b, %upper]
+  %m = phi i64 [%mask, %begin], [%m.z, %kept], [%m.b, %upper]
+  %now = phi i128 [%state, %begin], [%state, %kept], [%next, %upper]
+{_step(of="%now")}
+  %wide.a = and i64 %bits, 4294967295
+  %wide.b = lshr i64 %bits, 32
+{_exchange(".a", "%i", "%m")}  %is.end.a = icmp eq i64 %i.a, 0
+  br i1 %is.end.a, label %over, label %upper
+upper:
+{_exchange(".b", "%i.a", "%m.a")}  %is.end.b = icmp eq i64 %i.b, 0
+  br i1 %is.end.b, label %over, label %new
+over:
+  %rest = phi i32 [1, %new], [0, %upper]
+  %half = trunc i64 %wide.b to i32
+{_KEEP}  store i32 %rest, ptr %h, align 4, !tbaa !13
+  store i32 %half, ptr %k, align 4, !tbaa !13
+  ret void
+}}"""
+"""Where each element goes that a shuffle exchanges, from the last to the second."""
+def _exchanges(w: FunctionWriter, x: Instruction, words: str, given: list[str], f: object) -> bool:
+    full = _defined(w, x, "exchanges", _EXCHANGES)
+    w.declared["draw zeros"] = "declare i64 @llvm.ctlz.i64(i64, i1)"
+    w.line(f"call void @{full}({', '.join([words, *given])})")
+    return True
+
+
 def _integer(name: str, text: str) -> Callable[..., bool]:
     def write(w: FunctionWriter, x: Instruction, words: str, given: list[str], f: object) -> bool:
         full = _defined(w, x, name, text)
@@ -275,7 +426,10 @@ def _integer(name: str, text: str) -> Callable[..., bool]:
 _DRAWN: dict[str, Callable[..., bool]] = {
     "random_standard_normal": _by_ziggurat(ziggurats.normal, "normal"),
     "random_standard_exponential": _by_ziggurat(ziggurats.exponential, "exponential"),
-    "random_standard_uniform": _uniform,
+    "random_standard_uniform": _uniform, "random_standard_uniform_fill": _uniforms,
+    "random_standard_normal_fill": _by_ziggurat(ziggurats.normal, "normal", True),
+    "random_standard_exponential_fill": _by_ziggurat(ziggurats.exponential, "exponential", True),
+    EXCHANGES: _exchanges,
     BOUNDED: _integer("bounded", _BOUNDED), INTERVAL: _integer("interval", _INTERVAL),
 }  # fmt: skip
 

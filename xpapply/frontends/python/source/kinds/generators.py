@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -136,13 +136,7 @@ def _one(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
             t.mark(_is_odd(t, may_be, x.value), "a number that is drawn in no such way")
         return Inlined(of_random.LEGACY[name.value], [rng, *given.items], {})
     of = SHORT[name.value[:-2]] if name.value.endswith("_f") else DISTRIBUTIONS[name.value]
-    values: list[Value] = []
-    for x, may_be in zip(given.items, of.may_be, strict=True):
-        value = as_float(t, [x], {}).value
-        if may_be == "end":  # NumPy's function gets how far it is
-            value = t.op("sub", "float64", value, values[0])
-        t.mark(_is_odd(t, may_be, value), "a number that is drawn in no such way")
-        values.append(numbers.cast(t, value, of.type))
+    values = _parameters(t, of, given.items)
     plain = _PLAIN.get(name.value)
     if plain is not None and ziggurats.sums_are_plain():
         found = _call(t, rng, DISTRIBUTIONS[plain].function, of.result)
@@ -154,6 +148,18 @@ def _one(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if of.result == "float32":
         found = numbers.cast(t, found, "float64")
     return Num(str(found.type), PYTHON, found)
+
+
+def _parameters(t: Writes, of: Distribution, given: Sequence[Any]) -> list[Value]:
+    """What a function of NumPy's gets, if NumPy does not raise for it."""
+    values: list[Value] = []
+    for x, may_be in zip(given, of.may_be, strict=True):
+        value = as_float(t, [x], {}).value
+        if may_be == "end":  # it gets how far that is
+            value = t.op("sub", "float64", value, values[0])
+        t.mark(_is_odd(t, may_be, value), "a number that is drawn in no such way")
+        values.append(numbers.cast(t, value, of.type))
+    return values
 
 
 _PLAIN = {"normal": "standard_normal", "uniform": "random", "exponential": "standard_exponential"}
@@ -214,6 +220,24 @@ def _fill(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return NONE
 
 
+def _numbers(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Known:
+    rng, name, out = args
+    n, function = places.length(t, out), f"{DISTRIBUTIONS[name.value].function}_fill"
+    t.do("draw", rng.items[0].value, n, out.value, what=_function(t, rng, function, "", n, out.value))
+    return NONE
+
+
+def _exchanges(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    rng, at = args
+    if not _is_quick(rng):
+        return Inlined(of_random.exchanges, args, kwargs)
+    n = places.length(t, at)
+    t.mark(_compared(t, "gt", n, Literal(1 << 32, "int64")), "a shuffle of so many")
+    what = _function(t, rng, generators.EXCHANGES, "", n, at.value)
+    t.do("draw", rng.items[0].value, n, at.value, what=what)
+    return NONE
+
+
 # --- methods ------------------------------------------------------------------------------------
 
 
@@ -271,6 +295,14 @@ def _several(t: Writes, rng: Tup, name: str, of: Distribution, values: list[Any]
     dims = _dims(t, size)
     if dims is None:
         return _one(t, [rng, Known(name), Tup(tuple(given))], {})
+    inlined: Any
+    values = _parameters(t, of, given)  # NumPy looks at them if nothing is drawn, too
+    plain = _PLAIN.get(name, name)
+    is_own = len(rng.items) == 3 and name in of_random.LEGACY
+    if plain in _PLAIN.values() and not is_own and ziggurats.sums_are_plain():
+        tup = Tup(tuple(Num("float64", PYTHON, x) for x in values))
+        inlined = of_random.several_plain if len(dims) == 1 else of_random.table_plain
+        return Inlined(inlined, [rng, Known(plain), tup, *dims], {})
     inlined = of_random.several if len(dims) == 1 else of_random.table
     return Inlined(inlined, [rng, Known(name), Tup(tuple(given)), *dims, dtype], {})
 
@@ -576,6 +608,6 @@ _TABLES = {GENERATOR: _ROWS, LEGACY: _LEGACY, PYTHONS: _PYTHONS}
 _OURS: dict[Any, Call] = {
     of_random.one: _one, of_random.below: _below, of_random.within: _within,
     of_random.fill: _fill, of_random.trials: _trials, of_random.bits: _random_bits,
-    of_random.begun: _begun, of_random.generator_of: _made,
+    of_random.numbers: _numbers, of_random.exchanges: _exchanges, of_random.begun: _begun, of_random.generator_of: _made,
 }  # fmt: skip
 """What pages leave to NumPy."""
