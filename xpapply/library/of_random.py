@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime.generators import INTERVAL, Source, drawn
+from ..runtime.generators import INTERVAL, MERSENNE, Source, drawn
 from ..runtime.ziggurats import like, started, steps_are_known
 
 
@@ -383,28 +383,47 @@ def _times(x: int, y: int) -> int:
 
 
 def generator(seed: int, like: Any) -> Any:
-    """``np.random.default_rng(seed)``: the words of a PCG64.
+    """``np.random.default_rng(seed)``: the words of a PCG64."""
+    if seed < 0:
+        raise ValueError
+    words = np.zeros(4, np.int64)
+    words[0] = seed & _MASK
+    words[1] = seed >> 32
+    return _grown(words, 4, like)
+
+
+def generator_of_several(seeds: Any, like: Any) -> Any:
+    """The same of an array of seeds: the numbers of 32 bits of all of them."""
+    words = np.zeros(2 * len(seeds) + 4, np.int64)
+    n = 0
+    for x in seeds:
+        if x < 0:
+            raise ValueError
+        words[n] = x & _MASK
+        n += 1
+        if x > _MASK:
+            words[n] = x >> 32
+            n += 1
+    return _grown(words, max(n, 4), like)
+
+
+def _grown(seeds: Any, n: int, like: Any) -> Any:
+    """A PCG64 of some numbers of 32 bits, at least four.
 
     Source: M. E. O'Neill, Developing a seed_seq alternative, 2015: four numbers of 32 bits are
     made of the seed, each of which depends on all of its bits, and eight of these.
     """
-    if seed < 0:
-        raise ValueError
     pool = [0, 0, 0, 0]
     by = 0x43B0D7E5
     for k in range(4):
-        x = by
-        if k == 0:
-            x = (seed & _MASK) ^ by
-        elif k == 1:
-            x = (seed >> 32) ^ by
+        x = int(seeds[k]) ^ by
         by = _times(by, 0x931E8875)
         x = _times(x, by)
         pool[k] = x ^ (x >> 16)
-    for k in range(4):
+    for k in range(n):
         for j in range(4):
             if j != k:
-                x = pool[k] ^ by
+                x = (pool[k] if k < 4 else int(seeds[k])) ^ by
                 by = _times(by, 0x931E8875)
                 x = _times(x, by)
                 x ^= x >> 16
@@ -430,6 +449,51 @@ def generator_of(words: Any) -> Any:
 def made(seed: int, like: Any) -> Any:
     """``np.random.default_rng(seed)``."""
     return generator_of(generator(seed, like))
+
+
+def made_of_several(seeds: Any, like: Any) -> Any:
+    """``np.random.default_rng(seeds)``."""
+    return generator_of(generator_of_several(seeds, like))
+
+
+def bits_of(words: Any) -> Any:
+    """The same of bits that a generator may be made of."""
+    raise NotImplementedError
+
+
+def bits_made(seed: int, like: Any) -> Any:
+    """``np.random.PCG64(seed)``."""
+    return bits_of(generator(seed, like))
+
+
+def bits_made_of_several(seeds: Any, like: Any) -> Any:
+    """``np.random.PCG64(seeds)``."""
+    return bits_of(generator_of_several(seeds, like))
+
+
+def state_of(words: Any, kept: Any) -> Any:
+    """What has such words, and keeps a normal number: compiled it is no object."""
+    raise NotImplementedError
+
+
+def mersenne(words: Any, seed: int) -> None:
+    """Seed an MT19937 anew."""
+    drawn(MERSENNE, "", (words, seed), ("array", "int64"))
+
+
+def made_legacy(seed: int, like: Any) -> Any:
+    """``np.random.RandomState(seed)``."""
+    words = np.empty(320, np.uint64)
+    begun(words, like, ())
+    mersenne(words, seed)
+    return state_of(words, np.zeros(2))
+
+
+def seeded(rng: Any, seed: int) -> None:
+    """``np.random.seed(seed)``."""
+    mersenne(rng[0], seed)
+    rng[1][0] = 0.0
+    rng[1][1] = 0.0
 
 
 # --- legacy methods -----------------------------------------------------------------------------
@@ -529,8 +593,14 @@ def seeds_are_known() -> bool:
     if not steps_are_known():
         return False
     for seed in (0, 1, 12345, (1 << 32) - 1, 1 << 32, 987654321987654321, (1 << 63) - 1):
-        state = np.random.default_rng(seed).bit_generator.state["state"]
-        mine = [int(x) for x in generator(seed, like())[8:]]
-        if [mine[0] | mine[1] << 64, mine[2] | mine[3] << 64] != [state["state"], state["inc"]]:
+        if not _has(generator(seed, like()), seed):
             return False
-    return True
+    several = [0, 1, 1 << 33, 5, 7, (1 << 63) - 1]
+    return all(_has(generator_of_several(several[:n], like()), several[:n]) for n in range(6))
+
+
+def _has(words: Any, seed: Any) -> bool:
+    """Whether these are the words of a generator of a seed."""
+    state = np.random.default_rng(seed).bit_generator.state["state"]
+    mine = [int(x) for x in words[8:]]
+    return [mine[0] | mine[1] << 64, mine[2] | mine[3] << 64] == [state["state"], state["inc"]]

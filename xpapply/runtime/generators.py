@@ -404,6 +404,8 @@ BOUNDED, INTERVAL = "random_bounded_uint64", "random_interval"
 """An integer of a range, as `Generator.integers` draws it, and as shuffles do."""
 EXCHANGES = "exchanges"
 """The integers of a whole shuffle: no function of NumPy's."""
+MERSENNE, MT19937 = "mersenne", "MT19937"
+"""A seed of an MT19937: NumPy's function for it is not exported."""
 TRIALS = "random_binomial"
 """How many of some trials succeed: it keeps what it knows of them."""
 
@@ -419,8 +421,19 @@ def drawn(name: str, result: str, given: Sequence[Any], types: Sequence[str]) ->
         for i in range(given[1] - 1, 0, -1):
             given[2][i] = drawn(INTERVAL, "int64", (given[0], i), ("array", "int64"))
         return None
+    if name == MERSENNE:
+        return _seeded(*given)
     places = [x.ctypes.data if kind == "array" else x for x, kind in zip(given, types, strict=True)]
     return _callable(name, result, tuple(types))(*places)
+
+
+def _seeded(words: np.ndarray, x: int) -> None:
+    """Source: M. Matsumoto and T. Nishimura's ``init_genrand`` of 2002."""
+    state = (ctypes.c_uint32 * 625).from_address(int(words[0]))
+    for k in range(624):
+        state[k] = x
+        x = (1812433253 * (x ^ x >> 30) + k + 1) % (1 << 32)
+    state[624] = 624
 
 
 @functools.cache
@@ -445,6 +458,8 @@ def is_known(function: str) -> bool:
     """Whether a function is there, and draws what NumPy's own methods draw: it is tried."""
     if function == EXCHANGES:
         return is_known(INTERVAL)
+    if function == MERSENNE:
+        return _seeds_so()
     if not place_of(function):
         return False
     module: Any = importlib.import_module("numpy.random")
@@ -453,6 +468,18 @@ def is_known(function: str) -> bool:
         mine, its = _by_address(function, Source(b).words), _by_method(function, a)
         same = mine.dtype == its.dtype and np.array_equal(mine, its)
         if not same or _content(a.bit_generator.state) != _content(b.bit_generator.state):
+            return False
+    return True
+
+
+def _seeds_so() -> bool:
+    """Whether NumPy seeds an MT19937 as we do."""
+    from numpy.random import RandomState
+
+    own = RandomState(0)
+    for seed in (0, 12345, (1 << 32) - 1):
+        _seeded(Source(own).words, seed)
+        if _content(own.get_state(legacy=False)) != _content(RandomState(seed).get_state(False)):
             return False
     return True
 

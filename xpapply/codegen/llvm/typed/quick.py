@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from ....ir.typed import Array, Instruction, Literal
 from ....runtime import ziggurats
-from ....runtime.generators import BOUNDED, EXCHANGES, INTERVAL
+from ....runtime.generators import BOUNDED, EXCHANGES, INTERVAL, MERSENNE
 from ....runtime.ziggurats import FACTOR, INNER, OWN, PCG64, STATE, Ziggurat
 from . import exponentials, powers, sines
 from .doubles import Double, fmod
@@ -120,7 +120,8 @@ def drawn(w: FunctionWriter, x: Instruction, function: Callable[[], str]) -> boo
     """
     _, name, kind, _, *_types = w.made.externals[x.what]
     write = _DRAWN.get(name)
-    if kind not in (PCG64, OWN) or write is None or not ziggurats.steps_are_known():
+    is_quick = name == MERSENNE or (kind in (PCG64, OWN) and ziggurats.steps_are_known())
+    if write is None or not is_quick:
         return False
     words, *values = x.args
     given = [f"{_machine(v)} {w.array(v).base if isinstance(v.type, Array) else w.value(v)}"
@@ -423,13 +424,46 @@ def _integer(name: str, text: str) -> Callable[..., bool]:
     return write
 
 
+_MERSENNE = """
+define internal void @draw.mersenne(ptr %words, i64 %seed) nounwind {
+entry:
+  %s = load ptr, ptr %words, align 8
+  %first = trunc i64 %seed to i32
+  br label %more
+more:
+  %k = phi i64 [0, %entry], [%next.k, %more]
+  %x = phi i32 [%first, %entry], [%next, %more]
+  %p = getelementptr i32, ptr %s, i64 %k
+  store i32 %x, ptr %p, align 4
+  %far = lshr i32 %x, 30
+  %mixed = xor i32 %x, %far
+  %times = mul i32 %mixed, 1812433253
+  %next.k = add i64 %k, 1
+  %less = trunc i64 %next.k to i32
+  %next = add i32 %times, %less
+  %is.over = icmp eq i64 %next.k, 624
+  br i1 %is.over, label %over, label %more
+over:
+  %p.place = getelementptr i32, ptr %s, i64 624
+  store i32 624, ptr %p.place, align 4
+  ret void
+}"""
+"""See `xpapply.runtime.generators.MERSENNE`."""
+
+
+def _mersenne(w: FunctionWriter, x: Instruction, words: str, given: list[str], f: object) -> bool:
+    w.declared["draw.mersenne"] = _MERSENNE
+    w.line(f"call void @draw.mersenne({', '.join([words, *given])})")
+    return True
+
+
 _DRAWN: dict[str, Callable[..., bool]] = {
     "random_standard_normal": _by_ziggurat(ziggurats.normal, "normal"),
     "random_standard_exponential": _by_ziggurat(ziggurats.exponential, "exponential"),
     "random_standard_uniform": _uniform, "random_standard_uniform_fill": _uniforms,
     "random_standard_normal_fill": _by_ziggurat(ziggurats.normal, "normal", True),
     "random_standard_exponential_fill": _by_ziggurat(ziggurats.exponential, "exponential", True),
-    EXCHANGES: _exchanges,
+    EXCHANGES: _exchanges, MERSENNE: _mersenne,
     BOUNDED: _integer("bounded", _BOUNDED), INTERVAL: _integer("interval", _INTERVAL),
 }  # fmt: skip
 
@@ -445,6 +479,8 @@ def seeded(w: FunctionWriter, words: str, like: str, halves: list[str]) -> None:
         place = w.emit(f"getelementptr i64, ptr {like}, i64 {k}")
         put("i64", w.emit(f"load i64, ptr {place}, align 8"), k)
     put("ptr", w.emit(f"getelementptr i64, ptr {words}, i64 {STATE}"), 0)
+    if not halves:
+        return
     put("ptr", w.emit(f"getelementptr i64, ptr {words}, i64 {INNER}"), STATE)
     put("i64", "0", STATE + 1)
     seeds = []

@@ -19,7 +19,7 @@ from ....library import of_lists, of_math, of_python
 from ....runtime.registry import of_generator
 from . import arrays, calls, held, lists, numbers, places, whole
 from .calls import mixed, of_device, of_device_arrays
-from .kinds import fetched, generators, letters, sets, texts
+from .kinds import fetched, generators, letters, seeds, sets, texts
 from .values import (
     CALLED,
     DEVICE,
@@ -219,7 +219,7 @@ def callee(
     if not isinstance(called, Known):
         raise t.refuse(f"a {type(called).__name__.lower()} is called")
     f = called.value
-    found = calls.find(f) or generators.find(f)
+    found = calls.find(f) or generators.find(f) or seeds.find(f)
     if t.fetches:
         found = fetched.called(f) or found
     if t.element == DEVICE:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Sequence
 from types import FunctionType, MethodType
 from typing import Any
@@ -66,27 +65,28 @@ def attribute(t: Writes, owner: Any, name: str) -> Abstract:
 
 def is_made(x: Abstract) -> bool:
     """Whether it is one whose words are known: made of a seed, or what stands in a place."""
-    return isinstance(x, Record) and x.names == _MADE
+    return isinstance(x, Record) and x.names == MADE
 
 
 def of_made(
     t: Writes, made: Record, name: str, args: list[Abstract], kwargs: dict[str, Abstract]
 ) -> Any:
     """A method of one."""
-    row = _ROWS.get(name)
+    rng = made.values[0]
+    row = (_LEGACY if len(rng.items) == 3 else _ROWS).get(name)
     if row is None:
         raise t.refuse(f"it draws random numbers by {name}")
-    return row(t, [made.values[0], *args], kwargs)
+    return row(t, [rng, *args], kwargs)
 
 
 def at_place(t: Writes, holder: Any, kind: str, name: Any) -> Record:
     """A generator that is a global, or a variable of an enclosing function: others may come."""
     found = t.watch.look(holder, kind, name, of_generator)
     place, key = t.watch.place(holder, kind, name), (id(holder), kind, name)
-    return Record(_MADE, (t.source(found, place, key),))
+    return Record(MADE, (t.source(found, place, key),))
 
 
-_MADE = ("bit_generator",)
+MADE = ("bit_generator",)
 
 
 def method(
@@ -101,8 +101,6 @@ def method(
 
 def find(f: Any) -> Call | None:
     """What writes a call of a method, or of what `of_random` leaves to NumPy."""
-    if "numpy.random" in sys.modules and f is np.random.default_rng:
-        return _default_rng
     if kind := method_kind(f):
         if kind == PYTHONS and isinstance(f, MethodType) and f.__name__ not in _PYTHONS:
             return None  # it is written in Python
@@ -227,6 +225,29 @@ def _numbers(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Known:
     return NONE
 
 
+def seeded(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Known:
+    """An MT19937 is seeded anew."""
+    words, seed = args
+    seed = python_int(t, seed).value
+    why = "a seed below zero, or of more than 32 bits"
+    t.mark(_compared(t, "lt", seed, places.ZERO), why)
+    t.mark(_compared(t, "gt", seed, Literal((1 << 32) - 1, "int64")), why)
+    if not generators.is_known(generators.MERSENNE):
+        raise t.refuse("it seeds a generator, which this NumPy seeds in another way")
+    what = t.external("draws", generators.MERSENNE, generators.MT19937, "", "array", "int64")
+    t.do("draw", words.value, seed, what=what)
+    return NONE
+
+
+def _reseeded(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """``np.random.seed``, and that of a ``RandomState``."""
+    rng, *args = args
+    (seed,) = named(t, "seed", args, kwargs, {})
+    if not isinstance(seed, Num) or rng.items[-1].value != generators.MT19937:
+        raise t.refuse(f"it seeds a generator by {places.described(seed)}")
+    return Inlined(of_random.seeded, [rng, seed], {})
+
+
 def _exchanges(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     rng, at = args
     if not _is_quick(rng):
@@ -241,7 +262,7 @@ def _exchanges(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
 # --- methods ------------------------------------------------------------------------------------
 
 
-def _named(
+def named(
     t: Writes, names: str, args: list[Any], kwargs: dict[str, Any], defaults: dict[str, Any]
 ) -> list[Any]:
     """Arguments by the names of a method."""
@@ -323,7 +344,7 @@ def _distribution(name: str, legacy: bool = False) -> Call:
 
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         rng, *args = args
-        found = _named(t, names, args, kwargs, defaults)
+        found = named(t, names, args, kwargs, defaults)
         values, (size, *rest) = found[: len(of.names)], found[len(of.names) :]
         if any(map(places.is_none, values)):
             raise t.refuse(f"{name} without a parameter")
@@ -366,7 +387,7 @@ def _integers(masked: bool, names: str, default: Any) -> Call:
 
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         rng, *args = args
-        low, high, size, said, *rest = _named(t, names, args, kwargs, {"dtype": Known(default)})
+        low, high, size, said, *rest = named(t, names, args, kwargs, {"dtype": Known(default)})
         ends = bool(rest) and _flag(t, rest[0], False)
         dtype = dtype_of(t, said, "int64")
         if numbers.kind_of(dtype) not in "iu":
@@ -412,7 +433,7 @@ def _choice(masked: bool, names: str) -> Call:
 
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         rng, *args = args
-        a, size, replace, p, *rest = _named(t, names, args, kwargs, {})
+        a, size, replace, p, *rest = named(t, names, args, kwargs, {})
         inlined: Any
         again, weighs = _flag(t, replace, True), not places.is_none(p)
         if not all(map(_is_first_axis, rest[:1])) or (weighs and not again):
@@ -462,7 +483,7 @@ def _choice(masked: bool, names: str) -> Call:
 def _binomial(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """``binomial``."""
     rng, *args = args
-    n, p, size = _named(t, "n p size", args, kwargs, {})
+    n, p, size = named(t, "n p size", args, kwargs, {})
     count = python_int(t, n)
     if not isinstance(p, Num):
         if not places.is_none(size):
@@ -489,7 +510,7 @@ def _trials(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
 
 def _permutation(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     rng, *args = args
-    x, axis = _named(t, "x axis", args, kwargs, {})
+    x, axis = named(t, "x axis", args, kwargs, {})
     if not _is_first_axis(axis):
         raise t.refuse("a permutation along an axis")
     if isinstance(x, Num):
@@ -501,7 +522,7 @@ def _permutation(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 def _shuffle(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     rng, *args = args
-    x, axis = _named(t, "x axis", args, kwargs, {})
+    x, axis = named(t, "x axis", args, kwargs, {})
     if not _is_first_axis(axis) or not isinstance(x, Arr):
         raise t.refuse(f"it shuffles {places.described(x)}")
     t.writes(x)
@@ -532,33 +553,9 @@ _LEGACY: dict[str, Call] = {
     "rand": _of_dims("random"), "randn": _of_dims("standard_normal"),
     "randint": _integers(True, "low high size dtype", int),
     "choice": _choice(True, "a size replace p"), "permutation": _permutation, "shuffle": _shuffle,
-    "binomial": _binomial,
+    "binomial": _binomial, "seed": _reseeded,
 }  # fmt: skip
 """Those of a ``RandomState``, which are functions of ``numpy.random`` too."""
-
-
-def _default_rng(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """``np.random.default_rng``: of a seed, or of a generator, which it is then."""
-    (seed,) = _named(t, "seed", args, kwargs, {})
-    if is_made(seed) or (is_one(seed) and generator_kind(seed.value) == GENERATOR):
-        return seed
-    if t.fetches or t.element != NUMPY or not isinstance(seed, Num):
-        raise t.refuse(f"it makes a generator of {places.described(seed)}")
-    if not of_random.seeds_are_known():
-        raise t.refuse("it makes a generator, which this NumPy seeds in another way")
-    given = [python_int(t, number(t, seed)), t.constant(ziggurats.like())]
-    return Inlined(of_random.made, given, {})
-
-
-def _made(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Record:
-    return Record(_MADE, (Tup((*args, Known(ziggurats.OWN))),))
-
-
-def _begun(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Known:
-    words, like, given = args
-    halves = [t.op("element", "int64", given.value, Literal(k, "int64")) for k in range(8)]
-    t.do("seed", words.value, like.value, *halves)
-    return NONE
 
 
 def _random(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -582,7 +579,7 @@ def _gauss(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     rng, *args = args
     one = Num("float64", PYTHON, Literal(1.0, "float64"))
     zero = Num("float64", PYTHON, Literal(0.0, "float64"))
-    given = _named(t, "mu sigma", args, kwargs, {"mu": zero, "sigma": one})
+    given = named(t, "mu sigma", args, kwargs, {"mu": zero, "sigma": one})
     return Inlined(of_random.gauss, [rng, *(as_float(t, [x], {}) for x in given)], {})
 
 
@@ -608,6 +605,6 @@ _TABLES = {GENERATOR: _ROWS, LEGACY: _LEGACY, PYTHONS: _PYTHONS}
 _OURS: dict[Any, Call] = {
     of_random.one: _one, of_random.below: _below, of_random.within: _within,
     of_random.fill: _fill, of_random.trials: _trials, of_random.bits: _random_bits,
-    of_random.numbers: _numbers, of_random.exchanges: _exchanges, of_random.begun: _begun, of_random.generator_of: _made,
+    of_random.numbers: _numbers, of_random.exchanges: _exchanges,
 }  # fmt: skip
 """What pages leave to NumPy."""
