@@ -13,6 +13,9 @@ from ..rules import batch_size, mapped
 _WELL_CONDITIONED = 1e5
 """Ratios of singular values up to which two ways to a solution agree to some ten digits."""
 
+_FULL_RANK = 1e8
+"""That up to which least squares leave out nothing, whatever they take for rounding."""
+
 
 def _odd(rows: Any) -> Any:
     """Right-hand sides that LAPACK would scale, and the others along with them."""
@@ -98,7 +101,7 @@ def _fits(x: Batched, y: Any, deg: int) -> Any:
     return Batched(fits(places, values, np.ones(places.shape, bool), deg))
 
 
-def fits(places: Any, values: Any, within: Any, deg: int) -> Any:
+def fits(places: Any, values: Any, within: Any, deg: int, weights: Any = None) -> Any:
     """The coefficients of `numpy.polyfit` for each row, of the numbers `within` alone.
 
     By the modified Gram-Schmidt process on the system and the values together, which is as stable
@@ -106,29 +109,85 @@ def fits(places: Any, values: Any, within: Any, deg: int) -> Any:
     orthogonalization", BIT 7, 1967), and works on all slices at once. Where NumPy may warn or
     raise it is called itself.
     """
-    kinds = {places.dtype.kind, values.dtype.kind}
-    if not kinds <= {*"biuf"} or deg < 0 or values.dtype == np.float16:
+    given = [x for x in (places, values, weights) if x is not None]
+    kinds = {x.dtype.kind for x in given}
+    if not kinds <= {*"biuf"} or deg < 0 or np.float16 in [x.dtype for x in given[1:]]:
         raise Unsupported
     found = np.empty((len(values), deg + 1))
     for part in cache_parts(len(values), 8 * values.shape[1]):
-        found[part] = _fits_of_part(places[part], values[part], within[part], deg)
+        found[part] = _fits_of_part(within[part], deg, *(x[part] for x in given))
     return found
 
 
-def _fits_of_part(places: Any, values: Any, within: Any, deg: int) -> Any:
-    x, y = np.where(within, places, 0.0), np.where(within, values, 0.0)
+def _fits_of_part(within: Any, deg: int, *given: Any) -> Any:
+    x, y, *weights = (np.where(within, v, 0.0) for v in given)
     counts = np.count_nonzero(within, axis=1)
     with np.errstate(all="ignore"):
         # also NaN, for which LAPACK raises
         usual = (np.abs(x).max(axis=1) < 1e30) & (np.abs(y).max(axis=1) < 1e100)
-        found, condition = _solved(_powers(x, within, deg), y)
+        columns = _powers(x, within, deg)
+        for w in weights:
+            columns, y = [c * w for c in columns], y * w
+            usual &= np.abs(w).max(axis=1) < 1e100
+        found, condition = _solved(columns, y)
         # beyond that NumPy leaves out what it takes for rounding, and warns
-        given = places.dtype if places.dtype.kind == "f" else float
-        least = max(1e3 * np.finfo(float).eps, 10 * float(np.finfo(given).eps))
+        dtype = given[0].dtype if given[0].dtype.kind == "f" else float
+        least = max(1e3 * np.finfo(float).eps, 10 * float(np.finfo(dtype).eps))
         usual &= condition * least * counts < 1
     for k in np.flatnonzero(~usual | (counts <= deg)):
-        found[k] = np.polyfit(places[k][within[k]], values[k][within[k]], deg)
+        places, values, *w = (v[k][within[k]] for v in given)
+        found[k] = np.polyfit(places, values, deg, w=w[0] if w else None)
     return found
+
+
+def of_rows(a: Any, values: Any, within: Any, rcond: Any) -> Any:
+    """What `numpy.linalg.lstsq` finds for each row, of the rows of `a` that are `within`.
+
+    `values` are zeros beside them. Rows of an orthogonal basis of the columns are nearly orthogonal:
+    their normal equations, solved twice, give as many digits as Householder's process (Bjorck,
+    "Stability analysis of the method of seminormal equations for linear least squares problems",
+    Linear Algebra and its Applications 88/89, 1987). What is badly conditioned has NumPy's own.
+    """
+    n, k = a.shape
+    basis, above = np.linalg.qr(a)
+    found = np.empty((len(values), k))
+    with np.errstate(all="ignore"):
+        usual = (np.abs(values).max(axis=1) < 1e100) & (np.count_nonzero(within, axis=1) > k)
+        if n > k and np.linalg.cond(a) < _FULL_RANK:
+            to = np.linalg.inv(above)
+            pairs = (basis[:, :, None] * basis[:, None, :]).reshape(n, -1).T
+            for part in cache_parts(len(values), 8 * n):
+                places, rest = (x[part].astype(float).T for x in (within, values))
+                root, condition = _inverse_root((pairs @ places).reshape(k, k, -1))
+                first = _times_square(root, basis.T @ rest)
+                rest = (rest - basis @ first) * places
+                found[part] = (to @ (first + _times_square(root, basis.T @ rest))).T
+                usual[part] &= condition < _WELL_CONDITIONED
+        else:
+            usual[:] = False
+    for i in np.flatnonzero(~usual):
+        found[i] = np.linalg.lstsq(a[within[i]], values[i][within[i]], rcond)[0]
+    return found
+
+
+def _inverse_root(squares: Any) -> tuple[Any, Any]:
+    """The inverse of Cholesky's factors of matrices, the last axis is theirs, and its square."""
+    k = len(squares)
+    low, found = np.zeros_like(squares), np.zeros_like(squares)
+    for j in range(k):
+        for i in range(j, k):
+            rest = squares[i, j] - (low[i, :j] * low[j, :j]).sum(axis=0)
+            low[i, j] = np.sqrt(rest) if i == j else rest / low[j, j]
+    for i in range(k):
+        found[i, i] = 1 / low[i, i]
+        for j in range(i):
+            found[i, j] = -(low[i, j:i] * found[j:i, j]).sum(axis=0) * found[i, i]
+    return found, (found * found).sum(axis=(0, 1))
+
+
+def _times_square(root: Any, right: Any) -> Any:
+    """``root.T @ root @ right`` of each."""
+    return (root * (root * right).sum(axis=1)[:, None]).sum(axis=0)
 
 
 def _powers(x: Any, within: Any, deg: int) -> list[Any]:
