@@ -56,7 +56,9 @@ def _float(r: random.Random) -> str:
 
 
 def _filled(r: random.Random, text: str) -> str:
-    p = r.choice(["abs(v[0]) + 0.1", "abs(v[-1])", "2.5", "1", "1.5", "v[0]"][: r.choice([5, 5, 6])])
+    p = r.choice(
+        ["abs(v[0]) + 0.1", "abs(v[-1])", "2.5", "1", "1.5", "v[0]"][: r.choice([5, 5, 6])]
+    )
     return text.format(x=_float(r), p=p, i=_whole(r), j=r.randrange(1, 2**34) >> r.randrange(34))
 
 

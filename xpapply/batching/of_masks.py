@@ -63,12 +63,11 @@ def _wide(x: Ragged, within: Any) -> Any:
 
 def _product(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     """``a[mask].T @ b[mask]`` of all slices: one product of matrices."""
+    from .numpy.least_squares import products_of_rows
+
     a, b, mask = args
     within = mask.array
-    if isinstance(b, Ragged):
-        return Batched(_wide(b, within) @ a)
-    each = (a[:, :, None] * b[:, None, :]).reshape(len(a), -1)
-    return Batched((within.astype(float) @ each).reshape(len(within), a.shape[1], b.shape[1]))
+    return Batched(products_of_rows(a, _wide(b, within) if isinstance(b, Ragged) else b, within))
 
 
 def _solution(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:

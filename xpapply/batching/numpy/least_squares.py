@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,6 @@ from ..rules import batch_size, mapped
 
 _WELL_CONDITIONED = 1e5
 """Ratios of singular values up to which two ways to a solution agree to some ten digits."""
-
-_FULL_RANK = 1e8
-"""That up to which least squares leave out nothing, whatever they take for rounding."""
 
 
 def _odd(rows: Any) -> Any:
@@ -148,26 +146,52 @@ def of_rows(a: Any, values: Any, within: Any, rcond: Any) -> Any:
     "Stability analysis of the method of seminormal equations for linear least squares problems",
     Linear Algebra and its Applications 88/89, 1987). What is badly conditioned has NumPy's own.
     """
-    n, k = a.shape
     basis, above = np.linalg.qr(a)
-    found = np.empty((len(values), k))
+    to, found = np.linalg.inv(above), np.empty((len(values), a.shape[1]))
     with np.errstate(all="ignore"):
-        usual = (np.abs(values).max(axis=1) < 1e100) & (np.count_nonzero(within, axis=1) > k)
-        if n > k and np.linalg.cond(a) < _FULL_RANK:
-            to = np.linalg.inv(above)
-            pairs = (basis[:, :, None] * basis[:, None, :]).reshape(n, -1).T
-            for part in cache_parts(len(values), 8 * n):
-                places, rest = (x[part].astype(float).T for x in (within, values))
-                root, condition = _inverse_root((pairs @ places).reshape(k, k, -1))
-                first = _times_square(root, basis.T @ rest)
-                rest = (rest - basis @ first) * places
-                found[part] = (to @ (first + _times_square(root, basis.T @ rest))).T
-                usual[part] &= condition < _WELL_CONDITIONED
-        else:
-            usual[:] = False
+        usual = np.abs(values).max(axis=1) < 1e100
+        for part, root, is_good in _roots(basis, within):
+            places, rest = (x[part].astype(float).T for x in (within, values))
+            first = _times_square(root, basis.T @ rest)
+            rest = (rest - basis @ first) * places
+            found[part] = (to @ (first + _times_square(root, basis.T @ rest))).T
+            usual[part] &= is_good
     for i in np.flatnonzero(~usual):
         found[i] = np.linalg.lstsq(a[within[i]], values[i][within[i]], rcond)[0]
     return found
+
+
+def products_of_rows(a: Any, b: Any, within: Any) -> Any:
+    """``a[rows].T @ b[rows]`` for each row of `within`; `b` may be values, zeros beside them.
+
+    Of rows that do not determine as many numbers as there are columns what is solved with them is
+    rounding, or raises: then it has NumPy's bits.
+    """
+    k, of_values = a.shape[1], b.shape == within.shape
+    if of_values:
+        found = b @ a
+    else:
+        each = (a[:, :, None] * b[:, None, :]).reshape(len(a), -1)
+        found = (within.astype(float) @ each).reshape(len(within), k, -1)
+    with np.errstate(all="ignore"):
+        is_good = np.concatenate([good for *_, good in _roots(np.linalg.qr(a)[0], within)])
+    for i in np.flatnonzero(~is_good):
+        rows = within[i]
+        found[i] = a[rows].T @ (b[i][rows] if of_values else b[rows])
+    return found
+
+
+def _roots(basis: Any, within: Any) -> Iterator[tuple[slice, Any, Any]]:
+    """Parts of slices, the roots of their normal equations, and whether these are good.
+
+    Of the rows of an orthogonal basis that are `within`.
+    """
+    n, k = basis.shape
+    pairs = (basis[:, :, None] * basis[:, None, :]).reshape(n, -1).T
+    for part in cache_parts(len(within), 8 * n):
+        root, condition = _inverse_root((pairs @ within[part].astype(float).T).reshape(k, k, -1))
+        good = np.count_nonzero(within[part], axis=1) > k
+        yield part, root, good & (condition < _WELL_CONDITIONED)
 
 
 def _inverse_root(squares: Any) -> tuple[Any, Any]:

@@ -406,6 +406,8 @@ over:
   ret void
 }}"""
 """Where each element goes that a shuffle exchanges, from the last to the second."""
+
+
 def _exchanges(w: FunctionWriter, x: Instruction, words: str, given: list[str], f: object) -> bool:
     full = _defined(w, x, "exchanges", _EXCHANGES)
     w.declared["draw zeros"] = "declare i64 @llvm.ctlz.i64(i64, i1)"

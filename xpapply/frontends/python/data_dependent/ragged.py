@@ -9,6 +9,7 @@ import numpy as np
 from ....batching import BatchingRule, find, lapack, of_masks, ragged, syntax
 from ....batching.rules import bound, ufunc_row
 from ....errors import TraceError
+from ....limits import LIMITS
 from ..trace import native
 from ..trace.recorder import Recorder
 from ..trace.stand_ins import Counted, replaced, tracers, values
@@ -25,6 +26,10 @@ REDUCTIONS = frozenset(
 
 
 _OF_SEVERAL = of_masks.TOGETHER | {"numpy.interp", "numpy.linalg.lstsq"}
+
+
+_FULL_RANK = 1e8
+"""The condition up to which least squares leave out nothing, whatever they take for rounding."""
 
 
 class Flat(Tracer):
@@ -98,17 +103,17 @@ def selected(x: Any, mask: Tracer) -> Selected:
 class SelectedRows(Tracer, Counted):
     """``x[mask]`` of a matrix that is the same for all slices, or that transposed.
 
-    Whoever asks for its `ref` needs to know how many rows there are.
+    Whoever asks for its `ref` needs to know how many rows there are. `matrix`: None, once `f` has
+    written into it.
     """
 
-    __slots__ = ("_even", "is_turned", "mask", "matrix")
+    __slots__ = ("_even", "is_turned", "is_twin", "mask", "matrix")
 
     def __init__(self, matrix: np.ndarray, mask: Tracer, is_turned: bool = False) -> None:
-        object.__setattr__(self, "matrix", matrix)
-        object.__setattr__(self, "mask", mask)
-        object.__setattr__(self, "is_turned", is_turned)
         real = matrix[mask.value]
+        self.is_twin = False
         super().__init__(mask.recorder, real.T if is_turned else real, None)
+        self.matrix, self.mask, self.is_turned = matrix, mask, is_turned
 
     @property  # type: ignore[override]
     def ref(self) -> Any:
@@ -119,12 +124,14 @@ class SelectedRows(Tracer, Counted):
             even = self.recorder.call(
                 syntax.COMPRESS, lambda *_: real, given, batch=((*given, n), {}), check=False
             )
-            object.__setattr__(self, "_even", (even.T if self.is_turned else even).ref)
+            self._even = (even.T if self.is_turned else even).ref
         return self._even
 
     @ref.setter
     def ref(self, ref: Any) -> None:
-        object.__setattr__(self, "_even", ref)
+        if ref is not None and self.is_twin:
+            raise self.recorder.refuse("it writes into rows of a mask that it transposes")
+        self._even, self.matrix = ref, None
 
     def __setattr__(self, name: str, item: Any) -> None:
         object.__setattr__(self, name, item)
@@ -135,7 +142,9 @@ class SelectedRows(Tracer, Counted):
 
     def turned(self) -> SelectedRows:
         """The same transposed."""
-        return SelectedRows(self.matrix, self.mask, not self.is_turned)
+        found = SelectedRows(self.matrix, self.mask, not self.is_turned)
+        self.is_twin = found.is_twin = True
+        return found
 
     def __len__(self) -> int:
         return len(self.value) if self.is_turned or self.ref is not None else 0
@@ -148,16 +157,19 @@ def rows_of(x: Any, mask: Tracer) -> SelectedRows | None:
         return None
     if mask.recorder.library != "numpy" or matrix.shape[:1] != mask.value.shape:
         return None
-    if not matrix.size or not np.isfinite(matrix).all():
+    n, k = matrix.shape
+    if not 0 < k <= LIMITS.mask_columns or k >= n or not np.isfinite(matrix).all():
+        return None
+    if not np.linalg.cond(matrix) < _FULL_RANK:
         return None
     return SelectedRows(matrix.copy(), Tracer(mask.recorder, mask.value, mask.ref))
 
 
 def product(recorder: Recorder, a: Any, b: Any) -> Any:
     """``x[mask].T @ y[mask]``; NotImplemented of anything else."""
-    if not isinstance(a, SelectedRows) or not a.is_turned:
+    if not isinstance(a, SelectedRows) or not a.is_turned or a.matrix is None:
         return NotImplemented
-    if isinstance(b, SelectedRows) and not b.is_turned and same_value(a.mask, b.mask):
+    if _is_as_made(b) and same_value(a.mask, b.mask):
         operands: tuple[Any, ...] = a.matrix, b.matrix, a.mask
     elif _is_beside(a, b) and b.value.dtype == np.float64:
         operands = a.matrix, b.flat, a.mask
@@ -165,6 +177,11 @@ def product(recorder: Recorder, a: Any, b: Any) -> Any:
         return NotImplemented
     real = a.value @ b.value
     return recorder.call(of_masks.PRODUCT, lambda *_: real, operands)
+
+
+def _is_as_made(x: Any) -> bool:
+    """Whether it is rows, not transposed and not written to."""
+    return isinstance(x, SelectedRows) and not x.is_turned and x.matrix is not None
 
 
 def _is_beside(rows: SelectedRows, x: Any) -> bool:
@@ -175,8 +192,7 @@ def _is_beside(rows: SelectedRows, x: Any) -> bool:
 def _least_squares(recorder: Recorder, given: dict[str, Any], real: Any) -> Any:
     """`numpy.linalg.lstsq` of rows and values of one mask."""
     a, b, rcond = given["a"], given["b"], given.get("rcond")
-    fine = isinstance(a, SelectedRows) and not a.is_turned and _is_beside(a, b)
-    if not fine or isinstance(rcond, Tracer) or b.value.dtype.kind not in "fiu":
+    if not (_is_as_made(a) and _is_beside(a, b)) or isinstance(rcond, Tracer) or b.value.dtype.kind not in "fiu":
         return NotImplemented
     if rcond is not None and not -1 <= rcond < 1e-12:
         return NotImplemented

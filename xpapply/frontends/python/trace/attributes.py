@@ -43,7 +43,7 @@ def attribute(x: Tracer, name: str) -> Any:
     if x.weak:
         return _python_attribute(x, name)
     if name == "T":
-        if isinstance(x, ragged.SelectedRows):
+        if isinstance(x, ragged.SelectedRows) and x.matrix is not None:
             return x.turned()
         return function_call(recorder, np.transpose, (x,), {}) if x.ndim > 1 else x
     if name == "flat" and isinstance(x.value, np.ndarray):

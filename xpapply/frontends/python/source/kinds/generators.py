@@ -221,7 +221,9 @@ def _fill(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
 def _numbers(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Known:
     rng, name, out = args
     n, function = places.length(t, out), f"{DISTRIBUTIONS[name.value].function}_fill"
-    t.do("draw", rng.items[0].value, n, out.value, what=_function(t, rng, function, "", n, out.value))
+    t.do(
+        "draw", rng.items[0].value, n, out.value, what=_function(t, rng, function, "", n, out.value)
+    )
     return NONE
 
 
