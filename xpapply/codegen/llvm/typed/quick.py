@@ -60,17 +60,17 @@ _FETCHED = """
 """The state of PCG64."""
 
 
-def _step(name: str = "", of: str = "%state", by: int = FACTOR, inc: str = "%inc") -> str:
+def _step(of: str = "%state") -> str:
     """The next one, and 64 random bits."""
     return f"""
-  %times{name} = mul i128 {of}, {by}
-  %next{name} = add i128 %times{name}, {inc}
-  %low{name} = trunc i128 %next{name} to i64
-  %far{name} = lshr i128 %next{name}, 64
-  %high{name} = trunc i128 %far{name} to i64
-  %mixed{name} = xor i64 %high{name}, %low{name}
-  %turn{name} = lshr i64 %high{name}, 58
-  %bits{name} = call i64 @llvm.fshr.i64(i64 %mixed{name}, i64 %mixed{name}, i64 %turn{name})
+  %times = mul i128 {of}, {FACTOR}
+  %next = add i128 %times, %inc
+  %low = trunc i128 %next to i64
+  %far = lshr i128 %next, 64
+  %high = trunc i128 %far to i64
+  %mixed = xor i64 %high, %low
+  %turn = lshr i64 %high, 58
+  %bits = call i64 @llvm.fshr.i64(i64 %mixed, i64 %mixed, i64 %turn)
 """
 
 
@@ -166,7 +166,7 @@ def _by_ziggurat(
         w.declared[f"widths {name}"] = _tables(found, name)
         call = ", ".join([words, f"ptr {f()}", *given])  # type: ignore[operator]
         if fills:
-            text = _fill(name, *(_part_of(found, name, part) for part in (".a", ".b")))
+            text = _fill(name, _part_of(found, name))
             w.line(f"call void @{_defined(w, x, f'{name}.fill', text)}({call})")
         else:
             text = _text_of(found, name)
@@ -177,9 +177,10 @@ def _by_ziggurat(
 
 
 def _tables(of: Ziggurat, name: str) -> str:
-    """Its widths, and the steps within them."""
-    tables = []
-    for what, kind, values in (("widths", "double", of.widths), ("within", "i64", of.within)):
+    """Its widths, and the steps within them; once more with a sign, which is the next bit."""
+    tables, times = [], 1 if of.sign < 0 else 2
+    widths = [*of.widths, *(-x for x in of.widths * (times - 1))]
+    for what, kind, values in (("widths", "double", widths), ("within", "i64", of.within * times)):
         dtype = "float64" if kind == "double" else "int64"
         text = ", ".join(f"{kind} {literal(v, dtype)}" for v in values)
         n = len(values)
@@ -187,29 +188,20 @@ def _tables(of: Ziggurat, name: str) -> str:
     return "\n".join(tables)
 
 
-def _part_of(of: Ziggurat, name: str, part: str = "") -> str:
+def _part_of(of: Ziggurat, name: str) -> str:
     """What is drawn of some bits, and whether it is within a rectangle."""
-    signed = of.sign >= 0
-    sign = f"""
-  %sign.at{part} = shl i64 %bits{part}, {63 - of.sign}
-  %sign{part} = and i64 %sign.at{part}, {-(1 << 63)}
-  %x.bits{part} = bitcast double %x.plain{part} to i64
-  %x.signed{part} = xor i64 %x.bits{part}, %sign{part}
-  %x{part} = bitcast i64 %x.signed{part} to double
-"""
-    plain = f"\n  %x{part} = fadd double %x.plain{part}, -0.0\n"
     return f"""
-  %part.at{part} = lshr i64 %bits{part}, {of.part}
-  %part{part} = and i64 %part.at{part}, {len(of.widths) - 1}
-  %steps.all{part} = lshr i64 %bits{part}, {of.steps}
-  %steps{part} = and i64 %steps.all{part}, {(1 << 52) - 1 if signed else -1}
-  %p.width{part} = getelementptr double, ptr @{name}.widths, i64 %part{part}
-  %width{part} = load double, ptr %p.width{part}, align 8, !invariant.load !1
-  %p.most{part} = getelementptr i64, ptr @{name}.within, i64 %part{part}
-  %most{part} = load i64, ptr %p.most{part}, align 8, !invariant.load !1
-  %is.within{part} = icmp ult i64 %steps{part}, %most{part}
-  %as.float{part} = sitofp i64 %steps{part} to double
-  %x.plain{part} = fmul double %as.float{part}, %width{part}{sign if signed else plain}"""
+  %part.at = lshr i64 %bits, {of.part}
+  %part = and i64 %part.at, {255 if of.sign < 0 else 511}
+  %steps.all = lshr i64 %bits, {of.steps}
+  %steps = and i64 %steps.all, {-1 if of.sign < 0 else (1 << 52) - 1}
+  %p.width = getelementptr double, ptr @{name}.widths, i64 %part
+  %width = load double, ptr %p.width, align 8, !invariant.load !1
+  %p.most = getelementptr i64, ptr @{name}.within, i64 %part
+  %most = load i64, ptr %p.most, align 8, !invariant.load !1
+  %is.within = icmp ult i64 %steps, %most
+  %as.float = sitofp i64 %steps to double
+  %x = fmul double %as.float, %width"""
 
 
 def _text_of(of: Ziggurat, name: str) -> str:
@@ -226,43 +218,27 @@ else:
 }}"""
 
 
-def _fill(name: str, one: str, two: str) -> str:
-    """A function that draws many: each state is computed from the one before the last.
-
-    So two are computed at a time. `one`, `two`: what is drawn of the bits of each.
-    """
-    twice = FACTOR * FACTOR % (1 << 128)
+def _fill(name: str, one: str) -> str:
+    """A function that draws many, with the state in registers. `one`: what is drawn of bits."""
     return f"""
-define internal void @draw.{name}.fill(ptr %words, ptr %f, i64 %n, ptr %out) nounwind {{
+define internal void @draw.{name}.fill(ptr %words, ptr %f, i64 %n, ptr %out) noinline nounwind {{
 entry:{_FETCHED}
-  %inc.twice = mul i128 %inc, {FACTOR + 1}
   br label %more
 more:
-  %k = phi i64 [0, %entry], [%k.b, %both], [%k.a, %first], [%k.a, %else]
-  %now = phi i128 [%state, %entry], [%next.b, %both], [%next.a, %first], [%other, %else]
+  %k = phi i64 [0, %entry], [%k.next, %within], [%k.next, %else]
+  %now = phi i128 [%state, %entry], [%next, %within], [%other, %else]
   %is.over = icmp sge i64 %k, %n
   br i1 %is.over, label %over, label %draw
-draw:{_step(".a", "%now")}{one}{_step(".b", "%now", twice, "%inc.twice")}{two}
-  %p.a = getelementptr double, ptr %out, i64 %k
-  %k.a = add i64 %k, 1
-  %k.b = add i64 %k, 2
-  %are.left = icmp sle i64 %k.b, %n
-  %are.within = and i1 %is.within.a, %is.within.b
-  %are.both = and i1 %are.left, %are.within
-  br i1 %are.both, label %both, label %apart, !prof !11
-both:
-  store double %x.a, ptr %p.a, align 8
-  %p.b = getelementptr double, ptr %out, i64 %k.a
-  store double %x.b, ptr %p.b, align 8
-  br label %more
-apart:
-  br i1 %is.within.a, label %first, label %else
-first:
-  store double %x.a, ptr %p.a, align 8
+draw:{_step(of="%now")}{one}
+  %p.out = getelementptr double, ptr %out, i64 %k
+  %k.next = add i64 %k, 1
+  br i1 %is.within, label %within, label %else, !prof !11
+within:
+  store double %x, ptr %p.out, align 8
   br label %more
 else:
   store i128 %now, ptr %p, align 8, !tbaa !13
-  call void %f(ptr %words, i64 1, ptr %p.a)
+  call void %f(ptr %words, i64 1, ptr %p.out)
   %other = load i128, ptr %p, align 8, !tbaa !13
   br label %more
 over:
@@ -271,20 +247,19 @@ over:
 }}"""
 
 
-def _part_of_unit(part: str) -> str:
-    """A number from 0 to 1 of some bits."""
-    return f"""
-  %steps{part} = lshr i64 %bits{part}, 11
-  %as.float{part} = sitofp i64 %steps{part} to double
-  %x{part} = fmul double %as.float{part}, {literal(ziggurats.UNIT, "float64")}
-  %is.within{part} = icmp eq i1 true, true
+_UNIT = f"""
+  %steps = lshr i64 %bits, 11
+  %as.float = sitofp i64 %steps to double
+  %x = fmul double %as.float, {literal(ziggurats.UNIT, "float64")}
+  %is.within = icmp eq i1 true, true
 """
+"""A number from 0 to 1 of some bits."""
 
 
 def _uniform(w: FunctionWriter, x: Instruction, words: str, given: list[str], f: object) -> bool:
     text = f"""
 define internal double @draw.uniform(ptr %words) alwaysinline nounwind {{{_STATE}{_KEEP}
-{_part_of_unit("")}
+{_UNIT}
   ret double %x
 }}"""
     full = _defined(w, x, "uniform", text)
@@ -293,7 +268,7 @@ define internal double @draw.uniform(ptr %words) alwaysinline nounwind {{{_STATE
 
 
 def _uniforms(w: FunctionWriter, x: Instruction, words: str, given: list[str], f: object) -> bool:
-    full = _defined(w, x, "uniform.fill", _fill("uniform", *map(_part_of_unit, (".a", ".b"))))
+    full = _defined(w, x, "uniform.fill", _fill("uniform", _UNIT))
     w.line(f"call void @{full}({', '.join([words, f'ptr {f()}', *given])})")  # type: ignore[operator]
     return True
 
@@ -346,26 +321,29 @@ else:
 }}"""
 
 
-def _exchange(part: str, i: str, m: str) -> str:
+def _exchange(part: str, i: str, mask: str, other: str) -> str:
     """Where an element goes: what lies beyond those that are left is drawn anew, for the same one.
 
-    So nothing waits for what cannot be foreseen.
+    So nothing waits for what cannot be foreseen. `mask`: which bits are drawn; `other`: for the
+    element before it.
     """
     return f"""
-  %to{part} = and i64 %wide{part}, {m}
+  %to{part} = and i64 %wide{part}, {mask}
   %p{part} = getelementptr i64, ptr %out, i64 {i}
   store i64 %to{part}, ptr %p{part}, align 8
   %is.fine{part} = icmp ule i64 %to{part}, {i}
   %less{part} = sub i64 {i}, 1
   %i{part} = select i1 %is.fine{part}, i64 %less{part}, i64 {i}
-  %m.half{part} = lshr i64 {m}, 1
-  %is.half{part} = icmp ule i64 %i{part}, %m.half{part}
-  %m{part} = select i1 %is.half{part}, i64 %m.half{part}, i64 {m}
+  %m{part} = select i1 %is.fine{part}, i64 {other}, i64 {mask}
+  %before{part} = sub i64 %i{part}, 1
+  %half{part} = lshr i64 %m{part}, 1
+  %is.half{part} = icmp ule i64 %before{part}, %half{part}
+  %o{part} = select i1 %is.half{part}, i64 %half{part}, i64 %m{part}
 """
 
 
 _EXCHANGES = f"""
-define internal void @draw.exchanges(ptr %words, i64 %n, ptr %out) nounwind {{
+define internal void @draw.exchanges(ptr %words, i64 %n, ptr %out) noinline nounwind {{
 entry:
   %is.none = icmp slt i64 %n, 2
   br i1 %is.none, label %none, label %begin
@@ -378,31 +356,36 @@ begin:{_FETCHED}
   %last = sub i64 %n, 1
   %zeros = call i64 @llvm.ctlz.i64(i64 %last, i1 true)
   %mask = lshr i64 -1, %zeros
+  %before = sub i64 %last, 1
+  %half = lshr i64 %mask, 1
+  %is.half = icmp ule i64 %before, %half
+  %other = select i1 %is.half, i64 %half, i64 %mask
   %is.kept = icmp ne i32 %has, 0
   br i1 %is.kept, label %kept, label %new
 kept:
   %half.kept = load i32, ptr %k, align 4, !tbaa !13
   %wide.z = zext i32 %half.kept to i64
-{_exchange(".z", "%last", "%mask")}  store i32 0, ptr %h, align 4, !tbaa !13
+{_exchange(".z", "%last", "%mask", "%other")}  store i32 0, ptr %h, align 4, !tbaa !13
   %is.all = icmp eq i64 %i.z, 0
   br i1 %is.all, label %none, label %new
 new:
   %i = phi i64 [%last, %begin], [%i.z, %kept], [%i.b, %upper]
   %m = phi i64 [%mask, %begin], [%m.z, %kept], [%m.b, %upper]
+  %o = phi i64 [%other, %begin], [%o.z, %kept], [%o.b, %upper]
   %now = phi i128 [%state, %begin], [%state, %kept], [%next, %upper]
 {_step(of="%now")}
   %wide.a = and i64 %bits, 4294967295
   %wide.b = lshr i64 %bits, 32
-{_exchange(".a", "%i", "%m")}  %is.end.a = icmp eq i64 %i.a, 0
+{_exchange(".a", "%i", "%m", "%o")}  %is.end.a = icmp eq i64 %i.a, 0
   br i1 %is.end.a, label %over, label %upper
 upper:
-{_exchange(".b", "%i.a", "%m.a")}  %is.end.b = icmp eq i64 %i.b, 0
+{_exchange(".b", "%i.a", "%m.a", "%o.a")}  %is.end.b = icmp eq i64 %i.b, 0
   br i1 %is.end.b, label %over, label %new
 over:
   %rest = phi i32 [1, %new], [0, %upper]
-  %half = trunc i64 %wide.b to i32
+  %kept.half = trunc i64 %wide.b to i32
 {_KEEP}  store i32 %rest, ptr %h, align 4, !tbaa !13
-  store i32 %half, ptr %k, align 4, !tbaa !13
+  store i32 %kept.half, ptr %k, align 4, !tbaa !13
   ret void
 }}"""
 """Where each element goes that a shuffle exchanges, from the last to the second."""
