@@ -469,7 +469,7 @@ def test_what_is_not_compiled_says_why():
         (lambda v: rng.normal(size=(2, 3, 2)).sum(), "more than two axes"),
         (lambda v: rng.choice(v, (3, 2), replace=False), "without replacement"),
         (lambda v: rng.multivariate_normal(v[:2], UNCORRELATED), "factor @ rng.standard_normal"),
-        (lambda v: np.random.default_rng(3).spawn(2)[0].random(), r"default_rng([seed, k])"),
+        (lambda v: np.random.default_rng(3).spawn(2)[0].random(), "default_rng([seed, k])"),
         (lambda v: np.random.RandomState([1, 2]).rand(), "makes a RandomState of a tuple"),
     ):
         with xpapply.options(fallback="silent"):

@@ -87,11 +87,14 @@ def _rest(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     sizes = np.linalg.svd(np.where(within[:, :, None], a, 0.0), compute_uv=False)
     eps = np.finfo(float).eps
     least = eps * b.counts if rcond is None else eps if rcond < 0 else rcond
-    rank = np.count_nonzero(sizes.T > least * sizes[:, 0], axis=0)
-    if (rank < k).any() or (b.counts <= k).any():
+    if not (least * sizes[:, 0] < sizes[:, -1]).all() or (b.counts <= k).any():
         raise NoRule("residuals of some slices only")
     rest = np.where(within, y - of_rows(a, y, within, rcond) @ a.T, 0.0)
-    return Batched((rest * rest).sum(axis=1, keepdims=True)), Batched(rank), Batched(sizes)
+    return (
+        Batched((rest * rest).sum(axis=1, keepdims=True)),
+        Batched(np.full(len(y), k, np.intc)),
+        Batched(sizes),
+    )
 
 
 def _all_finite(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:

@@ -524,9 +524,9 @@ def _by_address(function: str, words: np.ndarray) -> np.ndarray:
         drawn(function, "", given, ("array", *("int64",) * 4, "array"))
         return found
     if function.endswith(_FILLS):
-        found = np.empty(_COUNT)
-        drawn(function, "", (words, _COUNT, found), ("array", "int64", "array"))
-        return found
+        of_floats = np.empty(_COUNT)
+        drawn(function, "", (words, _COUNT, of_floats), ("array", "int64", "array"))
+        return of_floats
     if function == BOUNDED:
         return _drawn_alike(function, "int64", "int64", (words, 0, 1000, 0, 0))
     if function == TRIALS:

@@ -133,18 +133,19 @@ def _fits_of_part(within: Any, deg: int, *given: Any) -> Any:
         least = max(1e3 * np.finfo(float).eps, 10 * float(np.finfo(dtype).eps))
         usual &= condition * least * counts < 1
     for k in np.flatnonzero(~usual | (counts <= deg)):
-        places, values, *w = (v[k][within[k]] for v in given)
-        found[k] = np.polyfit(places, values, deg, w=w[0] if w else None)
+        places, values, *own = (v[k][within[k]] for v in given)
+        found[k] = np.polyfit(places, values, deg, w=own[0] if own else None)
     return found
 
 
 def of_rows(a: Any, values: Any, within: Any, rcond: Any) -> Any:
     """What `numpy.linalg.lstsq` finds for each row, of the rows of `a` that are `within`.
 
-    `values` are zeros beside them. Rows of an orthogonal basis of the columns are nearly orthogonal:
-    their normal equations, solved twice, give as many digits as Householder's process (Bjorck,
-    "Stability analysis of the method of seminormal equations for linear least squares problems",
-    Linear Algebra and its Applications 88/89, 1987). What is badly conditioned has NumPy's own.
+    `values` are zeros beside them. Rows of an orthogonal basis of the columns are nearly
+    orthogonal: their normal equations, solved twice, give as many digits as Householder's process
+    (Bjorck, "Stability analysis of the method of seminormal equations for linear least squares
+    problems", Linear Algebra and its Applications 88/89, 1987). What is badly conditioned has
+    NumPy's own.
     """
     basis, above = np.linalg.qr(a)
     to, found = np.linalg.inv(above), np.empty((len(values), a.shape[1]))

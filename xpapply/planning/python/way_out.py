@@ -55,17 +55,6 @@ def _instead(why: str) -> str:
 
 
 _WAYS_OUT = (
-    (
-        r"random numbers by multivariate_normal",
-        "factor the covariance before (factor = np.linalg.cholesky(cov)), and write "
-        "mean + factor @ rng.standard_normal(len(mean)), which is compiled: other numbers, of the "
-        "same distribution",
-    ),
-    (
-        r"random numbers by spawn|SeedSequence",
-        "write np.random.default_rng([seed, k]) for the k-th generator of a seed, which is compiled",
-    ),
-    (r"it calls random\.Random,", "write np.random.default_rng(seed), which is compiled"),
     (DRAWS, "draw for the whole array before the call"),
     (
         r"writes the (global|variable)|changes a (list|dict|set)|changes \S+, which|calls append",

@@ -108,6 +108,8 @@ class SelectedRows(Tracer, Counted):
     """
 
     __slots__ = ("_even", "is_turned", "is_twin", "mask", "matrix")
+    _even: Any
+    matrix: Any
 
     def __init__(self, matrix: np.ndarray, mask: Tracer, is_turned: bool = False) -> None:
         real = matrix[mask.value]
@@ -192,11 +194,11 @@ def _is_beside(rows: SelectedRows, x: Any) -> bool:
 def _least_squares(recorder: Recorder, given: dict[str, Any], real: Any) -> Any:
     """`numpy.linalg.lstsq` of rows and values of one mask."""
     a, b, rcond = given["a"], given["b"], given.get("rcond")
-    if not (_is_as_made(a) and _is_beside(a, b)) or isinstance(rcond, Tracer) or b.value.dtype.kind not in "fiu":
+    if not _is_as_made(a) or not _is_beside(a, b) or isinstance(rcond, Tracer):
         return NotImplemented
     if rcond is not None and not -1 <= rcond < 1e-12:
         return NotImplemented
-    if b.value.dtype == np.float16 or not _is_finite(b):
+    if b.value.dtype.kind not in "fiu" or b.value.dtype == np.float16 or not _is_finite(b):
         return NotImplemented
     operands = a.matrix, b.flat, a.mask, rcond
     x, *rest = real

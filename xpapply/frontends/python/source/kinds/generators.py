@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
 from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 
-from .....ir.typed import Array, Literal
-from .....ir.typed.function import Value
+from .....ir.typed import Literal
 from .....library import of_random
 from .....runtime import generators, ziggurats
 from .....runtime.generators import DISTRIBUTIONS, SHORT, Distribution
@@ -41,8 +39,8 @@ from ..values import (
     Writes,
     integer,
 )
+from .draws import NONE, OURS, PLAIN, bounded, compared, is_quick, one, parameters
 
-NONE = Known(None)
 _LARGE = 1 << 62
 
 
@@ -75,7 +73,7 @@ def of_made(
     rng = made.values[0]
     row = (_LEGACY if len(rng.items) == 3 else _ROWS).get(name)
     if row is None:
-        raise t.refuse(f"it draws random numbers by {name}")
+        raise t.refuse(f"it draws random numbers by {name}{_INSTEAD.get(name, '')}")
     return row(t, [rng, *args], kwargs)
 
 
@@ -87,6 +85,12 @@ def at_place(t: Writes, holder: Any, kind: str, name: Any) -> Record:
 
 
 MADE = ("bit_generator",)
+_INSTEAD = {
+    "multivariate_normal": "; write mean + factor @ rng.standard_normal(len(mean)), with "
+    "factor = np.linalg.cholesky(cov) before: other numbers, of the same distribution",
+    "spawn": "; write np.random.default_rng([seed, k]) for the k-th generator of a seed",
+}
+"""Methods that are not compiled, and what is."""
 
 
 def method(
@@ -95,7 +99,7 @@ def method(
     """``owner.name(...)``."""
     row = _TABLES[generator_kind(owner)].get(name)
     if row is None:
-        raise t.refuse(f"it draws random numbers by {name}")
+        raise t.refuse(f"it draws random numbers by {name}{_INSTEAD.get(name, '')}")
     return row(t, [t.source(owner), *args], kwargs)
 
 
@@ -106,159 +110,6 @@ def find(f: Any) -> Call | None:
             return None  # it is written in Python
         return lambda t, args, kwargs: method(t, f.__self__, f.__name__, args, kwargs)
     return _OURS.get(f) if type(f) is FunctionType else None
-
-
-# --- what is called -----------------------------------------------------------------------------
-
-
-def _function(t: Writes, rng: Tup, function: str, result: str, *args: Value) -> int:
-    """The number of a function of NumPy's that draws."""
-    if not generators.is_known(function):
-        raise t.refuse("it draws random numbers, which this NumPy draws in another way")
-    types = ("array" if isinstance(a.type, Array) else str(a.type) for a in args)
-    return t.external("draws", function, rng.items[-1].value, result, "array", *types)
-
-
-def _call(t: Writes, rng: Tup, function: str, result: str, *args: Value) -> Value:
-    """A number that such a function draws."""
-    what = _function(t, rng, function, result, *args)
-    return t.op("draw", result, rng.items[0].value, *args, what=what)
-
-
-def _one(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    rng, name, given = args
-    if len(rng.items) == 3 and name.value in of_random.LEGACY:
-        if not of_random.legacy_is_known():
-            raise t.refuse("it draws random numbers, which this NumPy draws in another way")
-        for x, may_be in zip(given.items, DISTRIBUTIONS[name.value].may_be, strict=True):
-            t.mark(_is_odd(t, may_be, x.value), "a number that is drawn in no such way")
-        return Inlined(of_random.LEGACY[name.value], [rng, *given.items], {})
-    of = SHORT[name.value[:-2]] if name.value.endswith("_f") else DISTRIBUTIONS[name.value]
-    values = _parameters(t, of, given.items)
-    plain = _PLAIN.get(name.value)
-    if plain is not None and ziggurats.sums_are_plain():
-        found = _call(t, rng, DISTRIBUTIONS[plain].function, of.result)
-        found = t.op("mul", "float64", values[-1], found)
-        if len(values) == 2:
-            found = t.op("add", "float64", values[0], found)
-        return Num("float64", PYTHON, found)
-    found = _call(t, rng, of.function, of.result, *values)
-    if of.result == "float32":
-        found = numbers.cast(t, found, "float64")
-    return Num(str(found.type), PYTHON, found)
-
-
-def _parameters(t: Writes, of: Distribution, given: Sequence[Any]) -> list[Value]:
-    """What a function of NumPy's gets, if NumPy does not raise for it."""
-    values: list[Value] = []
-    for x, may_be in zip(given, of.may_be, strict=True):
-        value = as_float(t, [x], {}).value
-        if may_be == "end":  # it gets how far that is
-            value = t.op("sub", "float64", value, values[0])
-        t.mark(_is_odd(t, may_be, value), "a number that is drawn in no such way")
-        values.append(numbers.cast(t, value, of.type))
-    return values
-
-
-_PLAIN = {"normal": "standard_normal", "uniform": "random", "exponential": "standard_exponential"}
-"""Of which numbers others are products and sums."""
-
-
-def _is_odd(t: Writes, may_be: str, x: Value) -> Value:
-    """Whether a parameter is one for which NumPy raises; some others too."""
-    if isinstance(x, Literal):
-        return Literal(not _MAY_BE[may_be](x.value), "bool")
-    if may_be == "any":
-        return t.op("not", "bool", numbers.is_finite(t, x))
-    zero, least = Literal(0.0, "float64"), t.op("ge", "bool", x, Literal(0.0, "float64"))
-    if may_be in ("positive", "chance"):
-        least = t.op("gt", "bool", x, zero)
-    if may_be in ("end", "size"):  # NumPy raises for -0.0
-        one = Literal(1.0, "float64")
-        least = t.op("gt", "bool", t.op("copysign", "float64", one, x), zero)
-    most = {"chance": 1.0, "rate": 1e18}.get(may_be, float(np.finfo(float).max))
-    fine = t.op("and", "bool", least, t.op("le", "bool", x, Literal(most, "float64")))
-    return t.op("not", "bool", fine)
-
-
-_MAY_BE: dict[str, Callable[[float], bool]] = {
-    "any": np.isfinite, "end": lambda x: 0 <= x < np.inf and not np.signbit(x),
-    "size": lambda x: 0 <= x < np.inf and not np.signbit(x),
-    "positive": lambda x: 0 < x < np.inf, "chance": lambda x: 0 < x <= 1,
-    "rate": lambda x: 0 <= x <= 1e18,
-}  # fmt: skip
-
-
-def _below(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
-    rng, i = args
-    return Num("int64", PYTHON, _call(t, rng, generators.INTERVAL, "int64", places.as_index(t, i)))
-
-
-def _is_quick(rng: Tup) -> bool:
-    """Whether the steps of a generator are known: then nothing is called for most numbers."""
-    if rng.items[-1].value not in (ziggurats.PCG64, ziggurats.OWN) or len(rng.items) == 3:
-        return False
-    return ziggurats.steps_are_known() and generators.is_known(generators.BOUNDED)
-
-
-def _within(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
-    rng, low, width = args
-    return _bounded(t, rng, low, width)._replace(kind=PYTHON)
-
-
-def _fill(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    rng, low, width, n, is_masked, out = args
-    if out.type.dtype == "int64" and _is_quick(rng):
-        inlined = of_random.filled if out.type.ndim == 1 else of_random.rows_filled
-        return Inlined(inlined, [rng, low, width, out], {})
-    size = 8 * np.dtype(out.type.dtype).itemsize
-    function = f"random_bounded_uint{size}_fill"
-    given = [*(places.as_index(t, x) for x in (low, width, n, is_masked)), out.value]
-    t.do("draw", rng.items[0].value, *given, what=_function(t, rng, function, "", *given))
-    return NONE
-
-
-def _numbers(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Known:
-    rng, name, out = args
-    n, function = places.length(t, out), f"{DISTRIBUTIONS[name.value].function}_fill"
-    t.do(
-        "draw", rng.items[0].value, n, out.value, what=_function(t, rng, function, "", n, out.value)
-    )
-    return NONE
-
-
-def seeded(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Known:
-    """An MT19937 is seeded anew."""
-    words, seed = args
-    seed = python_int(t, seed).value
-    why = "a seed below zero, or of more than 32 bits"
-    t.mark(_compared(t, "lt", seed, places.ZERO), why)
-    t.mark(_compared(t, "gt", seed, Literal((1 << 32) - 1, "int64")), why)
-    if not generators.is_known(generators.MERSENNE):
-        raise t.refuse("it seeds a generator, which this NumPy seeds in another way")
-    what = t.external("draws", generators.MERSENNE, generators.MT19937, "", "array", "int64")
-    t.do("draw", words.value, seed, what=what)
-    return NONE
-
-
-def _reseeded(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """``np.random.seed``, and that of a ``RandomState``."""
-    rng, *args = args
-    (seed,) = named(t, "seed", args, kwargs, {})
-    if not isinstance(seed, Num) or rng.items[-1].value != generators.MT19937:
-        raise t.refuse(f"it seeds a generator by {places.described(seed)}")
-    return Inlined(of_random.seeded, [rng, seed], {})
-
-
-def _exchanges(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    rng, at = args
-    if not _is_quick(rng):
-        return Inlined(of_random.exchanges, args, kwargs)
-    n = places.length(t, at)
-    t.mark(_compared(t, "gt", n, Literal(1 << 32, "int64")), "a shuffle of so many")
-    what = _function(t, rng, generators.EXCHANGES, "", n, at.value)
-    t.do("draw", rng.items[0].value, n, at.value, what=what)
-    return NONE
 
 
 # --- methods ------------------------------------------------------------------------------------
@@ -312,17 +163,16 @@ def _several(t: Writes, rng: Tup, name: str, of: Distribution, values: list[Any]
             as_array(t, x, "iuf") if whole else number(t, x)
             for x, whole in zip(values, arrays, strict=True)
         ]
-        inlined = _EACH[tuple(arrays)]
+        inlined: Any = _EACH[tuple(arrays)]
         return Inlined(inlined, [rng, Known(name), *given, dtype], {})
     given = [as_float(t, [number(t, x)], {}) for x in values]
     dims = _dims(t, size)
     if dims is None:
-        return _one(t, [rng, Known(name), Tup(tuple(given))], {})
-    inlined: Any
-    values = _parameters(t, of, given)  # NumPy looks at them if nothing is drawn, too
-    plain = _PLAIN.get(name, name)
+        return one(t, [rng, Known(name), Tup(tuple(given))], {})
+    values = parameters(t, of, given)  # NumPy looks at them if nothing is drawn, too
+    plain = PLAIN.get(name, name)
     is_own = len(rng.items) == 3 and name in of_random.LEGACY
-    if plain in _PLAIN.values() and not is_own and ziggurats.sums_are_plain():
+    if plain in PLAIN.values() and not is_own and ziggurats.sums_are_plain():
         tup = Tup(tuple(Num("float64", PYTHON, x) for x in values))
         inlined = of_random.several_plain if len(dims) == 1 else of_random.table_plain
         return Inlined(inlined, [rng, Known(plain), tup, *dims], {})
@@ -372,16 +222,10 @@ def _range(t: Writes, low: Abstract, high: Abstract, ends: bool, dtype: str) -> 
     info = np.iinfo(dtype)
     least, most = max(int(info.min), -_LARGE), min(int(info.max), _LARGE)
     why = "integers of a range that there are not"
-    t.mark(_compared(t, "lt", first.value, Literal(least, "int64")), why)
-    t.mark(_compared(t, "gt", last.value, Literal(most, "int64")), why)
-    t.mark(_compared(t, "gt", first.value, last.value), why)
+    t.mark(compared(t, "lt", first.value, Literal(least, "int64")), why)
+    t.mark(compared(t, "gt", last.value, Literal(most, "int64")), why)
+    t.mark(compared(t, "gt", first.value, last.value), why)
     return first, first._replace(value=t.op("sub", "int64", last.value, first.value))
-
-
-def _compared(t: Writes, op: str, a: Value, b: Value) -> Value:
-    if isinstance(a, Literal) and isinstance(b, Literal):
-        return Literal(a.value < b.value if op == "lt" else a.value > b.value, "bool")
-    return t.op(op, "bool", a, b)
 
 
 def _integers(masked: bool, names: str, default: Any) -> Call:
@@ -399,28 +243,13 @@ def _integers(masked: bool, names: str, default: Any) -> Call:
         if dims is None:
             if dtype != "int64":
                 raise t.refuse(f"it draws an integer of {dtype}")
-            found = _bounded(t, rng, first, width, masked)
+            found = bounded(t, rng, first, width, masked)
             return found._replace(kind=PYTHON if said.value is int else NUMPY)
         inlined = of_random.integers if len(dims) == 1 else of_random.table_of_integers
         given = [rng, first, width, *dims, Known(np.dtype(dtype)), is_masked]
         return Inlined(inlined, given, {})
 
     return call
-
-
-def _bounded(t: Writes, rng: Tup, first: Num, width: Num, masked: bool | None = None) -> Num:
-    """One integer of a range."""
-    masked = len(rng.items) == 3 if masked is None else masked  # as legacy methods do it
-    mask = numbers_mask(t, width.value) if masked else places.ZERO
-    given = first.value, width.value, mask, Literal(int(masked), "int64")
-    return Num("int64", NUMPY, _call(t, rng, generators.BOUNDED, "int64", *given))
-
-
-def numbers_mask(t: Writes, x: Value) -> Value:
-    """The least number of the form ``2**k - 1`` that is not less."""
-    for far in (1, 2, 4, 8, 16, 32):
-        x = t.op("or", "int64", x, t.op("shr", "int64", x, Literal(far, "int64")))
-    return x
 
 
 @functools.cache
@@ -465,7 +294,7 @@ def _choice(masked: bool, names: str) -> Call:
             first, width = _range(t, integer(0), n, False, "int64")
             if dims is None:
                 kind = _of_choice(LEGACY if masked else GENERATOR)
-                return _bounded(t, rng, first, width)._replace(kind=kind)
+                return bounded(t, rng, first, width)._replace(kind=kind)
             inlined = of_random.integers if len(dims) == 1 else of_random.table_of_integers
             given = [rng, first, width, *dims, Known(np.dtype("int64")), is_masked]
             return Inlined(inlined, given, {})
@@ -473,7 +302,7 @@ def _choice(masked: bool, names: str) -> Call:
             none = t.op("eq", "bool", places.length(t, of), places.ZERO)
             t.mark(none, "it chooses from nothing")
             return Inlined(of_random.element, [rng, of], {})
-        if _is_quick(rng):
+        if is_quick(rng):
             inlined = of_random.taken if len(dims) == 1 else of_random.taken_table
             return Inlined(inlined, [rng, of, *dims], {})
         inlined = of_random.chosen if len(dims) == 1 else of_random.chosen_table
@@ -499,17 +328,6 @@ def _binomial(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return Inlined(of_random.several_trials, [rng, count, chance, *dims], {})
 
 
-def _trials(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
-    rng, n, p, kept = args
-    zero, one = (Literal(x, "float64") for x in (0.0, 1.0))
-    x = as_float(t, [p], {}).value
-    fine = t.op("and", "bool", t.op("ge", "bool", x, zero), t.op("le", "bool", x, one))
-    t.mark(t.op("not", "bool", fine), "a chance that there is not")
-    t.mark(_compared(t, "lt", n.value, places.ZERO), "less than no trials")
-    given = x, n.value, kept.value
-    return Num("int64", PYTHON, _call(t, rng, generators.TRIALS, "int64", *given))
-
-
 def _permutation(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     rng, *args = args
     x, axis = named(t, "x axis", args, kwargs, {})
@@ -517,7 +335,7 @@ def _permutation(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         raise t.refuse("a permutation along an axis")
     if isinstance(x, Num):
         n = python_int(t, x)
-        t.mark(_compared(t, "lt", n.value, places.ZERO), "a permutation of less than nothing")
+        t.mark(compared(t, "lt", n.value, places.ZERO), "a permutation of less than nothing")
         return Inlined(of_random.order, [rng, n], {})
     return Inlined(of_random.permuted, [rng, as_array(t, x, "biufc")], {})
 
@@ -529,6 +347,15 @@ def _shuffle(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         raise t.refuse(f"it shuffles {places.described(x)}")
     t.writes(x)
     return Inlined(of_random.shuffled, [rng, TAKEN["array"](t, x)], {})
+
+
+def _reseeded(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """``np.random.seed``, and that of a ``RandomState``."""
+    rng, *args = args
+    (seed,) = named(t, "seed", args, kwargs, {})
+    if not isinstance(seed, Num) or rng.items[-1].value != generators.MT19937:
+        raise t.refuse(f"it seeds a generator by {places.described(seed)}")
+    return Inlined(of_random.seeded, [rng, seed], {})
 
 
 def _of_dims(name: str) -> Call:
@@ -562,7 +389,7 @@ _LEGACY: dict[str, Call] = {
 
 def _random(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     exactly(t, args, kwargs, 1)
-    return _one(t, [args[0], Known("random"), Tup(())], {})
+    return one(t, [args[0], Known("random"), Tup(())], {})
 
 
 def _random_bits(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
@@ -570,9 +397,9 @@ def _random_bits(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     exactly(t, args, kwargs, 2)
     rng, k = args[0], python_int(t, args[1]).value
     for op, limit in (("lt", 1), ("gt", 32)):
-        t.mark(_compared(t, op, k, Literal(limit, "int64")), "more than 32 random bits, or none")
+        t.mark(compared(t, op, k, Literal(limit, "int64")), "more than 32 random bits, or none")
     most = integer((1 << 32) - 1)
-    bits = _bounded(t, rng, integer(0), most, False).value
+    bits = bounded(t, rng, integer(0), most, False).value
     far = t.op("sub", "int64", Literal(32, "int64"), k)
     return Num("int64", PYTHON, t.op("shr", "int64", bits, far))
 
@@ -604,9 +431,4 @@ _PYTHONS: dict[str, Call] = {
 }  # fmt: skip
 """Those of a `random.Random` that are not written in Python, or keep something."""
 _TABLES = {GENERATOR: _ROWS, LEGACY: _LEGACY, PYTHONS: _PYTHONS}
-_OURS: dict[Any, Call] = {
-    of_random.one: _one, of_random.below: _below, of_random.within: _within,
-    of_random.fill: _fill, of_random.trials: _trials, of_random.bits: _random_bits,
-    of_random.numbers: _numbers, of_random.exchanges: _exchanges,
-}  # fmt: skip
-"""What pages leave to NumPy."""
+_OURS = OURS | {of_random.bits: _random_bits}

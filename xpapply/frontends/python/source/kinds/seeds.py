@@ -14,7 +14,8 @@ from .. import places
 from ..calls.arguments import as_array
 from ..calls.common import Call, number, python_int
 from ..values import NUMPY, Arr, Inlined, Known, Lst, Num, Record, Tup, Writes
-from .generators import MADE, NONE, is_made, is_one, method, named, seeded
+from .draws import NONE
+from .generators import MADE, is_made, is_one, method, named
 
 _BITS = ("pcg64",)
 
@@ -100,7 +101,7 @@ def _begun(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Known:
 
 _OURS: dict[Any, Call] = {
     of_random.begun: _begun, of_random.generator_of: _made, of_random.bits_of: _bits,
-    of_random.state_of: _state, of_random.mersenne: seeded,
+    of_random.state_of: _state,
 }  # fmt: skip
 """What pages leave to it."""
 
