@@ -473,7 +473,7 @@ def is_known(function: str) -> bool:
 
 
 def _seeds_so() -> bool:
-    """Whether NumPy seeds an MT19937 as we do."""
+    """Whether NumPy seeds an MT19937 as we do, and draws of its state."""
     from numpy.random import RandomState
 
     own = RandomState(0)
@@ -481,7 +481,12 @@ def _seeds_so() -> bool:
         _seeded(Source(own).words, seed)
         if _content(own.get_state(legacy=False)) != _content(RandomState(seed).get_state(False)):
             return False
-    return True
+    drawn, inner = own._bit_generator.random_raw(), own.get_state(legacy=False)["state"]  # type: ignore[attr-defined, call-overload, index]
+    x = int(inner["key"][0])
+    x ^= x >> 11
+    x ^= x << 7 & 0x9D2C5680
+    x ^= x << 15 & 0xEFC60000
+    return (x ^ x >> 18, 1) == (drawn, inner["pos"])
 
 
 _COUNT = 300

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from ....ir.typed import Array, Instruction, Literal
 from ....runtime import ziggurats
-from ....runtime.generators import BOUNDED, EXCHANGES, INTERVAL, MERSENNE
+from ....runtime.generators import BOUNDED, EXCHANGES, INTERVAL, MERSENNE, MT19937, is_known
 from ....runtime.ziggurats import FACTOR, INNER, OWN, PCG64, STATE, Ziggurat
 from . import exponentials, powers, sines
 from .doubles import Double, fmod
@@ -118,15 +118,17 @@ def drawn(w: FunctionWriter, x: Instruction, function: Callable[[], str]) -> boo
 
     `function`: what gives its address.
     """
-    _, name, kind, _, *_types = w.made.externals[x.what]
-    write = _DRAWN.get(name)
-    is_quick = name == MERSENNE or (kind in (PCG64, OWN) and ziggurats.steps_are_known())
-    if write is None or not is_quick:
-        return False
+    _, name, kind, *_ = w.made.externals[x.what]
     words, *values = x.args
     given = [f"{_machine(v)} {w.array(v).base if isinstance(v.type, Array) else w.value(v)}"
              for v in values]  # fmt: skip
-    return write(w, x, f"ptr {w.array(words).base}", given, function)
+    base = f"ptr {w.array(words).base}"
+    if kind == MT19937:
+        return _of_mersenne(w, x, name, base, given, function)
+    write = _DRAWN.get(name)
+    if kind not in (PCG64, OWN) or write is None or not ziggurats.steps_are_known():
+        return False
+    return write(w, x, base, given, function)
 
 
 def _machine(x: object) -> str:
@@ -342,6 +344,16 @@ def _exchange(part: str, i: str, mask: str, other: str) -> str:
 """
 
 
+_MASKS = """
+  %last = sub i64 %n, 1
+  %zeros = call i64 @llvm.ctlz.i64(i64 %last, i1 true)
+  %mask = lshr i64 -1, %zeros
+  %before = sub i64 %last, 1
+  %half = lshr i64 %mask, 1
+  %is.half = icmp ule i64 %before, %half
+  %other = select i1 %is.half, i64 %half, i64 %mask
+"""
+"""The last element, which bits are drawn for it, and which for the one before."""
 _EXCHANGES = f"""
 define internal void @draw.exchanges(ptr %words, i64 %n, ptr %out) noinline nounwind {{
 entry:
@@ -353,13 +365,7 @@ begin:{_FETCHED}
   %h = getelementptr i8, ptr %s, i64 8
   %k = getelementptr i8, ptr %s, i64 12
   %has = load i32, ptr %h, align 4, !tbaa !13
-  %last = sub i64 %n, 1
-  %zeros = call i64 @llvm.ctlz.i64(i64 %last, i1 true)
-  %mask = lshr i64 -1, %zeros
-  %before = sub i64 %last, 1
-  %half = lshr i64 %mask, 1
-  %is.half = icmp ule i64 %before, %half
-  %other = select i1 %is.half, i64 %half, i64 %mask
+{_MASKS}
   %is.kept = icmp ne i32 %has, 0
   br i1 %is.kept, label %kept, label %new
 kept:
@@ -436,9 +442,108 @@ over:
 """See `xpapply.runtime.generators.MERSENNE`."""
 
 
-def _mersenne(w: FunctionWriter, x: Instruction, words: str, given: list[str], f: object) -> bool:
-    w.declared["draw.mersenne"] = _MERSENNE
-    w.line(f"call void @draw.mersenne({', '.join([words, *given])})")
+def _tempered(part: str, at: str) -> str:
+    """32 random bits of an MT19937, of the word of its state there."""
+    return f"""
+  %p{part} = getelementptr i32, ptr %s, i64 {at}
+  %x{part} = load i32, ptr %p{part}, align 4
+  %x1{part} = lshr i32 %x{part}, 11
+  %x2{part} = xor i32 %x{part}, %x1{part}
+  %x3{part} = shl i32 %x2{part}, 7
+  %x4{part} = and i32 %x3{part}, {0x9D2C5680 - (1 << 32)}
+  %x5{part} = xor i32 %x2{part}, %x4{part}
+  %x6{part} = shl i32 %x5{part}, 15
+  %x7{part} = and i32 %x6{part}, {0xEFC60000 - (1 << 32)}
+  %x8{part} = xor i32 %x5{part}, %x7{part}
+  %x9{part} = lshr i32 %x8{part}, 18
+  %half{part} = xor i32 %x8{part}, %x9{part}
+  %wide{part} = zext i32 %half{part} to i64
+"""
+
+
+_AT = """
+  %s = load ptr, ptr %words, align 8
+  %p.at = getelementptr i32, ptr %s, i64 624
+  %at32 = load i32, ptr %p.at, align 4
+  %at = zext i32 %at32 to i64
+"""
+"""Which word of its state comes next; there are 624."""
+_OF_MERSENNE = {
+    "random_standard_uniform": f"""
+define internal double @draw.twister.unit(ptr %words, ptr %f) nounwind {{{_AT}
+  %is.here = icmp ult i64 %at, 623
+  br i1 %is.here, label %here, label %else, !prof !11
+here:
+  %at.b = add i64 %at, 1{_tempered(".a", "%at")}{_tempered(".b", "%at.b")}
+  %next = add i32 %at32, 2
+  store i32 %next, ptr %p.at, align 4
+  %upper.a = lshr i64 %wide.a, 5
+  %upper = shl i64 %upper.a, 26
+  %lower = lshr i64 %wide.b, 6
+  %steps = or i64 %upper, %lower
+  %as.float = sitofp i64 %steps to double
+  %unit = fmul double %as.float, {literal(ziggurats.UNIT, "float64")}
+  ret double %unit
+else:
+  %other = call double %f(ptr %words)
+  ret double %other
+}}""",
+    EXCHANGES: f"""
+define internal void @draw.twister.exchanges(ptr %words, i64 %n, ptr %out) noinline nounwind {{
+entry:
+  %is.none = icmp slt i64 %n, 2
+  br i1 %is.none, label %none, label %begin
+none:
+  ret void
+begin:{_AT}
+  %p.f = getelementptr ptr, ptr %words, i64 2
+  %f = load ptr, ptr %p.f, align 8
+{_MASKS}
+  br label %more
+more:
+  %i = phi i64 [%last, %begin], [%i.h, %drawn]
+  %m = phi i64 [%mask, %begin], [%m.h, %drawn]
+  %o = phi i64 [%other, %begin], [%o.h, %drawn]
+  %now = phi i64 [%at, %begin], [%next, %drawn]
+  %is.here = icmp ult i64 %now, 624
+  br i1 %is.here, label %here, label %anew, !prof !11
+here:{_tempered(".k", "%now")}
+  %next.k = add i64 %now, 1
+  br label %drawn
+anew:
+  store i32 624, ptr %p.at, align 4
+  %half.n = call i32 %f(ptr %s)
+  %wide.n = zext i32 %half.n to i64
+  br label %drawn
+drawn:
+  %wide.h = phi i64 [%wide.k, %here], [%wide.n, %anew]
+  %next = phi i64 [%next.k, %here], [1, %anew]
+{_exchange(".h", "%i", "%m", "%o")}
+  %is.over = icmp eq i64 %i.h, 0
+  br i1 %is.over, label %over, label %more
+over:
+  %next32 = trunc i64 %next to i32
+  store i32 %next32, ptr %p.at, align 4
+  ret void
+}}""",
+    MERSENNE: _MERSENNE,
+}
+"""What an MT19937 draws: the functions themselves."""
+
+
+def _of_mersenne(
+    w: FunctionWriter, x: Instruction, name: str, words: str, given: list[str], f: object
+) -> bool:
+    text = _OF_MERSENNE.get(name)
+    if text is None or not is_known(MERSENNE):
+        return False
+    w.declared[f"twister {name}"] = text
+    w.declared["draw zeros"] = "declare i64 @llvm.ctlz.i64(i64, i1)"
+    full = text.partition("@")[2].partition("(")[0]
+    if x.result is None:
+        w.line(f"call void @{full}({', '.join([words, *given])})")
+    else:
+        w.set(x, w.emit(f"call double @{full}({words}, ptr {f()})"))  # type: ignore[operator]
     return True
 
 
@@ -448,7 +553,7 @@ _DRAWN: dict[str, Callable[..., bool]] = {
     "random_standard_uniform": _uniform, "random_standard_uniform_fill": _uniforms,
     "random_standard_normal_fill": _by_ziggurat(ziggurats.normal, "normal", True),
     "random_standard_exponential_fill": _by_ziggurat(ziggurats.exponential, "exponential", True),
-    EXCHANGES: _exchanges, MERSENNE: _mersenne,
+    EXCHANGES: _exchanges,
     BOUNDED: _integer("bounded", _BOUNDED), INTERVAL: _integer("interval", _INTERVAL),
 }  # fmt: skip
 
