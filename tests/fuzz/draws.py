@@ -32,6 +32,7 @@ STATES = lambda: (rng.bit_generator.state, other.bit_generator.state, own.get_st
 _SEEDS = (
     "np.random.default_rng({i})", "np.random.default_rng([{i}, {j}])",
     "np.random.Generator(np.random.PCG64({i}))", "np.random.default_rng(({j}, {i}, 3, 4, {j}))",
+    "np.random.default_rng(np.random.SeedSequence({i}, spawn_key=({j},)))",
 )  # fmt: skip
 _LEGACY_SEED = "np.random.RandomState({i})"
 _NUMBERS = {

@@ -209,6 +209,14 @@ def of_several(v):
     return own.normal(size=3) + other.permutation(v)[:3]
 
 
+def of_sequences(v):
+    seeds = np.random.SeedSequence([int(abs(v[0]) * 1e6), 7], spawn_key=(2, 1 << 33))
+    other = np.random.SeedSequence(int(abs(v[1]) * 1e6), spawn_key=[len(v)])
+    third = np.random.PCG64(np.random.SeedSequence(entropy=3))
+    own = np.random.default_rng(seeds).normal(size=3)
+    return own + np.random.default_rng(other).random() + np.random.Generator(third).random()
+
+
 def of_bits(v):
     own = np.random.Generator(np.random.PCG64(int(abs(v[0]) * 1e15)))
     return own.exponential(2.0, 4) + np.random.Generator(np.random.PCG64(7)).integers(0, 9, 4)
@@ -236,7 +244,15 @@ def reseeded(v):
     return x + np.random.randint(5)
 
 
-SEEDED = [of_several, of_bits, one_below_zero, legacy_of_seed, legacy_below_zero, reseeded]
+SEEDED = [
+    of_several,
+    of_sequences,
+    of_bits,
+    one_below_zero,
+    legacy_of_seed,
+    legacy_below_zero,
+    reseeded,
+]
 
 
 @pytest.mark.parametrize("f", [from_constant, from_slice, by_turns, below_zero, *SEEDED])
@@ -470,7 +486,7 @@ def test_what_is_not_compiled_says_why():
         (lambda v: rng.choice(v, (3, 2), replace=False), "without replacement"),
         (lambda v: rng.multivariate_normal(v[:2], UNCORRELATED), "factor @ rng.standard_normal"),
         (lambda v: np.random.default_rng(3).spawn(2)[0].random(), "default_rng([seed, k])"),
-        (lambda v: np.random.RandomState([1, 2]).rand(), "makes a RandomState of a tuple"),
+        (lambda v: np.random.RandomState([1, 2]).rand(), "makes a RandomState of a list"),
     ):
         with xpapply.options(fallback="silent"):
             assert why in str(xpapply.explain(f, -1, X))
@@ -583,7 +599,7 @@ def test_tails_and_halves_that_are_kept():
 
 
 @pytest.mark.parametrize(
-    "f", [simulates, branches, many, by_turns, of_several, of_bits, legacy_of_seed]
+    "f", [simulates, branches, many, by_turns, of_sequences, of_bits, legacy_of_seed]
 )
 def test_the_evaluator_draws_the_same(f):
     made, _ = typed_function(f, X[0])

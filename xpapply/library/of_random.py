@@ -395,7 +395,19 @@ def generator(seed: int, like: Any) -> Any:
 def generator_of_several(seeds: Any, like: Any) -> Any:
     """The same of an array of seeds: the numbers of 32 bits of all of them."""
     words = np.zeros(2 * len(seeds) + 4, np.int64)
-    n = 0
+    n = _written(words, 0, seeds)
+    return _grown(words, max(n, 4), like)
+
+
+def generator_of_spawned(seeds: Any, key: Any, like: Any) -> Any:
+    """``np.random.default_rng(np.random.SeedSequence(seeds, spawn_key=key))``."""
+    words = np.zeros(2 * len(seeds) + 2 * len(key) + 4, np.int64)
+    n = _written(words, 0, seeds)
+    return _grown(words, _written(words, max(n, 4), key), like)
+
+
+def _written(words: Any, n: int, seeds: Any) -> int:
+    """Write numbers as such of 32 bits, from place `n` on: where they end."""
     for x in seeds:
         if x < 0:
             raise ValueError
@@ -404,7 +416,7 @@ def generator_of_several(seeds: Any, like: Any) -> Any:
         if x > _MASK:
             words[n] = x >> 32
             n += 1
-    return _grown(words, max(n, 4), like)
+    return n
 
 
 def _grown(seeds: Any, n: int, like: Any) -> Any:
@@ -469,6 +481,16 @@ def bits_made(seed: int, like: Any) -> Any:
 def bits_made_of_several(seeds: Any, like: Any) -> Any:
     """``np.random.PCG64(seeds)``."""
     return bits_of(generator_of_several(seeds, like))
+
+
+def made_of_spawned(seeds: Any, key: Any, like: Any) -> Any:
+    """The same of seeds and a key."""
+    return generator_of(generator_of_spawned(seeds, key, like))
+
+
+def bits_made_of_spawned(seeds: Any, key: Any, like: Any) -> Any:
+    """The bits of that."""
+    return bits_of(generator_of_spawned(seeds, key, like))
 
 
 def state_of(words: Any, kept: Any) -> Any:
@@ -595,6 +617,9 @@ def seeds_are_known() -> bool:
     for seed in (0, 1, 12345, (1 << 32) - 1, 1 << 32, 987654321987654321, (1 << 63) - 1):
         if not _has(generator(seed, like()), seed):
             return False
+    spawned = np.random.SeedSequence(5, spawn_key=(3, 1 << 33))
+    if not _has(generator_of_spawned([5], [3, 1 << 33], like()), spawned):
+        return False
     several = [0, 1, 1 << 33, 5, 7, (1 << 63) - 1]
     return all(_has(generator_of_several(several[:n], like()), several[:n]) for n in range(6))
 

@@ -17,21 +17,40 @@ from ..values import NUMPY, Arr, Inlined, Known, Lst, Num, Record, Tup, Writes
 from .draws import NONE
 from .generators import MADE, is_made, is_one, method, named
 
-_BITS = ("pcg64",)
+_BITS, _SEQUENCE = ("pcg64",), ("entropy", "spawn_key")
 
 
-def _of_seed(t: Writes, seed: Any, one: Any, several: Any) -> Inlined:
+def _of_seed(t: Writes, seed: Any, one: Any, several: Any, spawned: Any) -> Inlined:
+    key: Any = Tup(())
+    if isinstance(seed, Record) and seed.names == _SEQUENCE:
+        seed, key = seed.values
     if t.fetches or t.element != NUMPY or not isinstance(seed, (Num, Arr, Lst, Tup)):
         raise t.refuse(f"it makes a generator of {places.described(seed)}")
     if not of_random.seeds_are_known():
         raise t.refuse("it makes a generator, which this NumPy seeds in another way")
     like = t.constant(ziggurats.like())
-    if isinstance(seed, Num):
-        return Inlined(one, [python_int(t, number(t, seed)), like], {})
-    given = as_array(t, seed, "iu")
-    if given.type.ndim != 1 or given.type.dtype in ("uint32", "uint64"):
-        raise t.refuse(f"it makes a generator of {places.described(seed)}")
-    return Inlined(several, [given, like], {})
+    if key == Tup(()):
+        if isinstance(seed, Num):
+            return Inlined(one, [python_int(t, number(t, seed)), like], {})
+        return Inlined(several, [_seeds(t, seed), like], {})
+    seed = Tup((seed,)) if isinstance(seed, Num) else seed
+    return Inlined(spawned, [_seeds(t, seed), _seeds(t, key), like], {})
+
+
+def _seeds(t: Writes, x: Any) -> Arr:
+    """Several integers."""
+    found = as_array(t, x, "iu")
+    if found.type.ndim != 1 or found.type.dtype in ("uint32", "uint64"):
+        raise t.refuse(f"it makes a generator of {places.described(x)}")
+    return found
+
+
+def _seed_sequence(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Record:
+    """``np.random.SeedSequence``, which generators are made of."""
+    if len(args) > 1:
+        raise t.refuse("it makes a SeedSequence with further arguments")
+    given = named(t, "entropy spawn_key", args, kwargs, {"spawn_key": Tup(())})
+    return Record(_SEQUENCE, tuple(given))
 
 
 def _default_rng(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -43,7 +62,8 @@ def _default_rng(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         return seed
     if is_one(seed) and generator_kind(seed.value) == GENERATOR:
         return seed
-    return _of_seed(t, seed, of_random.made, of_random.made_of_several)
+    made = of_random.made, of_random.made_of_several, of_random.made_of_spawned
+    return _of_seed(t, seed, *made)
 
 
 def _generator(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Record:
@@ -56,7 +76,8 @@ def _generator(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Record:
 
 def _pcg64(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     (seed,) = named(t, "seed", args, kwargs, {})
-    return _of_seed(t, seed, of_random.bits_made, of_random.bits_made_of_several)
+    made = of_random.bits_made, of_random.bits_made_of_several, of_random.bits_made_of_spawned
+    return _of_seed(t, seed, *made)
 
 
 def _random_state(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -75,7 +96,7 @@ def _seed(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 _MAKERS: dict[str, Call] = {
     "default_rng": _default_rng, "Generator": _generator, "PCG64": _pcg64,
-    "RandomState": _random_state, "seed": _seed,
+    "RandomState": _random_state, "SeedSequence": _seed_sequence, "seed": _seed,
 }  # fmt: skip
 
 
