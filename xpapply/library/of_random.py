@@ -382,25 +382,8 @@ def _times(x: int, y: int) -> int:
     return (x * (y & 0xFFFF) + (((x * (y >> 16)) & 0xFFFF) << 16)) & _MASK
 
 
-def generator(seed: int, like: Any) -> Any:
-    """``np.random.default_rng(seed)``: the words of a PCG64."""
-    if seed < 0:
-        raise ValueError
-    words = np.zeros(4, np.int64)
-    words[0] = seed & _MASK
-    words[1] = seed >> 32
-    return _grown(words, 4, like)
-
-
-def generator_of_several(seeds: Any, like: Any) -> Any:
-    """The same of an array of seeds: the numbers of 32 bits of all of them."""
-    words = np.zeros(2 * len(seeds) + 4, np.int64)
-    n = _written(words, 0, seeds)
-    return _grown(words, max(n, 4), like)
-
-
-def generator_of_spawned(seeds: Any, key: Any, like: Any) -> Any:
-    """``np.random.default_rng(np.random.SeedSequence(seeds, spawn_key=key))``."""
+def generator(seeds: Any, key: Any, like: Any) -> Any:
+    """``np.random.default_rng(np.random.SeedSequence(seeds, spawn_key=key))``: a PCG64's words."""
     words = np.zeros(2 * len(seeds) + 2 * len(key) + 4, np.int64)
     n = _written(words, 0, seeds)
     return _grown(words, _written(words, max(n, 4), key), like)
@@ -453,44 +436,14 @@ def _grown(seeds: Any, n: int, like: Any) -> Any:
     return words
 
 
-def generator_of(words: Any) -> Any:
+def generator_of(words: Any, kind: Any) -> Any:
     """What has such words: compiled it is no object."""
     raise NotImplementedError
 
 
-def made(seed: int, like: Any) -> Any:
-    """``np.random.default_rng(seed)``."""
-    return generator_of(generator(seed, like))
-
-
-def made_of_several(seeds: Any, like: Any) -> Any:
-    """``np.random.default_rng(seeds)``."""
-    return generator_of(generator_of_several(seeds, like))
-
-
-def bits_of(words: Any) -> Any:
-    """The same of bits that a generator may be made of."""
-    raise NotImplementedError
-
-
-def bits_made(seed: int, like: Any) -> Any:
-    """``np.random.PCG64(seed)``."""
-    return bits_of(generator(seed, like))
-
-
-def bits_made_of_several(seeds: Any, like: Any) -> Any:
-    """``np.random.PCG64(seeds)``."""
-    return bits_of(generator_of_several(seeds, like))
-
-
-def made_of_spawned(seeds: Any, key: Any, like: Any) -> Any:
-    """The same of seeds and a key."""
-    return generator_of(generator_of_spawned(seeds, key, like))
-
-
-def bits_made_of_spawned(seeds: Any, key: Any, like: Any) -> Any:
-    """The bits of that."""
-    return bits_of(generator_of_spawned(seeds, key, like))
+def made(seeds: Any, key: Any, like: Any, kind: Any) -> Any:
+    """A generator, or bits that one may be made of."""
+    return generator_of(generator(seeds, key, like), kind)
 
 
 def state_of(words: Any, kept: Any) -> Any:
@@ -614,18 +567,11 @@ def seeds_are_known() -> bool:
     """Whether this NumPy seeds so."""
     if not steps_are_known():
         return False
-    for seed in (0, 1, 12345, (1 << 32) - 1, 1 << 32, 987654321987654321, (1 << 63) - 1):
-        if not _has(generator(seed, like()), seed):
+    several = [12345, 0, 1 << 33, 5, 7, (1 << 63) - 1]
+    for seeds, key in [([x], []) for x in several] + [(several[:n], several[n:]) for n in range(7)]:
+        words, state = generator(seeds, key, like()), np.random.SeedSequence(seeds, spawn_key=key)
+        found = np.random.PCG64(state).state["state"]
+        mine = [int(x) for x in words[8:]]
+        if [mine[0] | mine[1] << 64, mine[2] | mine[3] << 64] != [found["state"], found["inc"]]:
             return False
-    spawned = np.random.SeedSequence(5, spawn_key=(3, 1 << 33))
-    if not _has(generator_of_spawned([5], [3, 1 << 33], like()), spawned):
-        return False
-    several = [0, 1, 1 << 33, 5, 7, (1 << 63) - 1]
-    return all(_has(generator_of_several(several[:n], like()), several[:n]) for n in range(6))
-
-
-def _has(words: Any, seed: Any) -> bool:
-    """Whether these are the words of a generator of a seed."""
-    state = np.random.default_rng(seed).bit_generator.state["state"]
-    mine = [int(x) for x in words[8:]]
-    return [mine[0] | mine[1] << 64, mine[2] | mine[3] << 64] == [state["state"], state["inc"]]
+    return True

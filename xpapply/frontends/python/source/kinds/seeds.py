@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import numpy as np
+
 from .....ir.typed import Literal
 from .....library import of_random
 from .....runtime import generators as runtime
@@ -20,7 +22,7 @@ from .generators import MADE, is_made, is_one, method, named
 _BITS, _SEQUENCE = ("pcg64",), ("entropy", "spawn_key")
 
 
-def _of_seed(t: Writes, seed: Any, one: Any, several: Any, spawned: Any) -> Inlined:
+def _of_seed(t: Writes, seed: Any, kind: tuple[str, ...]) -> Inlined:
     key: Any = Tup(())
     if isinstance(seed, Record) and seed.names == _SEQUENCE:
         seed, key = seed.values
@@ -28,18 +30,15 @@ def _of_seed(t: Writes, seed: Any, one: Any, several: Any, spawned: Any) -> Inli
         raise t.refuse(f"it makes a generator of {places.described(seed)}")
     if not of_random.seeds_are_known():
         raise t.refuse("it makes a generator, which this NumPy seeds in another way")
-    like = t.constant(ziggurats.like())
-    if key == Tup(()):
-        if isinstance(seed, Num):
-            return Inlined(one, [python_int(t, number(t, seed)), like], {})
-        return Inlined(several, [_seeds(t, seed), like], {})
-    seed = Tup((seed,)) if isinstance(seed, Num) else seed
-    return Inlined(spawned, [_seeds(t, seed), _seeds(t, key), like], {})
+    seed = Tup((number(t, seed),)) if isinstance(seed, Num) else seed
+    given = [_integers(t, seed), _integers(t, key), t.constant(ziggurats.like()), Known(kind)]
+    return Inlined(of_random.made, given, {})
 
 
-def _seeds(t: Writes, x: Any) -> Arr:
-    """Several integers."""
-    found = as_array(t, x, "iu")
+def _integers(t: Writes, x: Any) -> Arr:
+    if x == Tup(()):
+        return t.constant(np.empty(0, np.int64), is_own=True)
+    found = as_array(t, x, "biu")
     if found.type.ndim != 1 or found.type.dtype in ("uint32", "uint64"):
         raise t.refuse(f"it makes a generator of {places.described(x)}")
     return found
@@ -62,8 +61,7 @@ def _default_rng(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         return seed
     if is_one(seed) and generator_kind(seed.value) == GENERATOR:
         return seed
-    made = of_random.made, of_random.made_of_several, of_random.made_of_spawned
-    return _of_seed(t, seed, *made)
+    return _of_seed(t, seed, MADE)
 
 
 def _generator(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Record:
@@ -76,8 +74,7 @@ def _generator(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Record:
 
 def _pcg64(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     (seed,) = named(t, "seed", args, kwargs, {})
-    made = of_random.bits_made, of_random.bits_made_of_several, of_random.bits_made_of_spawned
-    return _of_seed(t, seed, *made)
+    return _of_seed(t, seed, _BITS)
 
 
 def _random_state(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -101,11 +98,8 @@ _MAKERS: dict[str, Call] = {
 
 
 def _made(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Record:
-    return Record(MADE, (Tup((*args, Known(ziggurats.OWN))),))
-
-
-def _bits(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Record:
-    return Record(_BITS, (Tup((*args, Known(ziggurats.OWN))),))
+    words, kind = args
+    return Record(kind.value, (Tup((words, Known(ziggurats.OWN))),))
 
 
 def _state(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Record:
@@ -121,7 +115,7 @@ def _begun(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Known:
 
 
 _OURS: dict[Any, Call] = {
-    of_random.begun: _begun, of_random.generator_of: _made, of_random.bits_of: _bits,
+    of_random.begun: _begun, of_random.generator_of: _made,
     of_random.state_of: _state,
 }  # fmt: skip
 """What pages leave to it."""
