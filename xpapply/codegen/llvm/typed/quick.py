@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from ....ir.typed import Array, Instruction, Literal
 from ....runtime import ziggurats
-from ....runtime.generators import BOUNDED, EXCHANGES, INTERVAL, MERSENNE, MT19937, is_known
+from ....runtime.generators import BOUNDED, EXCHANGES, MERSENNE, MT19937, is_known
 from ....runtime.ziggurats import FACTOR, INNER, OWN, PCG64, STATE, Ziggurat
 from . import exponentials, powers, sines
 from .doubles import Double, fmod
@@ -299,28 +299,6 @@ else:
   %other = call i64 %f(ptr %words, i64 %low0, i64 %width, i64 %mask, i64 %masked)
   ret i64 %other
 }}"""
-_INTERVAL = f"""
-define internal i64 @draw.interval(ptr %words, ptr %f, i64 %most) alwaysinline nounwind {{
-entry:
-  %s0 = load ptr, ptr %words, align 8, !invariant.load !1
-  %less = sub i64 %most, 1
-  %is.short = icmp ult i64 %less, 4294967295
-  br i1 %is.short, label %here, label %else
-here:
-  %zeros = call i64 @llvm.ctlz.i64(i64 %most, i1 true)
-  %mask = lshr i64 -1, %zeros
-  br label %again
-again:{_HALF}
-  %wide = zext i32 %half to i64
-  %x = and i64 %wide, %mask{_KEEP_HALF}
-  %is.within = icmp ule i64 %x, %most
-  br i1 %is.within, label %within, label %again
-within:
-  ret i64 %x
-else:
-  %other = call i64 %f(ptr %words, i64 %most)
-  ret i64 %other
-}}"""
 
 
 def _exchange(part: str, i: str, mask: str, other: str) -> str:
@@ -404,15 +382,11 @@ def _exchanges(w: FunctionWriter, x: Instruction, words: str, given: list[str], 
     return True
 
 
-def _integer(name: str, text: str) -> Callable[..., bool]:
-    def write(w: FunctionWriter, x: Instruction, words: str, given: list[str], f: object) -> bool:
-        full = _defined(w, x, name, text)
-        w.declared["draw zeros"] = "declare i64 @llvm.ctlz.i64(i64, i1)"
-        numbers = ", ".join([words, f"ptr {f()}", *given])  # type: ignore[operator]
-        w.set(x, w.emit(f"call i64 @{full}({numbers})"))
-        return True
-
-    return write
+def _bounded(w: FunctionWriter, x: Instruction, words: str, given: list[str], f: object) -> bool:
+    full = _defined(w, x, "bounded", _BOUNDED)
+    numbers = ", ".join([words, f"ptr {f()}", *given])  # type: ignore[operator]
+    w.set(x, w.emit(f"call i64 @{full}({numbers})"))
+    return True
 
 
 _MERSENNE = """
@@ -553,8 +527,7 @@ _DRAWN: dict[str, Callable[..., bool]] = {
     "random_standard_uniform": _uniform, "random_standard_uniform_fill": _uniforms,
     "random_standard_normal_fill": _by_ziggurat(ziggurats.normal, "normal", True),
     "random_standard_exponential_fill": _by_ziggurat(ziggurats.exponential, "exponential", True),
-    EXCHANGES: _exchanges,
-    BOUNDED: _integer("bounded", _BOUNDED), INTERVAL: _integer("interval", _INTERVAL),
+    EXCHANGES: _exchanges, BOUNDED: _bounded,
 }  # fmt: skip
 
 

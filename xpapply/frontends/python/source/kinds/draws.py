@@ -150,15 +150,14 @@ def seeded(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Known:
     return NONE
 
 
-def _is_mersenne(rng: Tup) -> bool:
-    """Whether it is an MT19937, whose steps are known."""
-    is_one = rng.items[-1].value == generators.MT19937
-    return is_one and generators.is_known(generators.MERSENNE)
-
-
 def _exchanges(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     rng, at = args
-    if not is_quick(rng) and not _is_mersenne(rng):
+    kind = rng.items[-1].value
+    if kind == generators.MT19937:
+        is_known = generators.is_known(generators.MERSENNE)
+    else:
+        is_known = kind in (ziggurats.PCG64, ziggurats.OWN) and ziggurats.steps_are_known()
+    if not is_known:
         return Inlined(of_random.exchanges, args, kwargs)
     n = places.length(t, at)
     t.mark(compared(t, "gt", n, Literal(1 << 32, "int64")), "a shuffle of so many")
