@@ -154,6 +154,8 @@ class SelectedRows(Tracer, Counted):
 
 def rows_of(x: Any, mask: Tracer) -> SelectedRows | None:
     """``x[mask]`` of a matrix, if it is one that goes together with values of the mask."""
+    if isinstance(x, Tracer) and x.unset is not None:
+        return None
     matrix = x.value if isinstance(x, Tracer) and x.ref is None else x
     if type(matrix) is not np.ndarray or matrix.ndim != 2 or matrix.dtype != np.float64:
         return None
