@@ -158,21 +158,14 @@ def _defined(w: FunctionWriter, x: Instruction, name: str, text: str) -> str:
 _OF_STATE = re.compile(r"load (ptr|i128)")
 
 
-def _by_ziggurat(
-    of: Callable[[], Ziggurat | None], name: str, fills: bool = False
-) -> Callable[..., bool]:
+def _by_ziggurat(of: Callable[[], Ziggurat | None], name: str) -> Callable[..., bool]:
     def write(w: FunctionWriter, x: Instruction, words: str, given: list[str], f: object) -> bool:
         found = of()
         if found is None:
             return False
         w.declared[f"widths {name}"] = _tables(found, name)
-        call = ", ".join([words, f"ptr {f()}", *given])  # type: ignore[operator]
-        if fills:
-            text = _fill(name, _part_of(found, name))
-            w.line(f"call void @{_defined(w, x, f'{name}.fill', text)}({call})")
-        else:
-            text = _text_of(found, name)
-            w.set(x, w.emit(f"call double @{_defined(w, x, name, text)}({call})"))
+        full = _defined(w, x, name, _text_of(found, name))
+        w.set(x, w.emit(f"call double @{full}({words}, ptr {f()})"))  # type: ignore[operator]
         return True
 
     return write
@@ -190,9 +183,10 @@ def _tables(of: Ziggurat, name: str) -> str:
     return "\n".join(tables)
 
 
-def _part_of(of: Ziggurat, name: str) -> str:
-    """What is drawn of some bits, and whether it is within a rectangle."""
+def _text_of(of: Ziggurat, name: str) -> str:
+    """A function that draws by a ziggurat."""
     return f"""
+define internal double @draw.{name}(ptr %words, ptr %f) alwaysinline nounwind {{{_STATE}
   %part.at = lshr i64 %bits, {of.part}
   %part = and i64 %part.at, {255 if of.sign < 0 else 511}
   %steps.all = lshr i64 %bits, {of.steps}
@@ -202,17 +196,10 @@ def _part_of(of: Ziggurat, name: str) -> str:
   %p.most = getelementptr i64, ptr @{name}.within, i64 %part
   %most = load i64, ptr %p.most, align 8, !invariant.load !1
   %is.within = icmp ult i64 %steps, %most
-  %as.float = sitofp i64 %steps to double
-  %x = fmul double %as.float, %width"""
-
-
-def _text_of(of: Ziggurat, name: str) -> str:
-    """A function that draws by a ziggurat."""
-    return f"""
-define internal double @draw.{name}(ptr %words, ptr %f) alwaysinline nounwind {{{_STATE}
-{_part_of(of, name)}
   br i1 %is.within, label %within, label %else, !prof !11
 within:
+  %as.float = sitofp i64 %steps to double
+  %x = fmul double %as.float, %width
 {_KEEP}  ret double %x
 else:
   %other = call double %f(ptr %words)
@@ -220,58 +207,16 @@ else:
 }}"""
 
 
-def _fill(name: str, one: str) -> str:
-    """A function that draws many, with the state in registers. `one`: what is drawn of bits."""
-    return f"""
-define internal void @draw.{name}.fill(ptr %words, ptr %f, i64 %n, ptr %out) noinline nounwind {{
-entry:{_FETCHED}
-  br label %more
-more:
-  %k = phi i64 [0, %entry], [%k.next, %within], [%k.next, %else]
-  %now = phi i128 [%state, %entry], [%next, %within], [%other, %else]
-  %is.over = icmp sge i64 %k, %n
-  br i1 %is.over, label %over, label %draw
-draw:{_step(of="%now")}{one}
-  %p.out = getelementptr double, ptr %out, i64 %k
-  %k.next = add i64 %k, 1
-  br i1 %is.within, label %within, label %else, !prof !11
-within:
-  store double %x, ptr %p.out, align 8
-  br label %more
-else:
-  store i128 %now, ptr %p, align 8, !tbaa !13
-  call void %f(ptr %words, i64 1, ptr %p.out)
-  %other = load i128, ptr %p, align 8, !tbaa !13
-  br label %more
-over:
-  store i128 %now, ptr %p, align 8, !tbaa !13
-  ret void
-}}"""
-
-
-_UNIT = f"""
-  %steps = lshr i64 %bits, 11
-  %as.float = sitofp i64 %steps to double
-  %x = fmul double %as.float, {literal(ziggurats.UNIT, "float64")}
-  %is.within = icmp eq i1 true, true
-"""
-"""A number from 0 to 1 of some bits."""
-
-
 def _uniform(w: FunctionWriter, x: Instruction, words: str, given: list[str], f: object) -> bool:
     text = f"""
 define internal double @draw.uniform(ptr %words) alwaysinline nounwind {{{_STATE}{_KEEP}
-{_UNIT}
+  %steps = lshr i64 %bits, 11
+  %as.float = sitofp i64 %steps to double
+  %x = fmul double %as.float, {literal(ziggurats.UNIT, "float64")}
   ret double %x
 }}"""
     full = _defined(w, x, "uniform", text)
     w.set(x, w.emit(f"call double @{full}({words})"))
-    return True
-
-
-def _uniforms(w: FunctionWriter, x: Instruction, words: str, given: list[str], f: object) -> bool:
-    full = _defined(w, x, "uniform.fill", _fill("uniform", _UNIT))
-    w.line(f"call void @{full}({', '.join([words, f'ptr {f()}', *given])})")  # type: ignore[operator]
     return True
 
 
@@ -524,10 +469,7 @@ def _of_mersenne(
 _DRAWN: dict[str, Callable[..., bool]] = {
     "random_standard_normal": _by_ziggurat(ziggurats.normal, "normal"),
     "random_standard_exponential": _by_ziggurat(ziggurats.exponential, "exponential"),
-    "random_standard_uniform": _uniform, "random_standard_uniform_fill": _uniforms,
-    "random_standard_normal_fill": _by_ziggurat(ziggurats.normal, "normal", True),
-    "random_standard_exponential_fill": _by_ziggurat(ziggurats.exponential, "exponential", True),
-    EXCHANGES: _exchanges, BOUNDED: _bounded,
+    "random_standard_uniform": _uniform, EXCHANGES: _exchanges, BOUNDED: _bounded,
 }  # fmt: skip
 
 

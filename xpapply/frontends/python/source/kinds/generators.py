@@ -171,7 +171,7 @@ def _several(t: Writes, rng: Tup, name: str, of: Distribution, values: list[Any]
         return one(t, [rng, Known(name), Tup(tuple(given))], {})
     values = parameters(t, of, given)  # NumPy looks at them if nothing is drawn, too
     plain = PLAIN.get(name, name)
-    is_own = len(rng.items) == 3 and name in of_random.LEGACY
+    is_own = is_quick(rng) or (len(rng.items) == 3 and name in of_random.LEGACY)
     if plain in PLAIN.values() and not is_own and ziggurats.sums_are_plain():
         tup = Tup(tuple(Num("float64", PYTHON, x) for x in values))
         inlined = of_random.several_plain if len(dims) == 1 else of_random.table_plain
