@@ -110,7 +110,7 @@ DRAWS = [
     lambda v: rng.choice(v, 5, replace=False) + rng.choice(12, 5, False) + rng.permutation(v)[:5],
     lambda v: rng.choice(20_000, 12, False, shuffle=False) + rng.permutation(12),
     lambda v: rng.choice(10_001, 1_000, replace=False)[:9],
-    lambda v: rng.normal(size=1) + rng.normal(size=0).sum() + rng.exponential(1.5, (0, 3)).sum(),
+    lambda v: rng.normal(size=1) + rng.normal(size=0).sum() + rng.exponential(1.5, 0).sum(),
     lambda v: sum([rng.permutation(n)[:1].sum() for n in (0, 1, 2, 3, 4, 5, 8, 9)]),
     lambda v: rng.permutation(v > 0) * rng.permutation((v * 9).astype(np.int16)),
     lambda v: rng.binomial(10, 0.3) + rng.binomial(200, 0.4, 3) + rng.binomial(5, abs(v[:3] / 9)),
