@@ -76,7 +76,7 @@ _WAYS_OUT = (
     ),
     (
         r"interpolate\.griddata",
-        "between fixed points it is a product: write "
+        "between fixed points, by 'linear' and 'nearest', it is a product: write "
         "weights = griddata(points, np.eye(len(points)), xi) before, and weights @ v in f",
     ),
     (
