@@ -44,21 +44,21 @@ def test_no_folder_is_crowded():
 
 
 LINES = """
-    frontends 36750
-    codegen 20550
-    library 13400
+    frontends 36750 -> 37100 generators of seeds, rows of a mask
+    codegen 20550 -> 20750 shuffles as a whole, numbers of MT19937
+    library 13400 -> 13500 generators of seeds
     planning 10950
     backends 9350
     ir 8700
-    batching 5650
+    batching 5650 -> 5800 least squares of rows of a mask
     models 4700
     . 3950
     cli 3000
     loop 2600
-    pandas 2150
+    pandas 2150 -> 2650 groups transformed and filtered, nullable columns, lists that become columns
     functions 2150
-    patching 1750
-    runtime 1650
+    patching 1750 -> 1850 groups transformed and filtered
+    runtime 1650 -> 1700 seeds of MT19937
     slice_functions 1600
     testing 1500
     lowering 1150
