@@ -188,9 +188,12 @@ def _roots(basis: Any, within: Any) -> Iterator[tuple[slice, Any, Any]]:
     Of the rows of an orthogonal basis that are `within`.
     """
     n, k = basis.shape
-    pairs = (basis[:, :, None] * basis[:, None, :]).reshape(n, -1).T
+    low = np.tril_indices(k)
+    pairs = (basis[:, low[0]] * basis[:, low[1]]).T
     for part in cache_parts(len(within), 8 * n):
-        root, condition = _inverse_root((pairs @ within[part].astype(float).T).reshape(k, k, -1))
+        squares = np.zeros((k, k, len(within[part])))
+        squares[low] = pairs @ within[part].astype(float).T
+        root, condition = _inverse_root(squares)
         good = np.count_nonzero(within[part], axis=1) > k
         yield part, root, good & (condition < _WELL_CONDITIONED)
 
