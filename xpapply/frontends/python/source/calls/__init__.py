@@ -23,7 +23,7 @@ _SOLVERS = (
     "solvers.odes.backward", "solvers.odes.driver", "solvers.odes.equations",
     "solvers.odes.events", "solvers.odes.implicit", "solvers.odes.radau",
     "solvers.odes.runge_kutta", "solvers.odes.solution",
-    "solvers.of_minima", "solvers.of_products", "solvers.of_samples",
+    "solvers.linear", "solvers.of_minima", "solvers.of_products", "solvers.of_samples",
     "solvers.of_xarray", "solvers.quasi_newton",
     "solvers.simplexes", "solvers.splines", "solvers.trust_regions",
 )  # fmt: skip
