@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import curve_cases
+import linear_cases
 import minima_cases
 import numpy as np
 import ode_cases
@@ -345,6 +346,11 @@ def curved(r: random.Random) -> tuple[Any, Any]:
     return curve_cases.drawn(r, outcome)
 
 
+def linear(r: random.Random) -> tuple[Any, Any]:
+    """The same of linear least squares within bounds."""
+    return linear_cases.drawn(r, outcome)
+
+
 def by_simplex(r: random.Random) -> tuple[Any, Any]:
     """The same of Nelder and Mead's minima of functions of several numbers."""
     from scipy.optimize import minimize
@@ -493,7 +499,7 @@ left = 0
 
 PROBLEMS = [
     bracketed, by_steps, lowest, fitted, within, of_squares, by_simplex, along, by_slopes,
-    integrated, moved, curved,
+    integrated, moved, curved, linear,
 ]  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from .trust_regions import FAR, chosen, inside, scaling
 _EPS = float(np.finfo(float).eps)
 _NOISE = 16.0 * _EPS
 """What rounding makes of sums, relatively."""
-_APART = 1e-8
+_APART = 1e-7
 """How far a column has to be from those that are free, as a share of its length."""
 
 
@@ -175,19 +175,24 @@ def nnls(a: Any, b: Any, most: int) -> Any:
     _lengths(a, lengths)
     off = size
     spread = 1.0
+    is_close = False
     count = rounds = 0
     while count < few:
         _products(a, rest, w)
         noise = _NOISE * (size + spread * off)
         at = -1
         largest = 0.0
+        another = 0.0
         for k in range(count, n):
             here = float(w[order[k]])
             if here - here != 0.0:
                 raise NotImplementedError  # not finite, or too large
             if here > largest:
+                another = largest
                 largest = here
                 at = k
+            elif here > another:
+                another = here
         if at < 0 or largest <= noise * float(lengths[order[at]]):
             for k in range(count, n):
                 j = int(order[k])
@@ -199,6 +204,7 @@ def nnls(a: Any, b: Any, most: int) -> Any:
                         raise NotImplementedError
             break
         j = int(order[at])
+        is_close = is_close or largest - another <= noise * float(lengths[j])
         for i in range(m):
             part[i] = a[i, j]
         length = _orthogonal(part, float(lengths[j]), q, count, r[count])
@@ -254,6 +260,8 @@ def nnls(a: Any, b: Any, most: int) -> Any:
             for i in range(m):
                 rest[i] = float(rest[i]) - float(along[k]) * float(q[k, i])
         off = math.sqrt(_dot(rest, rest))
+    if count == m and is_close:
+        raise NotImplementedError  # of several solutions it is the way that leads to one
     if count == m:
         off = 0.0
     elif off < _APART * size:
@@ -300,7 +308,10 @@ def _system(a: Any, b: Any, x: Any, off: Any, g: Any) -> float:
     for i in range(len(b)):
         off[i] = _dot(a[i], x) - float(b[i])
     _products(a, off, g)
-    return 0.5 * _dot(off, off)
+    squares = _dot(off, off)
+    if math.sqrt(squares) < _APART * math.sqrt(_dot(b, b)):
+        raise NotImplementedError  # what is left is rounding
+    return 0.5 * squares
 
 
 def _steepest(g: Any, held: Any) -> float:
@@ -357,8 +368,6 @@ def _by_sets(
         longest = max(longest, float(lengths[j]))
     while True:
         steepest = _steepest(g, held)
-        if math.sqrt(2.0 * cost) < _APART * size:
-            raise NotImplementedError
         if rounds == most:
             rounds -= 1
             break
@@ -529,9 +538,7 @@ def lsq_linear(a: Any, b: Any, ends: Any, by: Any, tol: float, most: int) -> Any
         cost = _system(a, b, x, off, g)
         return _result((x, off, cost, _steepest(g, held), held, 0, 3))
     if by is None:
-        return _result(
-            _by_reflections(a, b, x, held, lower, upper, lengths, tol, most)
-        )
+        return _result(_by_reflections(a, b, x, held, lower, upper, lengths, tol, most))
     for j in range(n):
         if float(held[j]) != 0.0:
             x[j] = lower[j] if float(held[j]) < 0.0 else upper[j]

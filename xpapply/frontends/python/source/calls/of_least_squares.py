@@ -317,7 +317,7 @@ def _nnls(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     if len(args) > 2:
         raise t.refuse("scipy.optimize.nnls with so many arguments")
     most = whole_number(t, 0 if is_none(most) else most)
-    t.rounds(LIMITS.typed_rounding)
+    t.rounds(LIMITS.typed_solving)
     return Inlined(linear.nnls, [_table(t, "nnls", a), doubles(t, b), most], {})
 
 
