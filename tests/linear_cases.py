@@ -1,4 +1,4 @@
-"""Random linear least squares within bounds, for `fuzz.solvers`: ours in plain Python and SciPy's."""
+"""Random linear least squares within bounds, for `fuzz.solvers`: ours in plain Python, SciPy's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NEAR = 1e-7
 
 
 def drawn(r: random.Random, outcome: Callable[[Callable[[], Any]], Any]) -> tuple[Any, Any]:
-    """What ours and SciPy's give: who is at a bound and what is counted, and whether all is near."""
+    """What ours and SciPy's give: who is at a bound, what is counted, whether the rest is near."""
     from scipy.optimize import lsq_linear, nnls
 
     rng = np.random.default_rng(r.randrange(1 << 30))

@@ -107,7 +107,7 @@ def test_what_rounding_could_decide_is_scipys():
         warnings.simplefilter("ignore")
         got = xpapply.apply_along_axis(f, 1, arr)
     np.testing.assert_allclose(got, np.apply_along_axis(f, 1, arr), rtol=1e-7, atol=1e-300)
-    assert 9 <= compiled(f)[0].looped
+    assert compiled(f)[0].looped >= 9
 
 
 @pytest.mark.parametrize(("by", "bad"), [("nnls", np.nan), ("nnls", 40.0), ("lsq", 40.0)])

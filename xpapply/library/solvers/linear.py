@@ -1,12 +1,14 @@
 """Linear least squares within bounds, for the compiler.
 
-Sources: C. L. Lawson and R. J. Hanson, Solving Least Squares Problems, Prentice-Hall 1974, chapter 23
-(NNLS); G. H. Golub and C. F. Van Loan, Matrix Computations, 4th edition, 5.2 (factors by Gram and
-Schmidt) and 6.5 (a column that goes).
+Sources: C. L. Lawson and R. J. Hanson, Solving Least Squares Problems, Prentice-Hall 1974, chapter
+23 (NNLS); P. B. Stark and R. L. Parker, "Bounded-variable least-squares: an algorithm and
+applications", Computational Statistics 10 (1995) 129; the source of ``trust_regions``; G. H. Golub
+and C. F. Van Loan, Matrix Computations, 4th edition, 5.2 (factors by Gram and Schmidt) and 6.5 (a
+column that goes).
 
-Numbers enter the set of those that are free, and leave it, in SciPy's order; factors are those of the
-free columns alone, so results are equal to rounding. Where rounding could decide who is free, the
-slice is left to SciPy. What is raised is said in ``of_fits``.
+Numbers enter the set of those that are free, and leave it, in SciPy's order; factors are those of
+the free columns alone, so results are equal to rounding. Where rounding could decide who is free,
+the slice is left to SciPy. What is raised is said in ``of_fits``.
 """
 
 from __future__ import annotations

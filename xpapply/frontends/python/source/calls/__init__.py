@@ -17,7 +17,7 @@ LIBRARY = _written.__name__.rpartition(".")[0]
 """Where functions of libraries are written in Python, for the compiler."""
 
 _SOLVERS = (
-    "of_fits", "of_integrals", "of_results", "of_roots", "solvers.boxes",
+    "of_fits", "of_integrals", "of_results", "of_roots", "solvers.b_splines", "solvers.boxes",
     "solvers.directions", "solvers.fits",
     "solvers.hybrids", "solvers.limited_memory", "solvers.limited_models", "solvers.line_searches",
     "solvers.odes.backward", "solvers.odes.driver", "solvers.odes.equations",
