@@ -1,4 +1,4 @@
-"""Random linear least squares within bounds, for `fuzz.solvers`: ours in plain Python, SciPy's."""
+"""Random linear least squares within bounds, for `fuzz.solvers`: ours and SciPy's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def drawn(r: random.Random, outcome: Callable[[Callable[[], Any]], Any]) -> tupl
         a, b = matrix(r, rng), None
         b = right(r, rng, a)
         most = r.choice([0, 0, 0, 0, 3, 1])
-        ours = outcome(lambda: linear.nnls(a, b, most))
+        factors = np.linalg.qr(a) if len(a) > a.shape[1] and r.random() < 0.5 else None
+        ours = outcome(
+            lambda: linear.nnls_of(*factors, b, most) if factors else linear.nnls(a, b, most)
+        )
         theirs = outcome(lambda: nnls(a, b, maxiter=most))
         return beside(ours, theirs, lambda x: {"free": (x[0] > 0).tolist()})
     n = r.randint(1, 7)

@@ -155,10 +155,39 @@ def _lengths(a: Any, out: Any) -> None:
 
 def nnls(a: Any, b: Any, most: int) -> Any:
     """``scipy.optimize.nnls(a, b, maxiter=most)``; 0: as often as SciPy does."""
-    m, n = a.shape
+    if len(b) != len(a):
+        raise ValueError
+    return _by_active_sets(a, b, math.sqrt(_dot(b, b)), -1.0, most)
+
+
+def nnls_of(q: Any, a: Any, b: Any, most: int) -> Any:
+    """The same of a matrix with more rows than columns, as the factors that all slices have."""
+    m, n = q.shape
     if len(b) != m:
         raise ValueError
-    size = math.sqrt(_dot(b, b))
+    short = np.zeros(n)
+    _products(q, b, short)
+    whole = _dot(b, b)
+    beyond = whole - _dot(short, short)
+    if not beyond > 1e-4 * whole:  # of a small difference few digits are right
+        beyond = 0.0
+        for i in range(m):
+            here = float(b[i]) - _dot(q[i], short)
+            beyond += here * here
+    return _by_active_sets(a, short, math.sqrt(whole), math.sqrt(beyond), most)
+
+
+def _by_active_sets(a: Any, b: Any, size: float, beyond: float, most: int) -> Any:
+    """Lawson and Hanson's way.
+
+    Parameters
+    ----------
+    size : float
+        How long all of the right side is.
+    beyond : float
+        How long the part of it is that no columns reach; below zero where `b` is all of it.
+    """
+    m, n = a.shape
     if m == 0 or n == 0 or size - size != 0.0:
         raise NotImplementedError
     if most == 0:
@@ -261,10 +290,10 @@ def nnls(a: Any, b: Any, most: int) -> Any:
             spread = max(spread, float(lengths[j]) / float(r[k, k]))
             for i in range(m):
                 rest[i] = float(rest[i]) - float(along[k]) * float(q[k, i])
-        off = math.sqrt(_dot(rest, rest))
-    if count == m and is_close:
-        raise NotImplementedError  # of several solutions it is the way that leads to one
-    if count == m:
+        off = math.sqrt(_dot(rest, rest) + max(beyond, 0.0) * max(beyond, 0.0))
+    if count == m and beyond < 0.0:
+        if is_close:
+            raise NotImplementedError  # of several solutions it is the way that leads to one
         off = 0.0
     elif off < _APART * size:
         raise NotImplementedError

@@ -17,7 +17,6 @@ from ..values import (
     CALLED,
     NO_AXES,
     NUMPY,
-    Abstract,
     Arr,
     Inlined,
     Known,
@@ -204,11 +203,11 @@ def _asked_of_spline(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inli
     order = whole_number(t, given["nu"])
     if isinstance(knots, Known):
         found = t.content(given["x"])
-        said = [x.value.value for x in (k, beyond, order) if isinstance(x.value, Literal)]
+        said = [int(x.value.value) for x in (k, beyond, order) if isinstance(x.value, Literal)]
         known, knots = knots.value, t.constant(knots.value, is_own=True)
         if found is not None and found.ndim == 1 and len(said) == 3:
             with contextlib.suppress(NotImplementedError):
-                made = b_splines.weights(known, *map(int, said), found.astype(float))
+                made = b_splines.weights(known, said[0], said[1], said[2], found.astype(float))
                 tables = [t.constant(table, is_own=True) for table in made]
                 return Inlined(b_splines.values, [knots, c, k, order, *tables], {})
     return _at(t, b_splines.at_one, b_splines.at, [knots, c, k, beyond, order], given["x"])

@@ -318,7 +318,11 @@ def _nnls(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
         raise t.refuse("scipy.optimize.nnls with so many arguments")
     most = whole_number(t, 0 if is_none(most) else most)
     t.rounds(LIMITS.typed_solving)
-    return Inlined(linear.nnls, [_table(t, "nnls", a), doubles(t, b), most], {})
+    table, known = _table(t, "nnls", a), t.content(a)
+    if known is not None and len(known) > known.shape[1] > 0 and np.isfinite(known).all():
+        factors = [t.constant(np.ascontiguousarray(x), is_own=True) for x in np.linalg.qr(known)]
+        return Inlined(linear.nnls_of, [*factors, doubles(t, b), most], {})
+    return Inlined(linear.nnls, [table, doubles(t, b), most], {})
 
 
 _LINEAR = {
@@ -354,13 +358,13 @@ def _agrees_on_linear(name: str, solver: Callable[..., Any]) -> bool:
     near, ends = LIMITS.typed_rounding, (-0.1, 0.5)
     for b in (np.array([1.0, -2.0, 0.3, c]) for c in (0.5, -3.0, 9.0)):
         if name == "nnls":
-            pairs = zip(linear.nnls(a, b, 0), solver(a, b), strict=True)
+            pairs = [*zip(linear.nnls(a, b, 0), solver(a, b), strict=True)]
         else:
-            pairs = (
+            pairs = [
                 (linear.lsq_linear(a, b, ends, by, 1e-10, 0)[k], solver(a, b, ends, method)[k])
                 for by, method in ((None, "trf"), (True, "bvls"))
                 for k in ("x", "nit", "status", "message")
-            )
+            ]
         if not all(
             ours == theirs if isinstance(ours, str) else np.allclose(ours, theirs, near, near)
             for ours, theirs in pairs
