@@ -54,7 +54,7 @@ def matrix(r: random.Random, rng: np.random.Generator) -> np.ndarray:
     if kind == 1:
         a[:, r.randrange(n)] = 0.0
     if kind == 2:
-        a[:, r.randrange(n)] = 2.0 * a[:, r.randrange(n)]
+        a[:, r.randrange(n)] = r.choice([1.0, 1 + 1e-12, 2.0, 3.0]) * a[:, r.randrange(n)]
     if kind == 3:
         a = np.round(3.0 * a)
     if kind == 4:

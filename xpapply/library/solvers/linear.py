@@ -206,7 +206,7 @@ def _by_active_sets(a: Any, b: Any, size: float, beyond: float, most: int) -> An
     _lengths(a, lengths)
     off = size
     spread = 1.0
-    is_close = False
+    is_close = False  # whether rounding may have chosen the way: of several solutions, which one
     count = rounds = 0
     while count < few:
         _products(a, rest, w)
@@ -231,7 +231,8 @@ def _by_active_sets(a: Any, b: Any, size: float, beyond: float, most: int) -> An
                 if float(w[j]) > -noise * length:
                     for i in range(m):
                         part[i] = a[i, j]
-                    if _orthogonal(part, length, q, count, z) > _NOISE * length:
+                    far = _orthogonal(part, length, q, count, z)
+                    if is_close or far > _NOISE * length:
                         raise NotImplementedError
             break
         j = int(order[at])
@@ -262,6 +263,7 @@ def _by_active_sets(a: Any, b: Any, size: float, beyond: float, most: int) -> An
                 if here <= 0.0:
                     before = float(x[order[k]])
                     share = -before / (here - before)
+                    is_close = is_close or abs(alpha - share) < _APART
                     if alpha > share:
                         alpha = share
                         first = k
@@ -293,7 +295,7 @@ def _by_active_sets(a: Any, b: Any, size: float, beyond: float, most: int) -> An
         off = math.sqrt(_dot(rest, rest) + max(beyond, 0.0) * max(beyond, 0.0))
     if count == m and beyond < 0.0:
         if is_close:
-            raise NotImplementedError  # of several solutions it is the way that leads to one
+            raise NotImplementedError
         off = 0.0
     elif off < _APART * size:
         raise NotImplementedError
