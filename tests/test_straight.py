@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import xpapply
 from xpapply import vectorized
@@ -126,3 +128,38 @@ def test_other_loops_are_asked_for_in_other_ways(straight):
     assert len(straight) == count
     ours.pyfunc = lambda v: v.min()
     np.testing.assert_array_equal(ours(X), X.min(-1))
+
+
+KINDS = [
+    True, 1, 2**40, 2**63, 2**70, -1.5, 1j, "a", "abc", b"ab", None, (1, 2.0), (1, 2, 3), (), [1],
+    np.float32(1), np.float64(1), np.int64(3), np.uint8(3), np.bool_(True), np.longdouble(1),
+    np.str_("x"), np.datetime64(1, "D"), np.array(2.0), np.array(3, "f4"),
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(range(len(KINDS))), min_size=1, max_size=4), st.integers(1, 3))
+def test_one_function_with_results_of_other_kinds_from_call_to_call(order, n):
+    now = []
+
+    def f(a):
+        return KINDS[now[0]]
+
+    ours, numpys, x = xpapply.vectorize(f), np.vectorize(f), np.arange(float(n))
+    for k in order:
+        now[:] = [k]
+        got, want = (outcome(v, x) for v in (ours, numpys))
+        assert type(got) is type(want)
+        if isinstance(want, Exception):
+            assert str(got) == str(want)
+            continue
+        for a, b in zip(*(x if isinstance(x, tuple) else (x,) for x in (got, want)), strict=True):
+            assert a.dtype == b.dtype
+            np.testing.assert_array_equal(a, b)
+
+
+def outcome(call, *args):
+    """What a call gives or raises."""
+    try:
+        return call(*args)
+    except Exception as error:
+        return error

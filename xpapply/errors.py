@@ -127,7 +127,7 @@ def user_line(error: BaseException | None = None) -> str:
         path = frame.f_code.co_filename
         if not written_at(path):
             continue
-        place = f"{os.path.basename(path)}:{line}"
+        place = f"{os.path.basename(path)}:{frame.f_lineno if line is None else line}"
         if "site-packages" not in path:
             return place
         root = str(frame.f_globals.get("__name__")).partition(".")[0]
@@ -140,11 +140,11 @@ def written_at(path: str) -> bool:
     return not path.startswith((_HERE, _LIBRARY, "<frozen", "<__array"))
 
 
-def _called_at() -> Iterator[tuple[FrameType, int]]:
-    """The frames within ``f``, the innermost one first."""
+def _called_at() -> Iterator[tuple[FrameType, None]]:
+    """The frames within ``f``, the innermost one first; of most the line is not asked."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code not in _outermost:
-        yield frame, frame.f_lineno
+        yield frame, None
         frame = frame.f_back
 
 

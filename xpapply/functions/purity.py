@@ -12,7 +12,7 @@ import opcode
 import os
 import types
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 HARMLESS_MODULES = frozenset(
@@ -64,7 +64,7 @@ def impure(code: types.CodeType, free: frozenset[str] | None = None) -> str | No
         file = code.co_filename.replace("\\", "/").rpartition("/")[2]
         does = "makes a class" if "__qualname__" in inward else f"uses {inward[0]}"
         return f"it {does} ({file}:{line})"
-    for step in dis.get_instructions(code):
+    for step in _instructions(code, _CHANGES):
         if step.starts_line is not None:
             line = step.starts_line if not isinstance(step.starts_line, bool) else line
             line = getattr(step, "line_number", None) or line
@@ -145,7 +145,7 @@ def stores(code: types.CodeType) -> dict[str, str]:
     """The attributes that code sets, each with the line, "file:line"."""
     found: dict[str, str] = {}
     line = code.co_firstlineno
-    for step in dis.get_instructions(code):
+    for step in _instructions(code, _ATTRIBUTES):
         line = getattr(step, "line_number", None) or (
             line if step.starts_line in (None, True, False) else step.starts_line
         )
@@ -237,12 +237,17 @@ def writes(code: types.CodeType) -> frozenset[str]:
 def _stored(code: types.CodeType, free: frozenset[str]) -> Iterator[str]:
     if not free:
         return
-    for step in dis.get_instructions(code):
+    for step in _instructions(code, _STORES):
         if step.opcode in _STORES and step.argval in free:
             yield step.argval
     for inner in code.co_consts:
         if isinstance(inner, types.CodeType):
             yield from _stored(inner, free & frozenset(inner.co_freevars))
+
+
+def _instructions(code: types.CodeType, which: frozenset[int]) -> Iterable[dis.Instruction]:
+    """The instructions of code, if some are among `which`: to decode them takes a while."""
+    return () if which.isdisjoint(code.co_code[::2]) else dis.get_instructions(code)
 
 
 def steps_of(which: str) -> frozenset[int]:
@@ -254,6 +259,8 @@ _named: weakref.WeakKeyDictionary[types.CodeType, frozenset[str]] = weakref.Weak
 _steps: weakref.WeakKeyDictionary[types.CodeType, frozenset[int]] = weakref.WeakKeyDictionary()
 _written: weakref.WeakKeyDictionary[types.CodeType, frozenset[str]] = weakref.WeakKeyDictionary()
 _STORES = steps_of("STORE_DEREF DELETE_DEREF")
+_ATTRIBUTES = steps_of("STORE_ATTR")
+_CHANGES = steps_of("STORE_GLOBAL DELETE_GLOBAL DELETE_ATTR IS_OP") | _STORES
 
 
 _GOES = frozenset(

@@ -68,20 +68,36 @@ class OwnVectorize(originals.vectorize):  # called as a function
     def _get_ufunc_and_otypes(self, func: Any, args: Sequence[Any]) -> tuple[Any, Any]:
         """As NumPy's method of this name: `pyfunc` may be another one than in the last call."""
         count, otypes = len(args), self.otypes
-        if otypes is None or not count:
-            return _FIRST(self, func, args)  # type: ignore[no-any-return]
+        if otypes is None:
+            if not count or self.cache:
+                return _FIRST(self, func, args)  # type: ignore[no-any-return]
+            inputs = []
+            for a in args:
+                a = np.asarray(a)
+                if not a.size:
+                    return _FIRST(self, func, args)  # type: ignore[no-any-return]
+                inputs.append(a.flat[0])
+            outputs = func(*inputs)
+            if isinstance(outputs, tuple):
+                otypes = "".join([np.asarray(x).dtype.char for x in outputs])
+            else:
+                otypes = _CHARS.get(type(outputs)) or np.asarray(outputs).dtype.char
         known = self._ufunc.get(count)  # type: ignore[attr-defined]
-        if known is None or known[0] is not func:
+        if known is None or known[0] is not func or known[1].nout != len(otypes):
             known = func, np.frompyfunc(func, count, len(otypes))
             if func is self.pyfunc:
                 self._ufunc[count] = known  # type: ignore[attr-defined]
         return known[1], otypes
 
 
+_CHARS: dict[Any, str] = {kind: np.asarray(kind(0)).dtype.char for kind in (bool, float, complex)}
+_CHARS |= {kind: np.dtype(kind).char for kind in (np.float64, np.float32, np.bool_, np.int64)}
+"""Of the results that most functions have: asked for, it takes as long as the call of one."""
 _FIRST: Any = originals.vectorize._get_ufunc_and_otypes  # type: ignore[attr-defined]
 _WHOLE: Any = originals.vectorize._vectorize_call  # type: ignore[attr-defined]
 _OUT: dict[str, Any] = {"out": ...} if "out" in _WHOLE.__code__.co_consts else {}
 """How NumPy's method calls the ufunc: for arrays of no dims that makes a difference."""
+_OF_FIRST = (_FIRST.__code__, OwnVectorize._get_ufunc_and_otypes.__code__)
 asanyarray = np.asanyarray
 
 
@@ -115,6 +131,8 @@ def _to_fill(objects: list[np.ndarray], count: int, func: Any) -> tuple[Any, ...
     if not wide or not count or type(func) is _Counted:
         return ()
     first = wide[0]
+    if first.size == 1 == len(wide):
+        return ()  # it is that one
     if count == 1 and first.size <= LIMITS.filled_array and (len(wide) < 2 or _lie_alike(wide)):
         made = first.copy("K")  # which is made sooner than an empty one
         made.fill(_MISSING)
@@ -166,7 +184,7 @@ def tell(error: BaseException, place: Place) -> None:
         code, seen = trace.tb_frame.f_code, trace.tb_frame.f_locals
         if code is OwnVectorize._vectorize_call.__code__ and "objects" in seen:
             return _tell_of_loop(error, seen, place)
-        if code is _FIRST.__code__ and "inputs" in seen:
+        if code in _OF_FIRST and "inputs" in seen:
             if "outputs" in seen:
                 add_note(error, _NO_NUMBERS)
             else:
@@ -190,8 +208,8 @@ def _tell_of_loop(error: BaseException, seen: dict[str, Any], place: Place) -> N
         walk: Any = np.nditer(like, ["multi_index", *_WALK], order="K")
         walk.iterindex = func.done - 1
         return note(error, place(tuple(map(int, walk.multi_index))))
-    if not any(x.ndim for x in objects):
-        return note(error, place(()))
+    if all(x.size == 1 for x in objects):
+        return note(error, place((0,) * max(x.ndim for x in objects)))
     if results and (index := _first_missing(results[0])) is not None:
         note(error, place(index))
     return None

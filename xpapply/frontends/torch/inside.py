@@ -13,7 +13,8 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from ...errors import InputError, TraceError
 from ...limits import LIMITS
-from .calls.batched import BATCH, VMAP, WAY_OUT, Structured, first_line
+from .calls import BATCH, VMAP
+from .calls.batched import WAY_OUT, Structured, first_line
 from .calls.snapshot import untouched
 from .model import modules
 from .results import Parts, Structure

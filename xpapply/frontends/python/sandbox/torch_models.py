@@ -70,7 +70,9 @@ class Model(Forbidden):
         started = time.perf_counter()
         try:
             both = values(args), values(kwargs)
-            batches = in_autocast(recorder, frontend.Inside)(module, *both, moving, structure, real)
+            batches = in_autocast(recorder, frontend.batches_inside)(
+                module, *both, moving, structure, real
+            )
         except Exception as error:
             raise recorder.refuse(f"{self._xp_name}: {why}{error}") from None
         recorder.until += time.perf_counter() - started  # it has run for several slices

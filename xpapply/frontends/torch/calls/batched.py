@@ -27,10 +27,8 @@ from ..model import modules, with_batch_of_one
 from ..outputs import not_one_array
 from ..profile import Profile
 from ..results import Parts, Structure, by_slice, compare
+from . import BATCH, VMAP
 from .snapshot import untouched
-
-BATCH, VMAP = "torch.batch", "torch.vmap"
-"""What plans call the two ways."""
 
 WAY_OUT = "write forward so that it takes a batch of slices, (B, M), and gives B results"
 

@@ -30,12 +30,10 @@ from ..lift.flattened import structure_of
 from ..model import check, modules, numpy_dtype, parameter_dtype, tensors_of
 from ..pure import is_pure
 from ..results import Parts
-from .batched import BATCH, VMAP, Batches, Structured, out_of_memory
+from . import BATCH, WAYS
+from .batched import Batches, Structured, out_of_memory
 from .chunk_sizes import ChunkSize
 from .repeated import RepeatedModule, may_be_given, shares
-
-WAYS = (BATCH, VMAP)
-"""What plans call the ways of `vectorized`."""
 
 
 def vectorized(
