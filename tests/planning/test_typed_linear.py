@@ -156,3 +156,19 @@ def test_other_ways_of_scipy_are_noticed(monkeypatch):
     with pytest.raises(xpapply.UnsupportedError), xpapply.options(engine="cpu"):
         xpapply.apply_along_axis(f, 1, mixed(ENDS))
     of_solvers._agrees.cache_clear()
+
+
+def test_a_matrix_that_is_written_to_is_noticed():
+    """Its factors are computed anew."""
+    a = ENDS.copy()
+
+    def f(v):
+        return nnls(a, v)[0]
+
+    arr = mixed(ENDS)
+    for _ in range(2):
+        with xpapply.options(engine="cpu"):
+            got = xpapply.apply_along_axis(f, 1, arr)
+        np.testing.assert_allclose(got, np.apply_along_axis(f, 1, arr), rtol=1e-9, atol=1e-12)
+        a[:, 0] *= 3.0
+    assert compiled(f)

@@ -252,8 +252,9 @@ class Blocks:
         None: it is another one for each slice, or was read somewhere else.
         """
         found = self._constants.get(x.value) if isinstance(x, Arr) else None
-        if found is not None:
-            self.watch.array(found)
+        if not isinstance(found, np.ndarray):
+            return None
+        self.watch.array(found)
         return found
 
     def source(self, owner: Any, place: Callable[[Any], Any] | None = None, key: Any = None) -> Tup:

@@ -318,11 +318,14 @@ def _nnls(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
         raise t.refuse("scipy.optimize.nnls with so many arguments")
     most = whole_number(t, 0 if is_none(most) else most)
     t.rounds(LIMITS.typed_solving)
-    table, known = _table(t, "nnls", a), t.content(a)
-    if known is not None and len(known) > known.shape[1] > 0 and np.isfinite(known).all():
-        factors = [t.constant(np.ascontiguousarray(x), is_own=True) for x in np.linalg.qr(known)]
-        return Inlined(linear.nnls_of, [*factors, doubles(t, b), most], {})
-    return Inlined(linear.nnls, [table, doubles(t, b), most], {})
+    known = t.content(a)
+    if known is not None and known.ndim == 2 and known.dtype.kind in "biuf":
+        known = known.astype(float)
+        if len(known) > known.shape[1] > 0 and np.isfinite(known).all():
+            made = [np.ascontiguousarray(x) for x in np.linalg.qr(known)]
+            factors = [t.constant(x, is_own=True) for x in made]
+            return Inlined(linear.nnls_of, [*factors, doubles(t, b), most], {})
+    return Inlined(linear.nnls, [_table(t, "nnls", a), doubles(t, b), most], {})
 
 
 _LINEAR = {
