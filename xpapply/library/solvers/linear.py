@@ -89,7 +89,7 @@ def _orthogonal(part: Any, before: float, q: Any, count: int, r: Any) -> float:
             for i in range(len(part)):
                 part[i] = float(part[i]) - along * float(q[k, i])
         size = math.sqrt(_dot(part, part))
-        if size >= 0.5 * before or size == 0.0:
+        if size >= 0.1 * before or size == 0.0:
             break
         before = size
     return size
