@@ -64,7 +64,6 @@ class Limits:
     drawn_first = 64  # slices that draw are run before marks are looked for, then twice as many ...
     drawn_least = 4  # ... and at least so many after a mark
     typed_turn = 0.02  # seconds after which an interruption is looked for
-    typed_instruction = 1e-9  # an instruction of a typed function, about
     scipy_loading = 0.3  # CPU seconds to import scipy.special, where nobody has done so
     module_loading = 0.15  # CPU seconds of the largest of our modules, with all that it imports
 
@@ -215,10 +214,6 @@ class Limits:
     # share of the slices from which on those that are marked run with all the others ...
     kernel_marked = 0.25
     kernel_wasted = 3  # ... and so many runs of a kernel may be for nothing
-    # passes over memory of a call that makes an array, for each of one that writes into a buffer
-    # ...
-    call_passes = 1.5
-    parting_passes = 12.0  # ... and those that slices take to part at a decision
     # share of a block's slices that may be left to `f` since their paths are not known
     block_left = 0.5
     raising_tries = 64  # calls to find out which slices raise, in a block of few

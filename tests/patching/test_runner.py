@@ -190,12 +190,12 @@ def test_the_report_comes_last(write, tmp_path):
     assert run("-m", "xpapply", "-q", script, cwd=tmp_path).stderr == ""
 
 
-def test_the_report_as_a_page(write, tmp_path):
+def test_the_report_in_a_file(write, tmp_path):
     script = write(WORK + "import os; os.chdir('/')\n1 / 0\n")
-    ours = run("-m", "xpapply", "-q", "--report", "out.html", script, cwd=tmp_path)
+    ours = run("-m", "xpapply", "-q", "--report", "out.txt", script, cwd=tmp_path)
     assert ours.returncode == 1
-    assert "median" in (tmp_path / "out.html").read_text()
-    ours = run("-m", "xpapply", "--report", "missing/out.html", script, cwd=tmp_path)
+    assert "median" in (tmp_path / "out.txt").read_text()
+    ours = run("-m", "xpapply", "--report", "missing/out.txt", script, cwd=tmp_path)
     assert ours.returncode == 2
     assert "there is no folder" in ours.stderr
 

@@ -11,7 +11,6 @@ import xpapply
 from xpapply import backends
 
 ENGINES = ["numpy", "cpu" if backends._llvmlite_is_installed() else ""]
-"""Without a compiler the second are NumPy's passes over blocks, from the second call on."""
 SPECIAL = np.array(
     "0 -0 .5 -.5 1.5 -1.5 2.5 nan inf -inf 1e300 -1e300 4503599627370497 9007199254740992 "
     "0.49999999999999994 -0.001 0.005 -0.005 1e-320 2.675 1.005".split(),
@@ -357,12 +356,3 @@ def test_random_numbers_decide(pairs):
     for engine in ENGINES:
         for f in DECISIONS.values():
             compare_or_raise(f, x, y, engine=engine, rtol=1e-14)
-
-
-@pytest.mark.skipif(backends._llvmlite_is_installed(), reason="one kernel is compiled")
-def test_all_paths_run_in_passes_without_a_compiler():
-    x, y = np.random.default_rng(0).normal(size=(2, 4000))
-    f = xpapply.vectorize(DECISIONS["products"])
-    for _ in range(3):
-        f(x, y)
-    assert f.explain(x, y).kernels[0].startswith("fused")

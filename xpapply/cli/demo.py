@@ -137,10 +137,10 @@ def psnr(image: np.ndarray, truth: np.ndarray, where: np.ndarray, peak: float) -
     return float(20 * np.log10(peak / rmse(image, truth, where)))
 
 
-def median_time(call: Callable[[], Any], repeat: int = 5) -> tuple[float, Any]:
+def median_time(call: Callable[[], Any]) -> tuple[float, Any]:
     """Median time of a few calls in seconds, after one that is not counted; and the result."""
     result, times = call(), []
-    for _ in range(repeat):
+    for _ in range(5):
         start = time.perf_counter()
         result = call()
         times.append(time.perf_counter() - start)

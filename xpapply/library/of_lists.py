@@ -161,16 +161,6 @@ def reverse(values: Any) -> None:
         j -= 1
 
 
-def reversed_list(values: Any) -> Any:
-    """``reversed(values)``, gone through at once."""
-    found = []
-    k = len(values) - 1
-    while k >= 0:
-        found.append(values[k])
-        k -= 1
-    return found
-
-
 def alike(a: Any, b: Any) -> bool:
     """``a == b``."""
     if len(a) != len(b):

@@ -42,12 +42,22 @@ def complex_power(x: complex, n: int) -> complex:
     return found
 
 
-def rounded(x: float, n: int) -> float:
-    """``round(x, n)`` of a float: to the nearest decimal, of two the even one, as they are exactly.
+def rest_of_product(a: float, b: float, product: float) -> float:
+    """``a * b - product`` exactly, of floats and the product as it is rounded.
 
-    What the product with a power of ten loses is computed as T. J. Dekker does it (Numerische
-    Mathematik 18 (1971), 224).
+    As T. J. Dekker computes it (Numerische Mathematik 18 (1971), 224).
     """
+    far = 134217729.0 * a
+    a_high = far - (far - a)
+    a_low = a - a_high
+    far = 134217729.0 * b
+    b_high = far - (far - b)
+    b_low = b - b_high
+    return ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+
+
+def rounded(x: float, n: int) -> float:
+    """``round(x, n)`` of a float: to the nearest decimal, of two the even one, as they are."""
     if x != x or x in (math.inf, -math.inf):
         return x
     if n < 0 or n > 22:
@@ -62,13 +72,7 @@ def rounded(x: float, n: int) -> float:
     rest = z - low
     up = rest > 0.5
     if rest == 0.5:
-        far = 134217729.0 * x
-        x_high = far - (far - x)
-        x_low = x - x_high
-        far = 134217729.0 * scale
-        s_high = far - (far - scale)
-        s_low = scale - s_high
-        lost = ((x_high * s_high - z) + x_high * s_low + x_low * s_high) + x_low * s_low
+        lost = rest_of_product(x, scale, z)
         up = lost > 0 or (lost == 0 and low % 2.0 == 1.0)
     if up:
         low += 1.0
@@ -336,19 +340,13 @@ def length(values: Any) -> float:
     for x in values:
         y = abs(x) * scale
         square = y * y
-        far = 134217729.0 * y
-        high = far - (far - y)
-        low = y - high
-        less += ((high * high - square) + 2.0 * high * low) + low * low
+        less += rest_of_product(y, y, square)
         both = total + square
         lost += (total - both) + square
         total = both
     root = math.sqrt(total - 1.0 + (less + lost))
     square = root * root
-    far = 134217729.0 * root
-    high = far - (far - root)
-    low = root - high
-    less -= ((high * high - square) + 2.0 * high * low) + low * low
+    less -= rest_of_product(root, root, square)
     both = total - square
     lost += (total - both) - square
     root += (both - 1.0 + (less + lost)) / (2.0 * root)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .of_math import exact_sum
+from .of_math import exact_sum, rest_of_product
 from .of_python import in_order, listed
 
 
@@ -66,19 +66,12 @@ def settled(high: float, low: float, unsure: float) -> float:
 
 
 def product(a: float, b: float) -> tuple[float, float]:
-    """``a * b`` exactly, as two floats (T. J. Dekker, Numerische Mathematik 18 (1971), 224)."""
+    """``a * b`` exactly, as two floats."""
     high = a * b
     size = abs(high)
     if (size < 2.0**-960 and a != 0.0 and b != 0.0) or max(abs(a), abs(b), size) > 2.0**960:
         raise ValueError
-    far = 134217729.0 * a
-    a_high = far - (far - a)
-    a_low = a - a_high
-    far = 134217729.0 * b
-    b_high = far - (far - b)
-    b_low = b - b_high
-    low = ((a_high * b_high - high) + a_high * b_low + a_low * b_high) + a_low * b_low
-    return high, low
+    return high, rest_of_product(a, b, high)
 
 
 def divided(high: float, low: float, unsure: float, n: int) -> tuple[float, float, float]:

@@ -1,4 +1,4 @@
-"""The report of patched calls: a short table of text, and a page of HTML."""
+"""The report of patched calls: a short table of text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
-from html import escape
 from typing import Any
 
 from ..limits import LIMITS
@@ -58,11 +57,8 @@ class Report:
 
     __repr__ = __str__
 
-    def _repr_html_(self) -> str:
-        return fragment(self)
-
     def save(self, path: Any) -> None:
-        """Write the report to a file: one page of HTML that needs no other file.
+        """Write the report to a file, as it is printed.
 
         Parameters
         ----------
@@ -153,83 +149,19 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
-# --- HTML ---------------------------------------------------------------------------------------
-
-_STYLE = """
-body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem;
-       color: #222; background: #fff }
-h1 { font-size: 1.4rem } p { margin: .4rem 0 }
-table.xpapply { border-collapse: collapse; margin: 1rem 0; width: 100% }
-.xpapply th, .xpapply td { text-align: left; vertical-align: top; padding: .35rem .6rem;
-       border-bottom: 1px solid #ddd }
-.xpapply .n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums }
-.xpapply small { color: #666; display: block }
-@media (prefers-color-scheme: dark) { body { color: #ddd; background: #1b1b1b }
-  .xpapply th, .xpapply td { border-color: #444 } .xpapply small { color: #aaa } }
-"""
-
-
-def fragment(report: Report) -> str:
-    """The report as HTML for a notebook: a paragraph and a table."""
-    found = report.rows
-    if not found:
-        return f"<p>{escape(_NOTHING)}.</p>"
-    head = "".join(
-        f"<th scope='col'{kind}>{name}</th>"
-        for name, kind in (
-            ("Function", ""),
-            ("Called by", ""),
-            *((name, " class='n'") for name in ("Calls", "Slices", "Time", "Saved")),
-            ("Ran by", ""),
-            ("Why calls looped", ""),
-        )
-    )
-    body = "".join(map(_line, found))
-    note = f"<p>{escape(ESTIMATE)}</p>" if report.saved else ""
-    left = "".join(f"<p>Left as it is: {escape(text)}.</p>" for text in _left(report))
-    return (
-        f"<p>{escape(summary(report))}.</p><table class='xpapply'><thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table>{note}{left}"
-    )
-
-
 def _left(report: Report) -> tuple[str, ...]:
     """What is not replaced, where it was called at all."""
     return report.left if any(".ma." in row.loop for row in report.rows) else ()
 
 
-def _line(row: Row) -> str:
-    place = f"<small>{escape(row.place)}</small>" if row.place else ""
-    numbers = (f"{row.calls:,}", f"{row.slices:,}", seconds(row.seconds))
-    saved = seconds(row.saved) if row.saved else "&ndash;"
-    cells = "".join(f"<td class='n'>{text}</td>" for text in (*map(escape, numbers), saved))
-    counted = (
-        f"{escape(reason)} <small>{row.reasons[reason]:,} calls</small>" for reason in why(row)
-    )
-    return (
-        f"<tr><td><code>{escape(row.name)}</code>{place}</td><td>{escape(row.loop)}</td>{cells}"
-        f"<td>{escape(ran(row))}</td><td>{'<br>'.join(counted)}</td></tr>"
-    )
-
-
-def page(report: Report) -> str:
-    """The report as a page of its own, without scripts or other files."""
-    return (
-        "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
-        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<title>xpapply: what ran how</title><style>{_STYLE}</style></head>\n"
-        f"<body><h1>xpapply: what ran how</h1>\n{fragment(report)}\n</body></html>\n"
-    )
-
-
 def write(report: Report, path: Any) -> None:
-    """Write the page to a file, which is replaced when all of it is on disk."""
+    """Write the table to a file, which is replaced when all of it is on disk."""
     path = os.path.realpath(os.fspath(path))
     folder, name = os.path.split(path)
     handle, part = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(page(report))
+            file.write(f"{table(report)}\n")
         mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o666 & ~_umask()
         os.chmod(part, mode)
         os.replace(part, path)

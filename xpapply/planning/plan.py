@@ -370,10 +370,8 @@ class Plan:
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self._applied()}, engine {self.engine!r}>"
 
-    def _repr_html_(self) -> str:
-        from . import card
-
-        return card.html(self.name, self._lines(), [(t.engine, t.seconds) for t in self.compared])
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # a notebook shows the text
+        printer.text(str(self))
 
 
 def of_graph(name: str, graph: Graph, signature: str | None = None) -> Plan:

@@ -58,14 +58,14 @@ def _tiles(graph: Graph, target: Target) -> Tiles | str:
 
 
 class TiledNetwork(Lowered):
-    """A graph, and the kernels of its tiles; `target` is a lesser CPU than this one, for tests."""
+    """A graph, and the kernels of its tiles."""
 
-    def __init__(self, graph: Graph, target: Target | None = None) -> None:
+    def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        found = _tiles(graph, target or compiler.host())
+        found = _tiles(graph, compiler.host())
         assert not isinstance(found, str), found
         self._tiles, self._cutter = found, Cutter(found)
-        self._inner = networks.NetworkLowered(found.graph, target)
+        self._inner = networks.NetworkLowered(found.graph)
         self.kernels = (*self._inner.kernels, shown(found))
 
     def bind(self, consts: tuple[Any, ...], like: Any) -> Any:

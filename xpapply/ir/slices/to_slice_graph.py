@@ -59,63 +59,6 @@ def sliced(graph: Graph, as_numpy: bool = False) -> Sliced | None:
         return None
 
 
-@remembered(256)
-def of_numbers(graph: Graph) -> Graph | None:
-    """A graph of single numbers as one of vectors of them; None: it has other values."""
-    graph = expand(graph)
-    if graph.consts or any(n.aval.shape for n in graph.nodes):
-        return None
-    builder = SliceBuilder()
-    given = {i: builder.input(ShapeDtype(VECTOR, graph.nodes[i].aval.dtype)) for i in graph.inputs}
-    found: list[Any] = []
-    for i, n in enumerate(graph.nodes):
-        args = [found[a] for a in n.args]
-        if n.op == "input":
-            found.append(given[i])
-        elif n.op == "scalar":
-            found.append(builder.scalar(number(n), n.aval.dtype))
-        elif OPS[n.op].kind is Kind.LAYOUT or n.op == "approximate":
-            found.append(args[0])
-        elif OPS[n.op].kind is not Kind.ELEMENTWISE:
-            return None
-        elif n.op == "cast":
-            found.append(builder.cast(args[0], n.aval.dtype))
-        else:
-            found.append(_simplest(builder, n.op, *args))
-    return builder.graph(*(found[o] for o in graph.outs))
-
-
-def _logical(builder: SliceBuilder, op: str, args: list[Any]) -> Any:
-    """What an operation of truths is without those that are known; None: no simpler."""
-    known = [builder.nodes[x.index] for x in args]
-    truths = [bool(number(n)) if n.op == "scalar" else None for n in known]
-    if op == "where" and args[1].index == args[2].index:
-        return args[1]
-    if op == "where" and args[1].aval.dtype == "bool":
-        yes = _simplest(builder, "logical_and", args[0], args[1])
-        other = _simplest(builder, "logical_not", args[0])
-        return _simplest(
-            builder, "logical_or", yes, _simplest(builder, "logical_and", other, args[2])
-        )
-    if op == "logical_not":
-        if known[0].op == "logical_not":
-            return Expression(builder, known[0].args[0])
-        return None if truths[0] is None else builder.scalar(not truths[0], "bool")
-    if op not in ("logical_and", "logical_or"):
-        return None
-    for truth, other in zip(truths, args[::-1], strict=True):
-        if truth is not None:
-            decides = truth == (op == "logical_or")
-            return builder.scalar(truth, "bool") if decides else other
-    return args[0] if args[0].index == args[1].index else None
-
-
-def _simplest(builder: SliceBuilder, op: str, *args: Any) -> Any:
-    """An op, simpler if there is a simpler one."""
-    found = _logical(builder, op, list(args))
-    return builder.node(op, *args) if found is None else found
-
-
 _ALL = (None, None, None)
 """The slice of a key that takes everything."""
 

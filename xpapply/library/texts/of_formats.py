@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..of_math import rest_of_product
 from .of_texts import code, justified, letters, padded, put, put_digits, turned
 
 
@@ -42,8 +43,7 @@ def in_bits(n: int, bits: int, plus: int, width: int, prefix: str, ten: int) -> 
 def decimal(x: float, digits: int, plus: int, width: int, between: int, is_share: bool) -> str:
     """``format(x, ".2f")``, or of percents: the exact number is rounded, of two to the even one.
 
-    What the product with a power of ten loses is computed as T. J. Dekker does it (Numerische
-    Mathematik 18 (1971), 224). Large numbers raise.
+    Large numbers raise.
     """
     found = letters()
     _sign(found, x == x and math.copysign(1.0, x) < 0, plus)
@@ -69,13 +69,7 @@ def decimal(x: float, digits: int, plus: int, width: int, between: int, is_share
         part = z - float(last)
         up = part > 0.5
         if part == 0.5:
-            far = 134217729.0 * rest
-            r_high = far - (far - rest)
-            r_low = rest - r_high
-            far = 134217729.0 * scale
-            s_high = far - (far - scale)
-            s_low = scale - s_high
-            lost = ((r_high * s_high - z) + r_high * s_low + r_low * s_high) + r_low * s_low
+            lost = rest_of_product(rest, scale, z)
             odd = last % 2 == 1 if digits > 0 else whole % 2 == 1
             up = lost > 0 or (lost == 0 and odd)
         if up:

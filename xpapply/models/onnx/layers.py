@@ -218,12 +218,12 @@ def _global_pool(w: OnnxWriter, n: DecodedNode, x: Given) -> Value:
 # --- norms ------------------------------------------------------------------------------------
 
 
-def _per_channel(w: OnnxWriter, x: Given, v: Value, key: str = "channel") -> Value:
+def _per_channel(w: OnnxWriter, x: Given, v: Value) -> Value:
     """A constant for each channel, axis 1."""
     c, n = w.known(x, "a parameter of a norm"), len(v.shape) - 2
     if c.shape != (v.shape[1],):
         raise TraceError(f"{c.shape} parameters of a value {v.shape}")
-    return w.value(w.made(c, (key, n), lambda: c.reshape(-1, *(1,) * n)))
+    return w.value(w.made(c, ("channel", n), lambda: c.reshape(-1, *(1,) * n)))
 
 
 @row("BatchNormalization")

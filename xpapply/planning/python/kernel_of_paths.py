@@ -28,24 +28,6 @@ if TYPE_CHECKING:
     from ...frontends.python.graphs.to_graph import Avals
     from ...ir.graph import Graph
 
-_PASSES: dict[Any, float] = {
-    "math": 20.0,
-    ("divide", "float64"): 2.0,
-    ("power", "float64"): 15.0,
-    ("remainder", "int64"): 13.0,
-    ("floor_divide", "int64"): 3.0,
-    ("remainder", "float64"): 45.0,
-    ("floor_divide", "float64"): 45.0,
-}
-"""What some calls take of the time of an addition."""
-
-
-def _what(call: Call) -> Any:
-    """What `_PASSES` names a call by."""
-    if call.of_numbers:
-        return "power", "float64"
-    return (call.args[0], call.args[-1]) if call.row.name == "Python arithmetic" else call.row.name
-
 
 class KernelOfPaths(Way):
     """One kernel of all paths that are known, made anew when many slices go other ways.
@@ -140,9 +122,6 @@ class KernelOfPaths(Way):
 
             try:
                 self.made = OneKernel(self._as_graphs(), max(1, self._results))
-                if self.made.passes > self._passes_of_calls():
-                    self._drop("NumPy's calls for each path make fewer passes")
-                    self._many_left = True  # further paths may make them more
             except (UnsupportedError, OverflowError) as error:
                 self._why = str(error)
         return None if self.made is None else self.made.call_for(rows, most)
@@ -205,13 +184,6 @@ class KernelOfPaths(Way):
             else:
                 found.append((answers, compact(to_graph(path, self._aval, True, self._dtype))))
         return found
-
-    def _passes_of_calls(self) -> float:
-        """Passes over all numbers that the calls make, path by path, about."""
-        ends = [p for p in self._tree.paths() if not isinstance(p.result, SideExit)]
-        steps = [s for p in ends for s in p.steps if isinstance(s, Call)]
-        each = sum(_PASSES.get(_what(s), 1.0) for s in steps) / max(1, len(ends))
-        return LIMITS.call_passes * each + LIMITS.parting_passes * (len(ends) - 1)
 
     def __call__(self, call: Any, rows: Rows, f: Any, account: Any = None) -> Any:
         """All slices, by what `call_for` gave for such; the marked ones by the calls of `f`."""

@@ -18,22 +18,10 @@ from ...errors import UnsupportedError
 from ...frontends.python.run.rows import Rows
 from ...functions.cache import BoundedDict
 from ...ir.branches import Paths, joined
-from ...ir.graph import Graph, Node, ShapeDtype
-from ...ir.ops import OPS
-from ...ir.slices.to_slice_graph import Sliced, of_numbers, sliced
+from ...ir.graph import Node, ShapeDtype
+from ...ir.slices.to_slice_graph import Sliced, sliced
 from ...limits import LIMITS
 from ...slice_functions.call import BoundKernel
-
-
-def _passes(n: Node) -> float:
-    """How much longer than an addition NumPy takes for a node."""
-    if n.op.startswith("logical"):
-        return 0.2
-    if n.aval.dtype == "bool":
-        return 0.6
-    return {"input": 0.0, "scalar": 0.0, "where": 3.5, "cast": 2.0, "divide": 2.0}.get(
-        n.op, OPS[n.op].instructions
-    )
 
 
 class OneKernel:
@@ -60,8 +48,7 @@ class OneKernel:
         self._sliced = sliced(self._graph, as_numpy=True)
         compiled = choice.backend("cpu")
         self._why_not_short = "no CPU" if compiled is None else compiled.why_not(self._graph, ())
-        self._of_numbers = None if self._why_not_short is None else of_numbers(self._graph)
-        if not (self._sliced or self._of_numbers) and self._why_not_short is not None:
+        if self._sliced is None and self._why_not_short is not None:
             raise UnsupportedError(self._why_not_short)
         self._known = BoundedDict()
         self._short: Any = None
@@ -119,8 +106,6 @@ class OneKernel:
         compiled = choice.backend("cpu")
         if not all(x.flags.aligned and x.dtype.isnative for x in rows.views):
             return None
-        if self._of_numbers is not None:
-            return self._in_passes(self._of_numbers, rows)
         if compiled is None:
             return None
         if self._sliced is not None:  # as fast, and compiled once for slices of all lengths
@@ -136,25 +121,6 @@ class OneKernel:
             return _Short(self, rows)
         except UnsupportedError:  # of how these lie
             return None
-
-    # --- single numbers, without a compiler -----------------------------------------------------
-
-    def _in_passes(self, graph: Graph, rows: Rows) -> Any:
-        if config.current().engine == "cpu":
-            return None
-        given = list(rows.views)
-        with config.options(engine="numpy"):
-            call = BoundKernel(
-                "f", graph, True, given, [True] * len(given), rows.batch, (), False, None
-            )
-        return _Loops(self, call, rows)
-
-    @property
-    def passes(self) -> float:
-        """Passes of NumPy over the numbers of all slices, about; 0: it is compiled."""
-        if self._of_numbers is None:
-            return 0.0
-        return sum(map(_passes, self._of_numbers.nodes))
 
     # --- slices of any length -----------------------------------------------------------------
 
@@ -195,9 +161,6 @@ class OneKernel:
         """The results of all slices, and which slices NumPy may have warned of."""
         if isinstance(call, _Short):
             return call(self._consts, rows)
-        if self._of_numbers is not None:
-            *found, marked = call.call(rows.views)
-            return found, marked
         assert self._sliced is not None
         *found, marked = call.call(self._operands(self._sliced, rows))
         graph, several = self._sliced.graph, zip(found, self.results, strict=True)

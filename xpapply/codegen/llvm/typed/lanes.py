@@ -193,10 +193,6 @@ class LanesWriter(FunctionWriter):
         """A truth value that chooses: one for all lanes, where they share it."""
         return self.typed(x) if x in self.differs else f"i1 {self.value(x)}"
 
-    def wide_typed(self, x: Value) -> str:
-        """The same, with its type before it."""
-        return f"{self.wide_type(str(x.type))} {self.wide(x)}"
-
     def _vector_slot(self, dtype: str) -> str:
         kind = self.words if dtype == "bool" else f"<{self.lanes} x {machine(dtype)}>"
         at = self.at_entry(f"alloca {kind}, align 64")
