@@ -44,13 +44,13 @@ def test_no_folder_is_crowded():
 
 
 LINES = """
-    frontends 36750 -> 37000 arguments of nnls, lsq_linear, splines of FITPACK
-    codegen 20550
-    library 13400 -> 14250 nnls, lsq_linear, splines of FITPACK
+    frontends 36750 -> 37300 generators of seeds, rows of a mask, arguments of nnls, splines
+    codegen 20550 -> 20750 shuffles as a whole, numbers of MT19937
+    library 13400 -> 14300 generators of seeds, nnls, lsq_linear, splines of FITPACK
     planning 10950
     backends 9350
     ir 8700
-    batching 5650
+    batching 5650 -> 5800 least squares of rows of a mask
     models 4700
     . 3950
     cli 3000
@@ -58,7 +58,7 @@ LINES = """
     pandas 2150
     functions 2150
     patching 1750
-    runtime 1650
+    runtime 1650 -> 1700 seeds of MT19937
     slice_functions 1600
     testing 1500
     lowering 1150

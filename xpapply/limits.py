@@ -62,6 +62,7 @@ class Limits:
     typed_pieces = 16  # ... and how often each thread draws, about
     typed_kept = 64  # bytes of an array that it may keep alive, as the words of a generator
     drawn_first = 64  # slices that draw are run before marks are looked for, then twice as many ...
+    mask_columns = 16  # of a matrix whose rows a mask selects, for which they go together
     drawn_least = 4  # ... and at least so many after a mark
     typed_turn = 0.02  # seconds after which an interruption is looked for
     scipy_loading = 0.3  # CPU seconds to import scipy.special, where nobody has done so

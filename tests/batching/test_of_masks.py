@@ -13,6 +13,8 @@ from xpapply.planning.python.applied import Along
 
 AT = np.arange(9)
 UNEVEN = np.array([-3.0, -1, 0, 0.5, 2, 2, 5, 7, 7.5])  # two of them equal
+DESIGN = np.stack([np.ones(9), AT / 9, np.cos(AT)], axis=1)
+WEIGHTS = 1.0 + AT % 3
 
 
 def filled(v):
@@ -69,6 +71,46 @@ def of_itself(v):
     return np.polyfit(v[good], AT[good] + v[good], 1)
 
 
+def least_squares(v):
+    good = np.isfinite(v)
+    return np.linalg.lstsq(DESIGN[good], v[good], rcond=None)[0]
+
+
+def all_of_least_squares(v):
+    good = v > -5
+    x, rest, rank, sizes = np.linalg.lstsq(DESIGN[good], v[good] - 0.5, rcond=None)
+    return (x * rank + rest.sum()).sum() + sizes
+
+
+def normal_equations(v):
+    good = np.isfinite(v)
+    some = DESIGN[good]
+    return np.linalg.solve(some.T @ some, np.dot(some.T, v[good]))
+
+
+def normal_equations_of_whatever(v):
+    good = v > 0
+    try:
+        return np.linalg.solve(DESIGN[good].T @ DESIGN[good], DESIGN[good].T @ v[good])
+    except np.linalg.LinAlgError:
+        return np.full(3, good.sum())
+
+
+def rows(v):
+    some = DESIGN[v > 0]
+    return len(some) + some.shape[0] + some.sum() + some.T.shape[1] + some.size
+
+
+def weighed(v):
+    good = np.isfinite(v)
+    return np.polyfit(AT[good], v[good], 1, w=WEIGHTS[good])
+
+
+def weighed_by_itself(v):
+    good = v > 0.5
+    return np.polyfit(UNEVEN[good], v[good], 1, w=v[good])
+
+
 def products(v):
     good = v > 0
     return np.dot(AT[good], v[good]) + np.vdot(v[v > 0], v[good])
@@ -117,6 +159,13 @@ FUNCTIONS = [
     of_itself,
     products,
     correlated,
+    least_squares,
+    all_of_least_squares,
+    normal_equations,
+    normal_equations_of_whatever,
+    rows,
+    weighed,
+    weighed_by_itself,
 ]
 NUMBERS = [0.0, -0.0, 1.0, 1.5, -2.5, 3.25, 4.0, np.nan, np.nan, np.nan, np.inf, 1e200]
 
@@ -165,7 +214,9 @@ def test_special_numbers(f, data):
     compare(f, x, "numpy")  # for so few slices the loop would run
 
 
-@pytest.mark.parametrize("f", [filled, line, parabola, everywhere, onset, ends])
+@pytest.mark.parametrize(
+    "f", [filled, line, parabola, everywhere, onset, ends, least_squares, normal_equations, weighed]
+)
 def test_one_path_for_all_numbers_of_values(f):
     rng = np.random.default_rng(2)
     x = rng.normal(size=(600, 9))
@@ -211,3 +262,23 @@ def test_a_write_through_another_mask():
         return out
 
     compare(f, np.random.default_rng(4).normal(size=(300, 9)) + 1.5)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda a: a.__imul__(2),
+        lambda a: a.__setitem__((0, 1), 5.0),
+        lambda a: a[:, 0].__iadd__(1),
+        lambda a: a.T.__imul__(2),
+        lambda a: a.T.T.__imul__(2),
+    ],
+)
+def test_rows_that_are_written_to_are_others(write):
+    def f(v):
+        good = v > 0
+        a = DESIGN[good]
+        write(a)
+        return np.linalg.lstsq(a, v[good], rcond=None)[0] + (a.T @ a)[0]
+
+    compare(f, 4 + np.random.default_rng(4).normal(size=(300, 9)))

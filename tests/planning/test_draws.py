@@ -33,6 +33,7 @@ MAKERS = (
     np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64,
 )  # fmt: skip
 rng = np.random.default_rng(0)
+UNCORRELATED = np.eye(2)
 
 
 def state_of(g):
@@ -109,6 +110,9 @@ DRAWS = [
     lambda v: rng.choice(v, 5, replace=False) + rng.choice(12, 5, False) + rng.permutation(v)[:5],
     lambda v: rng.choice(20_000, 12, False, shuffle=False) + rng.permutation(12),
     lambda v: rng.choice(10_001, 1_000, replace=False)[:9],
+    lambda v: rng.normal(size=1) + rng.normal(size=0).sum() + rng.exponential(1.5, 0).sum(),
+    lambda v: sum([rng.permutation(n)[:1].sum() for n in (0, 1, 2, 3, 4, 5, 8, 9)]),
+    lambda v: rng.permutation(v > 0) * rng.permutation((v * 9).astype(np.int16)),
     lambda v: rng.binomial(10, 0.3) + rng.binomial(200, 0.4, 3) + rng.binomial(5, abs(v[:3] / 9)),
 ]  # fmt: skip
 
@@ -199,7 +203,59 @@ def below_zero(v):
     return np.random.default_rng(int(v[0] * 10)).random()
 
 
-@pytest.mark.parametrize("f", [from_constant, from_slice, by_turns, below_zero])
+def of_several(v):
+    own = np.random.default_rng([int(abs(v[0]) * 1e6), 3, 1 << 40])
+    other = np.random.default_rng(np.random.PCG64((1, 2, 3, 4, 5, 6)))
+    return own.normal(size=3) + other.permutation(v)[:3]
+
+
+def of_sequences(v):
+    seeds = np.random.SeedSequence([int(abs(v[0]) * 1e6), 7], spawn_key=(2, 1 << 33))
+    other = np.random.SeedSequence(int(abs(v[1]) * 1e6), spawn_key=[len(v)])
+    third = np.random.PCG64(np.random.SeedSequence(entropy=3))
+    own = np.random.default_rng(seeds).normal(size=3)
+    return own + np.random.default_rng(other).random() + np.random.Generator(third).random()
+
+
+def of_bits(v):
+    own = np.random.Generator(np.random.PCG64(int(abs(v[0]) * 1e15)))
+    return own.exponential(2.0, 4) + np.random.Generator(np.random.PCG64(7)).integers(0, 9, 4)
+
+
+def one_below_zero(v):
+    return np.random.default_rng([1, int(v[0] * 10)]).random()
+
+
+def legacy_of_seed(v):
+    own = np.random.RandomState(int(abs(v[0]) * 1e6))
+    own.shuffle(w := v.copy())
+    return own.normal(size=3) + own.rand(3) + own.choice(v, 3) + own.randint(0, 9, 3) + w[:3]
+
+
+def legacy_below_zero(v):
+    return np.random.RandomState(int(v[0] * 10)).rand()
+
+
+def reseeded(v):
+    x = np.random.normal()
+    if v[0] > 0:
+        np.random.seed(int(v[1] * v[1] * 1000))
+        x += np.random.normal()
+    return x + np.random.randint(5)
+
+
+SEEDED = [
+    of_several,
+    of_sequences,
+    of_bits,
+    one_below_zero,
+    legacy_of_seed,
+    legacy_below_zero,
+    reseeded,
+]
+
+
+@pytest.mark.parametrize("f", [from_constant, from_slice, by_turns, below_zero, *SEEDED])
 def test_generators_of_seeds(f):
     check(f)
 
@@ -299,6 +355,8 @@ def test_a_parameter_that_is_refused_raises_as_in_the_loop():
     check(lambda v: rng.random() + rng.normal(0.0, v[0], 3), arr)
     check(lambda v: rng.random() + rng.poisson(v), arr)
     check(lambda v: rng.integers(0, int(v[0] * 10), 3), arr)
+    check(lambda v: rng.random() + rng.normal(0.0, v[0], 0).sum(), arr)  # nothing is drawn
+    check(lambda v: rng.random() + rng.gamma(v[0], 1.0, 0).sum(), arr)
 
 
 @pytest.mark.parametrize(
@@ -426,6 +484,9 @@ def test_what_is_not_compiled_says_why():
         (lambda v: rng.permuted(v), "it draws random numbers by permuted"),
         (lambda v: rng.normal(size=(2, 3, 2)).sum(), "more than two axes"),
         (lambda v: rng.choice(v, (3, 2), replace=False), "without replacement"),
+        (lambda v: rng.multivariate_normal(v[:2], UNCORRELATED), "factor @ rng.standard_normal"),
+        (lambda v: np.random.default_rng(3).spawn(2)[0].random(), "default_rng([seed, k])"),
+        (lambda v: np.random.RandomState([1, 2]).rand(), "makes a RandomState of a list"),
     ):
         with xpapply.options(fallback="silent"):
             assert why in str(xpapply.explain(f, -1, X))
@@ -537,22 +598,25 @@ def test_tails_and_halves_that_are_kept():
     check(many, np.zeros((900, 2)))
 
 
-@pytest.mark.parametrize("f", [simulates, branches, many, by_turns])
+@pytest.mark.parametrize(
+    "f", [simulates, branches, many, by_turns, of_sequences, of_bits, legacy_of_seed]
+)
 def test_the_evaluator_draws_the_same(f):
     made, _ = typed_function(f, X[0])
     verify(made)
     for v in X[:4]:
-        state, out = states(), np.zeros(())
+        state, out = states(), np.zeros(np.shape(f(v.copy())))
+        put_back(state)
         want, after = f(v.copy()), state_of(rng)
         put_back(state)
         assert evaluate(made, [v.copy()], [out]) == 0
-        assert out == want
+        assert np.array_equal(out, want)
         assert state_of(rng) == after
 
 
 @for_others
 def test_draws_compile_for_other_cpus(name):
-    for f in (many, by_turns):
+    for f in (many, by_turns, of_several, legacy_of_seed):
         made, _ = typed_function(f, X[0])
         assert NAME.encode() in machine_code(kernel(made, TARGETS[name]), name)
 

@@ -18,22 +18,23 @@ TOGETHER = frozenset(f"numpy.{n}" for n in "polyfit dot vdot inner corrcoef trap
 def _together(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     """A function of as many values in each slice as its mask has."""
     row, given, keywords, shape, dtype = args
-    if row.name == "numpy.polyfit" and len(given) == 3 and not keywords:
+    if row.name == "numpy.polyfit" and len(given) == 3 and set(keywords) <= {"w"}:
         x, y, deg = given
-        if isinstance(x, Ragged) and isinstance(y, Ragged):
+        if all(isinstance(v, Ragged) for v in (x, y, *keywords.values())):
             from .numpy.least_squares import fits
 
             try:
-                return Batched(fits(*_side_by_side(x, y), int(deg)))
+                x, y, *w, within = _side_by_side(x, y, *keywords.values())
+                return Batched(fits(x, y, within, int(deg), *w))
             except Unsupported:
                 pass
-    operands = list(leaves(given, Ragged))
+    operands = list(leaves((given, keywords), Ragged))
     function = in_namespace(xp, row.name)
     out = xp.empty((len(operands[0].counts), *shape), dtype)
     for parts in zip(*(x.batches() for x in operands), strict=True):
         index, values = parts[0][0], iter(parts)
-        one = mapped(lambda _: Batched(next(values)[1]), given, Ragged)  # noqa: B023
-        found = row.rule(xp, function, one, keywords)
+        one, named = mapped(lambda _: Batched(next(values)[1]), (given, keywords), Ragged)  # noqa: B023
+        found = row.rule(xp, function, one, named)
         array = found.array if isinstance(found, Batched) else xp.asarray(found)[None]
         if array.shape[1:] != tuple(shape):
             raise NoRule("another shape for another number of values")
@@ -41,21 +42,65 @@ def _together(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     return Batched(out)
 
 
-def _side_by_side(x: Ragged, y: Ragged) -> tuple[Any, Any, Any]:
+def _side_by_side(*given: Ragged) -> tuple[Any, ...]:
     """The values in rows, and which places of these they have."""
-    if x.source is not None and y.source is not None:
-        return x.source[0], y.source[0], x.source[1]
-    within = np.arange(int(x.counts.max(initial=1))) < x.counts[:, None]
-    found = [np.zeros(within.shape, v.flat.dtype) for v in (x, y)]
-    for wide, v in zip(found, (x, y), strict=True):
-        wide[within] = v.flat
-    return found[0], found[1], within
+    sources = [v.source for v in given if v.source is not None]
+    if len(sources) == len(given):
+        return *(x for x, _ in sources), sources[0][1]
+    counts = given[0].counts
+    within = np.arange(int(counts.max(initial=1))) < counts[:, None]
+    return *(_wide(v, within) for v in given), within
+
+
+def _wide(x: Ragged, within: Any) -> Any:
+    """The values in rows where a mask has them, and zeros."""
+    if x.source is not None:
+        return np.where(within, x.source[0], 0)
+    found = np.zeros(within.shape, x.flat.dtype)
+    found[within] = x.flat
+    return found
+
+
+def _product(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """``a[mask].T @ b[mask]`` of all slices: one product of matrices."""
+    from .numpy.least_squares import products_of_rows
+
+    a, b, mask = args
+    within = mask.array
+    return Batched(products_of_rows(a, _wide(b, within) if isinstance(b, Ragged) else b, within))
+
+
+def _solution(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """What `numpy.linalg.lstsq` finds for rows of a matrix."""
+    from .numpy.least_squares import of_rows
+
+    a, b, mask, rcond = args
+    return Batched(of_rows(a, _wide(b, mask.array), mask.array, rcond))
+
+
+def _rest(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """What else it gives: the residuals, the rank and the singular values."""
+    from .numpy.least_squares import of_rows
+
+    a, b, mask, rcond = args
+    within, y, k = mask.array, _wide(b, mask.array), a.shape[1]
+    sizes = np.linalg.svd(np.where(within[:, :, None], a, 0.0), compute_uv=False)
+    eps = np.finfo(float).eps
+    least = eps * b.counts if rcond is None else eps if rcond < 0 else rcond
+    if not (least * sizes[:, 0] < sizes[:, -1]).all() or (b.counts <= k).any():
+        raise NoRule("residuals of some slices only")
+    rest = np.where(within, y - of_rows(a, y, within, rcond) @ a.T, 0.0)
+    return (
+        Batched((rest * rest).sum(axis=1, keepdims=True)),
+        Batched(np.full(len(y), k, np.intc)),
+        Batched(sizes),
+    )
 
 
 def _all_finite(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     """Whether all values of the mask are finite."""
     (x,) = args
-    wide, _, within = _side_by_side(x, x)
+    wide, within = _side_by_side(x)
     return Batched((np.isfinite(wide) | ~within).all(axis=1))
 
 
@@ -101,4 +146,7 @@ def _element(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
 ELEMENT = BatchingRule("element of the values of a mask", _element, fresh=True)
 FUNCTION = BatchingRule("function of the values of a mask", _together, fresh=True)
 ALL_FINITE = BatchingRule("whether values of the mask are finite", _all_finite, fresh=True)
+PRODUCT = BatchingRule("product of rows of a mask", _product, fresh=True)
+SOLUTION = BatchingRule("least squares of rows of a mask", _solution, fresh=True, lazy=True)
+REST = BatchingRule("numpy.linalg.lstsq of rows of a mask", _rest, fresh=True, lazy=True)
 INTERP = BatchingRule("numpy.interp between the values of a mask", _interp, fresh=True)

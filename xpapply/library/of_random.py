@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime.generators import INTERVAL, Source, drawn
+from ..runtime.generators import INTERVAL, MERSENNE, Source, drawn
 from ..runtime.ziggurats import like, started, steps_are_known
 
 
@@ -37,6 +37,18 @@ def fill(rng: Any, low: int, width: int, n: int, is_masked: int, out: Any) -> No
     out.reshape(-1)[:] = rng.integers(low, low + width, n, out.dtype, endpoint=True)
 
 
+def numbers(rng: Any, of: str, out: Any) -> None:
+    """Draw by a method without parameters into an array."""
+    out.reshape(-1)[:] = getattr(rng[0] if type(rng) is tuple else rng, of)(out.size)
+
+
+def exchanges(rng: Any, at: Any) -> None:
+    """Where a shuffle puts elements, from the last to the second."""
+    for k in range(len(at) - 1):
+        i = len(at) - 1 - k
+        at[i] = below(rng, i)
+
+
 # --- numbers ------------------------------------------------------------------------------------
 
 
@@ -46,6 +58,24 @@ def several(rng: Any, of: str, given: Any, n: int, dtype: Any) -> Any:
     for k in range(n):
         out[k] = one(rng, of, given)
     return out
+
+
+def several_plain(rng: Any, of: str, given: Any, n: int) -> Any:
+    """The same of those of which others are products and sums."""
+    out = np.empty(n)
+    numbers(rng, of, out)
+    if len(given) == 1:
+        for k in range(n):
+            out[k] = given[0] * out[k]
+    elif len(given) == 2:
+        for k in range(n):
+            out[k] = given[0] + given[1] * out[k]
+    return out
+
+
+def table_plain(rng: Any, of: str, given: Any, m: int, n: int) -> Any:
+    """Rows of those."""
+    return several_plain(rng, of, given, m * n).reshape(m, n)
 
 
 def table(rng: Any, of: str, given: Any, m: int, n: int, dtype: Any) -> Any:
@@ -311,9 +341,11 @@ def weighed(rng: Any, n: int, p: Any) -> Any:
 def shuffled(rng: Any, x: Any) -> None:
     """``rng.shuffle(x)``: the last one is exchanged with one of all, then the one before it."""
     n = len(x)
+    at = np.empty(n, np.int64)
+    exchanges(rng, at)
     for k in range(n - 1):
         i = n - 1 - k
-        j = below(rng, i)
+        j = at[i]
         kept = x[j]
         x[j] = x[i]
         x[i] = kept
@@ -350,29 +382,43 @@ def _times(x: int, y: int) -> int:
     return (x * (y & 0xFFFF) + (((x * (y >> 16)) & 0xFFFF) << 16)) & _MASK
 
 
-def generator(seed: int, like: Any) -> Any:
-    """``np.random.default_rng(seed)``: the words of a PCG64.
+def generator(seeds: Any, key: Any, like: Any) -> Any:
+    """``np.random.default_rng(np.random.SeedSequence(seeds, spawn_key=key))``: a PCG64's words."""
+    words = np.zeros(2 * len(seeds) + 2 * len(key) + 4, np.int64)
+    n = _written(words, 0, seeds)
+    return _grown(words, _written(words, max(n, 4), key), like)
+
+
+def _written(words: Any, n: int, seeds: Any) -> int:
+    """Write numbers as such of 32 bits, from place `n` on: where they end."""
+    for x in seeds:
+        if x < 0:
+            raise ValueError
+        words[n] = x & _MASK
+        n += 1
+        if x > _MASK:
+            words[n] = x >> 32
+            n += 1
+    return n
+
+
+def _grown(seeds: Any, n: int, like: Any) -> Any:
+    """A PCG64 of some numbers of 32 bits, at least four.
 
     Source: M. E. O'Neill, Developing a seed_seq alternative, 2015: four numbers of 32 bits are
     made of the seed, each of which depends on all of its bits, and eight of these.
     """
-    if seed < 0:
-        raise ValueError
     pool = [0, 0, 0, 0]
     by = 0x43B0D7E5
     for k in range(4):
-        x = by
-        if k == 0:
-            x = (seed & _MASK) ^ by
-        elif k == 1:
-            x = (seed >> 32) ^ by
+        x = int(seeds[k]) ^ by
         by = _times(by, 0x931E8875)
         x = _times(x, by)
         pool[k] = x ^ (x >> 16)
-    for k in range(4):
+    for k in range(n):
         for j in range(4):
             if j != k:
-                x = pool[k] ^ by
+                x = (pool[k] if k < 4 else int(seeds[k])) ^ by
                 by = _times(by, 0x931E8875)
                 x = _times(x, by)
                 x ^= x >> 16
@@ -390,14 +436,39 @@ def generator(seed: int, like: Any) -> Any:
     return words
 
 
-def generator_of(words: Any) -> Any:
+def generator_of(words: Any, kind: Any) -> Any:
     """What has such words: compiled it is no object."""
     raise NotImplementedError
 
 
-def made(seed: int, like: Any) -> Any:
-    """``np.random.default_rng(seed)``."""
-    return generator_of(generator(seed, like))
+def made(seeds: Any, key: Any, like: Any, kind: Any) -> Any:
+    """A generator, or bits that one may be made of."""
+    return generator_of(generator(seeds, key, like), kind)
+
+
+def state_of(words: Any, kept: Any) -> Any:
+    """What has such words, and keeps a normal number: compiled it is no object."""
+    raise NotImplementedError
+
+
+def mersenne(words: Any, seed: int) -> None:
+    """Seed an MT19937 anew."""
+    drawn(MERSENNE, "", (words, seed), ("array", "int64"))
+
+
+def made_legacy(seed: int, like: Any) -> Any:
+    """``np.random.RandomState(seed)``."""
+    words = np.empty(320, np.uint64)
+    begun(words, like, ())
+    mersenne(words, seed)
+    return state_of(words, np.zeros(2))
+
+
+def seeded(rng: Any, seed: int) -> None:
+    """``np.random.seed(seed)``."""
+    mersenne(rng[0], seed)
+    rng[1][0] = 0.0
+    rng[1][1] = 0.0
 
 
 # --- legacy methods -----------------------------------------------------------------------------
@@ -496,9 +567,11 @@ def seeds_are_known() -> bool:
     """Whether this NumPy seeds so."""
     if not steps_are_known():
         return False
-    for seed in (0, 1, 12345, (1 << 32) - 1, 1 << 32, 987654321987654321, (1 << 63) - 1):
-        state = np.random.default_rng(seed).bit_generator.state["state"]
-        mine = [int(x) for x in generator(seed, like())[8:]]
-        if [mine[0] | mine[1] << 64, mine[2] | mine[3] << 64] != [state["state"], state["inc"]]:
+    several = [12345, 0, 1 << 33, 5, 7, (1 << 63) - 1]
+    for seeds, key in [([x], []) for x in several] + [(several[:n], several[n:]) for n in range(7)]:
+        words, state = generator(seeds, key, like()), np.random.SeedSequence(seeds, spawn_key=key)
+        found = np.random.PCG64(state).state["state"]
+        mine = [int(x) for x in words[8:]]
+        if [mine[0] | mine[1] << 64, mine[2] | mine[3] << 64] != [found["state"], found["inc"]]:
             return False
     return True

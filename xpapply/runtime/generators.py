@@ -402,6 +402,10 @@ SHORT: dict[str, Distribution] = {
 """The same of those that draw float32 where that is asked for."""
 BOUNDED, INTERVAL = "random_bounded_uint64", "random_interval"
 """An integer of a range, as `Generator.integers` draws it, and as shuffles do."""
+EXCHANGES = "exchanges"
+"""The integers of a whole shuffle: no function of NumPy's."""
+MERSENNE, MT19937 = "mersenne", "MT19937"
+"""A seed of an MT19937: NumPy's function for it is not exported."""
 TRIALS = "random_binomial"
 """How many of some trials succeed: it keeps what it knows of them."""
 
@@ -413,8 +417,23 @@ _TYPES: dict[str, Any] = {
 
 def drawn(name: str, result: str, given: Sequence[Any], types: Sequence[str]) -> Any:
     """Call a function; of arrays it gets where they are."""
+    if name == EXCHANGES:
+        for i in range(given[1] - 1, 0, -1):
+            given[2][i] = drawn(INTERVAL, "int64", (given[0], i), ("array", "int64"))
+        return None
+    if name == MERSENNE:
+        return _seeded(*given)
     places = [x.ctypes.data if kind == "array" else x for x, kind in zip(given, types, strict=True)]
     return _callable(name, result, tuple(types))(*places)
+
+
+def _seeded(words: np.ndarray, x: int) -> None:
+    """Source: M. Matsumoto and T. Nishimura's ``init_genrand`` of 2002."""
+    state = (ctypes.c_uint32 * 625).from_address(int(words[0]))
+    for k in range(624):
+        state[k] = x
+        x = (1812433253 * (x ^ x >> 30) + k + 1) % (1 << 32)
+    state[624] = 624
 
 
 @functools.cache
@@ -437,6 +456,10 @@ def place_of(name: str) -> int:
 @functools.cache
 def is_known(function: str) -> bool:
     """Whether a function is there, and draws what NumPy's own methods draw: it is tried."""
+    if function == EXCHANGES:
+        return is_known(INTERVAL)
+    if function == MERSENNE:
+        return _seeds_so()
     if not place_of(function):
         return False
     module: Any = importlib.import_module("numpy.random")
@@ -447,6 +470,23 @@ def is_known(function: str) -> bool:
         if not same or _content(a.bit_generator.state) != _content(b.bit_generator.state):
             return False
     return True
+
+
+def _seeds_so() -> bool:
+    """Whether NumPy seeds an MT19937 as we do, and draws of its state."""
+    from numpy.random import RandomState
+
+    own = RandomState(0)
+    for seed in (0, 12345, (1 << 32) - 1):
+        _seeded(Source(own).words, seed)
+        if _content(own.get_state(legacy=False)) != _content(RandomState(seed).get_state(False)):
+            return False
+    drawn, inner = own._bit_generator.random_raw(), own.get_state(legacy=False)["state"]  # type: ignore[attr-defined, call-overload, index]
+    x = int(inner["key"][0])
+    x ^= x >> 11
+    x ^= x << 7 & 0x9D2C5680
+    x ^= x << 15 & 0xEFC60000
+    return (x ^ x >> 18, 1) == (drawn, inner["pos"])
 
 
 _COUNT = 300
@@ -468,9 +508,9 @@ def _by_method(function: str, g: Any) -> Any:
         return g.integers(0, 1001, _COUNT)
     if function == TRIALS:
         return g.binomial(200, 0.25, _COUNT)
-    if function.endswith(_FILLS):
+    if function.startswith(_FILL):
         return g.integers(0, 101, _COUNT, function[len(_FILL) : -len(_FILLS)])
-    name, of = _of(function)
+    name, of = _of(function.removesuffix(_FILLS))
     more = {"dtype": np.float32} if of.result == "float32" else {}
     return getattr(g, name)(*(_EXAMPLES[kind] for kind in of.may_be), size=_COUNT, **more)
 
@@ -483,11 +523,15 @@ def _by_address(function: str, words: np.ndarray) -> np.ndarray:
             j = drawn(function, "int64", (words, i), ("array", "int64"))
             found[[i, j]] = found[[j, i]]
         return found
-    if function.endswith(_FILLS):
+    if function.startswith(_FILL) and function.endswith(_FILLS):
         found = np.empty(_COUNT, function[len(_FILL) : -len(_FILLS)])
         given = (words, 0, 100, _COUNT, 0, found)
         drawn(function, "", given, ("array", *("int64",) * 4, "array"))
         return found
+    if function.endswith(_FILLS):
+        of_floats = np.empty(_COUNT)
+        drawn(function, "", (words, _COUNT, of_floats), ("array", "int64", "array"))
+        return of_floats
     if function == BOUNDED:
         return _drawn_alike(function, "int64", "int64", (words, 0, 1000, 0, 0))
     if function == TRIALS:

@@ -177,20 +177,22 @@ def sums_are_plain() -> bool:
 def started(words: np.ndarray, like: np.ndarray, halves: list[int]) -> None:
     """Make a PCG64 in an array, of eight halves of the numbers that it is seeded with.
 
-    `like`: the words of another one, whose functions it has.
+    `like`: the words of another one, whose functions it has. Without halves: of any other kind,
+    whose state is still to be written.
     """
+    here = words.ctypes.data
+    words[0], words[1:5] = here + 8 * STATE, like[1:5]
+    if not halves:
+        return
     a, b, c, d = (halves[k] | halves[k + 1] << 32 for k in range(0, 8, 2))
     inc = ((c << 64 | d) << 1 | 1) % (1 << 128)
     state = ((inc + (a << 64 | b)) * FACTOR + inc) % (1 << 128)
-    here = words.ctypes.data
-    words[1:5] = like[1:5]
-    words[0], words[STATE] = here + 8 * STATE, here + 8 * INNER
-    words[STATE + 1] = 0
+    words[STATE], words[STATE + 1] = here + 8 * INNER, 0
     words[INNER:] = [x >> far & (1 << 64) - 1 for x in (state, inc) for far in (0, 64)]
 
 
 @functools.cache
-def like() -> np.ndarray:
-    """The words of a PCG64 of our own."""
+def like(kind: str = PCG64) -> np.ndarray:
+    """The words of one of our own."""
     module: Any = importlib.import_module("numpy.random")
-    return Source(module.Generator(module.PCG64(0))).words
+    return Source(module.Generator(getattr(module, kind)(0))).words

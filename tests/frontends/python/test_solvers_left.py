@@ -9,6 +9,8 @@ import xpapply
 
 optimize = pytest.importorskip("scipy.optimize")
 integrate = pytest.importorskip("scipy.integrate")
+interpolate = pytest.importorskip("scipy.interpolate")
+POINTS = np.random.default_rng(1).random((8, 2))
 A = np.random.default_rng(0).random((30, 8))
 TIMES = np.linspace(0.0, 1.0, 8)
 MATRIX = np.eye(8)
@@ -42,6 +44,10 @@ def linear(v):
     return optimize.linprog(v, A_ub=MATRIX, b_ub=np.ones(8)).fun
 
 
+def between_points(v):
+    return interpolate.griddata(POINTS, v, POINTS[:2] + 0.01)
+
+
 LEFT = {
     by_odeint: ("scipy.integrate.odeint", "solve_ivp with method='BDF'"),
     by_lsoda: ("integrate.solve_ivp", "by LSODA: BDF, Radau and RK45 are compiled"),
@@ -49,6 +55,7 @@ LEFT = {
     by_annealing: ("dual_annealing", "method='Nelder-Mead' from several places"),
     by_grid: ("brute", "method='Nelder-Mead' from several places"),
     linear: ("linprog", "a formula for the corner"),
+    between_points: ("griddata", r"weights = griddata\(points, np.eye\(len\(points\)\), xi\)"),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,7 @@ def _fits(x: Batched, y: Any, deg: int) -> Any:
     return Batched(fits(places, values, np.ones(places.shape, bool), deg))
 
 
-def fits(places: Any, values: Any, within: Any, deg: int) -> Any:
+def fits(places: Any, values: Any, within: Any, deg: int, weights: Any = None) -> Any:
     """The coefficients of `numpy.polyfit` for each row, of the numbers `within` alone.
 
     By the modified Gram-Schmidt process on the system and the values together, which is as stable
@@ -106,29 +107,112 @@ def fits(places: Any, values: Any, within: Any, deg: int) -> Any:
     orthogonalization", BIT 7, 1967), and works on all slices at once. Where NumPy may warn or
     raise it is called itself.
     """
-    kinds = {places.dtype.kind, values.dtype.kind}
-    if not kinds <= {*"biuf"} or deg < 0 or values.dtype == np.float16:
+    given = [x for x in (places, values, weights) if x is not None]
+    kinds = {x.dtype.kind for x in given}
+    if not kinds <= {*"biuf"} or deg < 0 or np.float16 in [x.dtype for x in given[1:]]:
         raise Unsupported
     found = np.empty((len(values), deg + 1))
     for part in cache_parts(len(values), 8 * values.shape[1]):
-        found[part] = _fits_of_part(places[part], values[part], within[part], deg)
+        found[part] = _fits_of_part(within[part], deg, *(x[part] for x in given))
     return found
 
 
-def _fits_of_part(places: Any, values: Any, within: Any, deg: int) -> Any:
-    x, y = np.where(within, places, 0.0), np.where(within, values, 0.0)
+def _fits_of_part(within: Any, deg: int, *given: Any) -> Any:
+    x, y, *weights = (np.where(within, v, 0.0) for v in given)
     counts = np.count_nonzero(within, axis=1)
     with np.errstate(all="ignore"):
         # also NaN, for which LAPACK raises
         usual = (np.abs(x).max(axis=1) < 1e30) & (np.abs(y).max(axis=1) < 1e100)
-        found, condition = _solved(_powers(x, within, deg), y)
+        columns = _powers(x, within, deg)
+        for w in weights:
+            columns, y = [c * w for c in columns], y * w
+            usual &= np.abs(w).max(axis=1) < 1e100
+        found, condition = _solved(columns, y)
         # beyond that NumPy leaves out what it takes for rounding, and warns
-        given = places.dtype if places.dtype.kind == "f" else float
-        least = max(1e3 * np.finfo(float).eps, 10 * float(np.finfo(given).eps))
+        dtype = given[0].dtype if given[0].dtype.kind == "f" else float
+        least = max(1e3 * np.finfo(float).eps, 10 * float(np.finfo(dtype).eps))
         usual &= condition * least * counts < 1
     for k in np.flatnonzero(~usual | (counts <= deg)):
-        found[k] = np.polyfit(places[k][within[k]], values[k][within[k]], deg)
+        places, values, *own = (v[k][within[k]] for v in given)
+        found[k] = np.polyfit(places, values, deg, w=own[0] if own else None)
     return found
+
+
+def of_rows(a: Any, values: Any, within: Any, rcond: Any) -> Any:
+    """What `numpy.linalg.lstsq` finds for each row, of the rows of `a` that are `within`.
+
+    `values` are zeros beside them. Rows of an orthogonal basis of the columns are nearly
+    orthogonal: their normal equations, solved twice, give as many digits as Householder's process
+    (Bjorck, "Stability analysis of the method of seminormal equations for linear least squares
+    problems", Linear Algebra and its Applications 88/89, 1987). What is badly conditioned has
+    NumPy's own.
+    """
+    basis, above = np.linalg.qr(a)
+    to, found = np.linalg.inv(above), np.empty((len(values), a.shape[1]))
+    with np.errstate(all="ignore"):
+        usual = np.abs(values).max(axis=1) < 1e100
+        for part, root, is_good in _roots(basis, within):
+            places, rest = (x[part].astype(float).T for x in (within, values))
+            first = _times_square(root, basis.T @ rest)
+            rest = (rest - basis @ first) * places
+            found[part] = (to @ (first + _times_square(root, basis.T @ rest))).T
+            usual[part] &= is_good
+    for i in np.flatnonzero(~usual):
+        found[i] = np.linalg.lstsq(a[within[i]], values[i][within[i]], rcond)[0]
+    return found
+
+
+def products_of_rows(a: Any, b: Any, within: Any) -> Any:
+    """``a[rows].T @ b[rows]`` for each row of `within`; `b` may be values, zeros beside them.
+
+    Of rows that do not determine as many numbers as there are columns what is solved with them is
+    rounding, or raises: then it has NumPy's bits.
+    """
+    k, of_values = a.shape[1], b.shape == within.shape
+    if of_values:
+        found = b @ a
+    else:
+        each = (a[:, :, None] * b[:, None, :]).reshape(len(a), -1)
+        found = (within.astype(float) @ each).reshape(len(within), k, -1)
+    with np.errstate(all="ignore"):
+        is_good = np.concatenate([good for *_, good in _roots(np.linalg.qr(a)[0], within)])
+    for i in np.flatnonzero(~is_good):
+        rows = within[i]
+        found[i] = a[rows].T @ (b[i][rows] if of_values else b[rows])
+    return found
+
+
+def _roots(basis: Any, within: Any) -> Iterator[tuple[slice, Any, Any]]:
+    """Parts of slices, the roots of their normal equations, and whether these are good.
+
+    Of the rows of an orthogonal basis that are `within`.
+    """
+    n, k = basis.shape
+    pairs = (basis[:, :, None] * basis[:, None, :]).reshape(n, -1).T
+    for part in cache_parts(len(within), 8 * n):
+        root, condition = _inverse_root((pairs @ within[part].astype(float).T).reshape(k, k, -1))
+        good = np.count_nonzero(within[part], axis=1) > k
+        yield part, root, good & (condition < _WELL_CONDITIONED)
+
+
+def _inverse_root(squares: Any) -> tuple[Any, Any]:
+    """The inverse of Cholesky's factors of matrices, the last axis is theirs, and its square."""
+    k = len(squares)
+    low, found = np.zeros_like(squares), np.zeros_like(squares)
+    for j in range(k):
+        for i in range(j, k):
+            rest = squares[i, j] - (low[i, :j] * low[j, :j]).sum(axis=0)
+            low[i, j] = np.sqrt(rest) if i == j else rest / low[j, j]
+    for i in range(k):
+        found[i, i] = 1 / low[i, i]
+        for j in range(i):
+            found[i, j] = -(low[i, j:i] * found[j:i, j]).sum(axis=0) * found[i, i]
+    return found, (found * found).sum(axis=(0, 1))
+
+
+def _times_square(root: Any, right: Any) -> Any:
+    """``root.T @ root @ right`` of each."""
+    return (root * (root * right).sum(axis=1)[:, None]).sum(axis=0)
 
 
 def _powers(x: Any, within: Any, deg: int) -> list[Any]:

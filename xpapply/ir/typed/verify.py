@@ -14,7 +14,7 @@ _ENDS = {"jump": 1, "branch": 2, "return": 0, "leave": 0}
 OPS: dict[str, int | None] = {
     **dict.fromkeys(_FLOATS, 1), **dict.fromkeys(_TWO, 2), **dict.fromkeys(_COMPARED, 2),
     "not": 1, "complex": 2, "real": 1, "imag": 1, "select": 3, "fma": 3, "cast": 1, "overflows": 2,
-    "call": None, "draw": None, "seed": 10, "ufunc": None, "mark": 1, "differs": 0,
+    "call": None, "draw": None, "seed": None, "ufunc": None, "mark": 1, "differs": 0,
     "push": 2, "pull": 1, "catch": 1, "errors": 0,
     "round": None, "input": 0, "constant": 0, "load": 0, "store": 1, "length": 1, "stride": 1,
     "dot": 2, "element": None,

@@ -75,6 +75,11 @@ _WAYS_OUT = (
         "use one size for all slices, and a mask for what counts",
     ),
     (
+        r"interpolate\.griddata",
+        "between fixed points, by 'linear' and 'nearest', it is a product: write "
+        "weights = griddata(points, np.eye(len(points)), xi) before, and weights @ v in f",
+    ),
+    (
         r"integrate\.odeint",
         "use solve_ivp with method='BDF', or 'RK45' if it is not stiff, which are compiled, or "
         "xpapply.options(workers=...)",

@@ -9,6 +9,7 @@ import numpy as np
 from ....batching import BatchingRule, find, lapack, of_masks, ragged, syntax
 from ....batching.rules import bound, ufunc_row
 from ....errors import TraceError
+from ....limits import LIMITS
 from ..trace import native
 from ..trace.recorder import Recorder
 from ..trace.stand_ins import Counted, replaced, tracers, values
@@ -24,7 +25,11 @@ REDUCTIONS = frozenset(
 )
 
 
-_OF_SEVERAL = of_masks.TOGETHER | {"numpy.interp"}
+_OF_SEVERAL = of_masks.TOGETHER | {"numpy.interp", "numpy.linalg.lstsq"}
+
+
+_FULL_RANK = 1e8
+"""The condition up to which least squares leave out nothing, whatever they take for rounding."""
 
 
 class Flat(Tracer):
@@ -93,6 +98,115 @@ def selected(x: Any, mask: Tracer) -> Selected:
     # as the mask is now: f may write into it later
     fixed = Tracer(recorder, mask.value, mask.ref)
     return Selected(Flat(recorder, step.value, step.ref), fixed)
+
+
+class SelectedRows(Tracer, Counted):
+    """``x[mask]`` of a matrix that is the same for all slices, or that transposed.
+
+    Whoever asks for its `ref` needs to know how many rows there are. `matrix`: None, once `f` has
+    written into it.
+    """
+
+    __slots__ = ("_even", "is_turned", "is_twin", "mask", "matrix")
+    _even: Any
+    matrix: Any
+
+    def __init__(self, matrix: np.ndarray, mask: Tracer, is_turned: bool = False) -> None:
+        real = matrix[mask.value]
+        self.is_twin = False
+        super().__init__(mask.recorder, real.T if is_turned else real, None)
+        self.matrix, self.mask, self.is_turned = matrix, mask, is_turned
+
+    @property  # type: ignore[override]
+    def ref(self) -> Any:
+        if self._even is None:
+            n, real = int(self.mask.value.sum()), self.matrix[self.mask.value]
+            self.recorder.ask(self.length(), n)
+            given = (self.recorder.constant(self.matrix), self.mask)
+            even = self.recorder.call(
+                syntax.COMPRESS, lambda *_: real, given, batch=((*given, n), {}), check=False
+            )
+            self._even = (even.T if self.is_turned else even).ref
+        return self._even
+
+    @ref.setter
+    def ref(self, ref: Any) -> None:
+        if ref is not None and self.is_twin:
+            raise self.recorder.refuse("it writes into rows of a mask that it transposes")
+        self._even, self.matrix = ref, None
+
+    def __setattr__(self, name: str, item: Any) -> None:
+        object.__setattr__(self, name, item)
+
+    def length(self) -> Any:
+        n = int(self.mask.value.sum())
+        return self.recorder.call(syntax.COUNT, lambda _: n, (self.mask,), check=False)
+
+    def turned(self) -> SelectedRows:
+        """The same transposed."""
+        found = SelectedRows(self.matrix, self.mask, not self.is_turned)
+        self.is_twin = found.is_twin = True
+        return found
+
+    def __len__(self) -> int:
+        return len(self.value) if self.is_turned or self.ref is not None else 0
+
+
+def rows_of(x: Any, mask: Tracer) -> SelectedRows | None:
+    """``x[mask]`` of a matrix, if it is one that goes together with values of the mask."""
+    if isinstance(x, Tracer) and x.unset is not None:
+        return None
+    matrix = x.value if isinstance(x, Tracer) and x.ref is None else x
+    if type(matrix) is not np.ndarray or matrix.ndim != 2 or matrix.dtype != np.float64:
+        return None
+    if mask.recorder.library != "numpy" or matrix.shape[:1] != mask.value.shape:
+        return None
+    n, k = matrix.shape
+    if not 0 < k <= LIMITS.mask_columns or k >= n or not np.isfinite(matrix).all():
+        return None
+    if not np.linalg.cond(matrix) < _FULL_RANK:
+        return None
+    return SelectedRows(matrix.copy(), Tracer(mask.recorder, mask.value, mask.ref))
+
+
+def product(recorder: Recorder, a: Any, b: Any) -> Any:
+    """``x[mask].T @ y[mask]``; NotImplemented of anything else."""
+    if not isinstance(a, SelectedRows) or not a.is_turned or a.matrix is None:
+        return NotImplemented
+    if _is_as_made(b) and same_value(a.mask, b.mask):
+        operands: tuple[Any, ...] = a.matrix, b.matrix, a.mask
+    elif _is_beside(a, b) and b.value.dtype == np.float64:
+        operands = a.matrix, b.flat, a.mask
+    else:
+        return NotImplemented
+    real = a.value @ b.value
+    return recorder.call(of_masks.PRODUCT, lambda *_: real, operands)
+
+
+def _is_as_made(x: Any) -> bool:
+    """Whether it is rows, not transposed and not written to."""
+    return isinstance(x, SelectedRows) and not x.is_turned and x.matrix is not None
+
+
+def _is_beside(rows: SelectedRows, x: Any) -> bool:
+    """Whether values are those of the mask of some rows."""
+    return isinstance(x, Selected) and not x.settled and same_value(x.mask, rows.mask)
+
+
+def _least_squares(recorder: Recorder, given: dict[str, Any], real: Any) -> Any:
+    """`numpy.linalg.lstsq` of rows and values of one mask."""
+    a, b, rcond = given["a"], given["b"], given.get("rcond")
+    if not _is_as_made(a) or not _is_beside(a, b) or isinstance(rcond, Tracer):
+        return NotImplemented
+    if rcond is not None and not -1 <= rcond < 1e-12:
+        return NotImplemented
+    if b.value.dtype.kind not in "fiu" or b.value.dtype == np.float16 or not _is_finite(b):
+        return NotImplemented
+    operands = a.matrix, b.flat, a.mask, rcond
+    x, *rest = real
+    first = recorder.call(of_masks.SOLUTION, lambda *_: x, operands)
+    rest = recorder.call(of_masks.REST, lambda *_: tuple(rest), operands, check=False)
+    return (first, *rest)
 
 
 def positions(mask: Tracer) -> Selected:
@@ -195,11 +309,13 @@ def _of_several(
         real = function(*values(args), **values(kwargs))
     except Exception:
         return NotImplemented  # the path of those with as many values raises it
+    if row.name == "numpy.linalg.lstsq":
+        return _least_squares(recorder, bound(function, args, kwargs), real)
+    if row.name == "numpy.dot" and not kwargs and isinstance(args[0], SelectedRows):
+        return product(recorder, *args)
     if row.name == "numpy.interp":
         return _interp(recorder, bound(function, args, kwargs), real)
     if len(mine) < len(found) or not all(same_mask(mine[0], x) for x in mine):
-        return NotImplemented
-    if any(True for _ in tracers(kwargs)):
         return NotImplemented
     if lapack.may_not_end(row.name, args, kwargs):
         for x in mine:
@@ -207,12 +323,12 @@ def _of_several(
                 why = f"{row.name} of NaN or infinity, which LAPACK may never return from"
                 recorder.raised(ValueError(why), decided=True)
                 raise TraceError(why)
-    flat = replaced(lambda x: x.flat, args)
+    flat, named = (replaced(lambda x: x.flat, given) for given in (args, kwargs))
     return recorder.call(
         of_masks.FUNCTION,
         lambda *_: real,
-        (flat,),
-        batch=((row, flat, kwargs, np.shape(real), np.asarray(real).dtype), {}),
+        (flat, named),
+        batch=((row, flat, named, np.shape(real), np.asarray(real).dtype), {}),
     )
 
 

@@ -15,7 +15,7 @@ from ....arrays import library
 from ....functions.guards import MISSING
 from ....ir.typed import Literal, Register
 from ....ir.typed.function import PARTS
-from ....library import of_lists, of_math, of_python
+from ....library import of_lists, of_math, of_python, of_random
 from ....runtime.registry import of_generator
 from . import arrays, calls, held, lists, numbers, places, whole
 from .calls import mixed, of_device, of_device_arrays
@@ -70,6 +70,9 @@ def known(t: Writes, x: Any) -> Abstract:
             return Tup(items, True)
         raise t.refuse("it reads a list")
     return Known(x)
+
+
+_OF_RANDOM = ("numpy.random", of_random.__name__)
 
 
 def module(t: Writes, name: str) -> Abstract:
@@ -220,6 +223,10 @@ def callee(
         raise t.refuse(f"a {type(called).__name__.lower()} is called")
     f = called.value
     found = calls.find(f) or generators.find(f)
+    if found is None and str(getattr(f, "__module__", "")).startswith(_OF_RANDOM):
+        from .kinds import seeds  # which few functions need
+
+        found = seeds.find(f)
     if t.fetches:
         found = fetched.called(f) or found
     if t.element == DEVICE:

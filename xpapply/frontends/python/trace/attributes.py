@@ -36,13 +36,15 @@ def attribute(x: Tracer, name: str) -> Any:
         return x.length()
     if name == "shape" and isinstance(x, ragged.Selected):
         return (x.length(),)
-    if name == "nbytes":
-        counted(x)
+    if name == "nbytes" or isinstance(x, ragged.SelectedRows):
+        counted(x) if name != "T" else None
     if name in _PLAIN:
         return getattr(x.value, name)  # an AttributeError is the user's
     if x.weak:
         return _python_attribute(x, name)
     if name == "T":
+        if isinstance(x, ragged.SelectedRows) and x.matrix is not None:
+            return x.turned()
         return function_call(recorder, np.transpose, (x,), {}) if x.ndim > 1 else x
     if name == "flat" and isinstance(x.value, np.ndarray):
         return Elements(x)

@@ -229,7 +229,7 @@ def public_name(function: Any) -> str:
 
 
 def _selected(x: Any) -> bool:
-    return isinstance(x, ragged.Selected)
+    return isinstance(x, (ragged.Selected, ragged.SelectedRows))
 
 
 def _copyto(recorder: Recorder, dst: Any, src: Any, where: Any = True) -> None:

@@ -42,6 +42,8 @@ def compressed(x: Any, mask: Tracer) -> Any:
         )
     if mask.value.ndim == 1 and np.shape(values(x)) == mask.value.shape:
         return ragged.selected(x, mask)
+    if mask.value.ndim == 1 and (rows := ragged.rows_of(x, mask)) is not None:
+        return rows
     real = recorder.real(lambda: values(x)[mask.value])
     n = count(recorder, mask)
     return recorder.call(
@@ -62,7 +64,7 @@ def nonzero(recorder: Recorder, x: Any) -> Any:
 
 def counted(a: Any) -> None:
     """Values of a mask of which somebody wants to know how many they are."""
-    if isinstance(a, ragged.Selected):
+    if isinstance(a, (ragged.Selected, ragged.SelectedRows)):
         a.ref  # noqa: B018
 
 

@@ -40,6 +40,9 @@ def ufunc_call(
         raise recorder.refuse(f"{ufunc.__name__} with where= and without out=")
     if method == "__call__":
         if ufunc is np.matmul:
+            found = NotImplemented if kwargs else ragged.product(recorder, *inputs)
+            if found is not NotImplemented:
+                return found
             return recorder.call(syntax.MATMUL, np.matmul, inputs, kwargs)
         if ufunc.signature is not None:
             row = find(ufunc)

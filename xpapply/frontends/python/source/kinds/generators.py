@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import functools
-import sys
-from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 
-from .....ir.typed import Array, Literal
-from .....ir.typed.function import Value
+from .....ir.typed import Literal
 from .....library import of_random
 from .....runtime import generators, ziggurats
 from .....runtime.generators import DISTRIBUTIONS, SHORT, Distribution
@@ -42,8 +39,8 @@ from ..values import (
     Writes,
     integer,
 )
+from .draws import NONE, OURS, PLAIN, bounded, compared, is_quick, one, parameters
 
-NONE = Known(None)
 _LARGE = 1 << 62
 
 
@@ -66,27 +63,34 @@ def attribute(t: Writes, owner: Any, name: str) -> Abstract:
 
 def is_made(x: Abstract) -> bool:
     """Whether it is one whose words are known: made of a seed, or what stands in a place."""
-    return isinstance(x, Record) and x.names == _MADE
+    return isinstance(x, Record) and x.names == MADE
 
 
 def of_made(
     t: Writes, made: Record, name: str, args: list[Abstract], kwargs: dict[str, Abstract]
 ) -> Any:
     """A method of one."""
-    row = _ROWS.get(name)
+    rng = made.values[0]
+    row = (_LEGACY if len(rng.items) == 3 else _ROWS).get(name)
     if row is None:
-        raise t.refuse(f"it draws random numbers by {name}")
-    return row(t, [made.values[0], *args], kwargs)
+        raise t.refuse(f"it draws random numbers by {name}{_INSTEAD.get(name, '')}")
+    return row(t, [rng, *args], kwargs)
 
 
 def at_place(t: Writes, holder: Any, kind: str, name: Any) -> Record:
     """A generator that is a global, or a variable of an enclosing function: others may come."""
     found = t.watch.look(holder, kind, name, of_generator)
     place, key = t.watch.place(holder, kind, name), (id(holder), kind, name)
-    return Record(_MADE, (t.source(found, place, key),))
+    return Record(MADE, (t.source(found, place, key),))
 
 
-_MADE = ("bit_generator",)
+MADE = ("bit_generator",)
+_INSTEAD = {
+    "multivariate_normal": "; write mean + factor @ rng.standard_normal(len(mean)), with "
+    "factor = np.linalg.cholesky(cov) before: other numbers, of the same distribution",
+    "spawn": "; write np.random.default_rng([seed, k]) for the k-th generator of a seed",
+}
+"""Methods that are not compiled, and what is."""
 
 
 def method(
@@ -95,14 +99,12 @@ def method(
     """``owner.name(...)``."""
     row = _TABLES[generator_kind(owner)].get(name)
     if row is None:
-        raise t.refuse(f"it draws random numbers by {name}")
+        raise t.refuse(f"it draws random numbers by {name}{_INSTEAD.get(name, '')}")
     return row(t, [t.source(owner), *args], kwargs)
 
 
 def find(f: Any) -> Call | None:
     """What writes a call of a method, or of what `of_random` leaves to NumPy."""
-    if "numpy.random" in sys.modules and f is np.random.default_rng:
-        return _default_rng
     if kind := method_kind(f):
         if kind == PYTHONS and isinstance(f, MethodType) and f.__name__ not in _PYTHONS:
             return None  # it is written in Python
@@ -110,114 +112,10 @@ def find(f: Any) -> Call | None:
     return _OURS.get(f) if type(f) is FunctionType else None
 
 
-# --- what is called -----------------------------------------------------------------------------
-
-
-def _function(t: Writes, rng: Tup, function: str, result: str, *args: Value) -> int:
-    """The number of a function of NumPy's that draws."""
-    if not generators.is_known(function):
-        raise t.refuse("it draws random numbers, which this NumPy draws in another way")
-    types = ("array" if isinstance(a.type, Array) else str(a.type) for a in args)
-    return t.external("draws", function, rng.items[-1].value, result, "array", *types)
-
-
-def _call(t: Writes, rng: Tup, function: str, result: str, *args: Value) -> Value:
-    """A number that such a function draws."""
-    what = _function(t, rng, function, result, *args)
-    return t.op("draw", result, rng.items[0].value, *args, what=what)
-
-
-def _one(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    rng, name, given = args
-    if len(rng.items) == 3 and name.value in of_random.LEGACY:
-        if not of_random.legacy_is_known():
-            raise t.refuse("it draws random numbers, which this NumPy draws in another way")
-        for x, may_be in zip(given.items, DISTRIBUTIONS[name.value].may_be, strict=True):
-            t.mark(_is_odd(t, may_be, x.value), "a number that is drawn in no such way")
-        return Inlined(of_random.LEGACY[name.value], [rng, *given.items], {})
-    of = SHORT[name.value[:-2]] if name.value.endswith("_f") else DISTRIBUTIONS[name.value]
-    values: list[Value] = []
-    for x, may_be in zip(given.items, of.may_be, strict=True):
-        value = as_float(t, [x], {}).value
-        if may_be == "end":  # NumPy's function gets how far it is
-            value = t.op("sub", "float64", value, values[0])
-        t.mark(_is_odd(t, may_be, value), "a number that is drawn in no such way")
-        values.append(numbers.cast(t, value, of.type))
-    plain = _PLAIN.get(name.value)
-    if plain is not None and ziggurats.sums_are_plain():
-        found = _call(t, rng, DISTRIBUTIONS[plain].function, of.result)
-        found = t.op("mul", "float64", values[-1], found)
-        if len(values) == 2:
-            found = t.op("add", "float64", values[0], found)
-        return Num("float64", PYTHON, found)
-    found = _call(t, rng, of.function, of.result, *values)
-    if of.result == "float32":
-        found = numbers.cast(t, found, "float64")
-    return Num(str(found.type), PYTHON, found)
-
-
-_PLAIN = {"normal": "standard_normal", "uniform": "random", "exponential": "standard_exponential"}
-"""Of which numbers others are products and sums."""
-
-
-def _is_odd(t: Writes, may_be: str, x: Value) -> Value:
-    """Whether a parameter is one for which NumPy raises; some others too."""
-    if isinstance(x, Literal):
-        return Literal(not _MAY_BE[may_be](x.value), "bool")
-    if may_be == "any":
-        return t.op("not", "bool", numbers.is_finite(t, x))
-    zero, least = Literal(0.0, "float64"), t.op("ge", "bool", x, Literal(0.0, "float64"))
-    if may_be in ("positive", "chance"):
-        least = t.op("gt", "bool", x, zero)
-    if may_be in ("end", "size"):  # NumPy raises for -0.0
-        one = Literal(1.0, "float64")
-        least = t.op("gt", "bool", t.op("copysign", "float64", one, x), zero)
-    most = {"chance": 1.0, "rate": 1e18}.get(may_be, float(np.finfo(float).max))
-    fine = t.op("and", "bool", least, t.op("le", "bool", x, Literal(most, "float64")))
-    return t.op("not", "bool", fine)
-
-
-_MAY_BE: dict[str, Callable[[float], bool]] = {
-    "any": np.isfinite, "end": lambda x: 0 <= x < np.inf and not np.signbit(x),
-    "size": lambda x: 0 <= x < np.inf and not np.signbit(x),
-    "positive": lambda x: 0 < x < np.inf, "chance": lambda x: 0 < x <= 1,
-    "rate": lambda x: 0 <= x <= 1e18,
-}  # fmt: skip
-
-
-def _below(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
-    rng, i = args
-    return Num("int64", PYTHON, _call(t, rng, generators.INTERVAL, "int64", places.as_index(t, i)))
-
-
-def _is_quick(rng: Tup) -> bool:
-    """Whether the steps of a generator are known: then nothing is called for most numbers."""
-    if rng.items[-1].value not in (ziggurats.PCG64, ziggurats.OWN) or len(rng.items) == 3:
-        return False
-    return ziggurats.steps_are_known() and generators.is_known(generators.BOUNDED)
-
-
-def _within(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
-    rng, low, width = args
-    return _bounded(t, rng, low, width)._replace(kind=PYTHON)
-
-
-def _fill(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    rng, low, width, n, is_masked, out = args
-    if out.type.dtype == "int64" and _is_quick(rng):
-        inlined = of_random.filled if out.type.ndim == 1 else of_random.rows_filled
-        return Inlined(inlined, [rng, low, width, out], {})
-    size = 8 * np.dtype(out.type.dtype).itemsize
-    function = f"random_bounded_uint{size}_fill"
-    given = [*(places.as_index(t, x) for x in (low, width, n, is_masked)), out.value]
-    t.do("draw", rng.items[0].value, *given, what=_function(t, rng, function, "", *given))
-    return NONE
-
-
 # --- methods ------------------------------------------------------------------------------------
 
 
-def _named(
+def named(
     t: Writes, names: str, args: list[Any], kwargs: dict[str, Any], defaults: dict[str, Any]
 ) -> list[Any]:
     """Arguments by the names of a method."""
@@ -265,12 +163,19 @@ def _several(t: Writes, rng: Tup, name: str, of: Distribution, values: list[Any]
             as_array(t, x, "iuf") if whole else number(t, x)
             for x, whole in zip(values, arrays, strict=True)
         ]
-        inlined = _EACH[tuple(arrays)]
+        inlined: Any = _EACH[tuple(arrays)]
         return Inlined(inlined, [rng, Known(name), *given, dtype], {})
     given = [as_float(t, [number(t, x)], {}) for x in values]
     dims = _dims(t, size)
     if dims is None:
-        return _one(t, [rng, Known(name), Tup(tuple(given))], {})
+        return one(t, [rng, Known(name), Tup(tuple(given))], {})
+    values = parameters(t, of, given)  # NumPy looks at them if nothing is drawn, too
+    plain = PLAIN.get(name, name)
+    is_own = is_quick(rng) or (len(rng.items) == 3 and name in of_random.LEGACY)
+    if plain in PLAIN.values() and not is_own and ziggurats.sums_are_plain():
+        tup = Tup(tuple(Num("float64", PYTHON, x) for x in values))
+        inlined = of_random.several_plain if len(dims) == 1 else of_random.table_plain
+        return Inlined(inlined, [rng, Known(plain), tup, *dims], {})
     inlined = of_random.several if len(dims) == 1 else of_random.table
     return Inlined(inlined, [rng, Known(name), Tup(tuple(given)), *dims, dtype], {})
 
@@ -291,7 +196,7 @@ def _distribution(name: str, legacy: bool = False) -> Call:
 
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         rng, *args = args
-        found = _named(t, names, args, kwargs, defaults)
+        found = named(t, names, args, kwargs, defaults)
         values, (size, *rest) = found[: len(of.names)], found[len(of.names) :]
         if any(map(places.is_none, values)):
             raise t.refuse(f"{name} without a parameter")
@@ -317,16 +222,10 @@ def _range(t: Writes, low: Abstract, high: Abstract, ends: bool, dtype: str) -> 
     info = np.iinfo(dtype)
     least, most = max(int(info.min), -_LARGE), min(int(info.max), _LARGE)
     why = "integers of a range that there are not"
-    t.mark(_compared(t, "lt", first.value, Literal(least, "int64")), why)
-    t.mark(_compared(t, "gt", last.value, Literal(most, "int64")), why)
-    t.mark(_compared(t, "gt", first.value, last.value), why)
+    t.mark(compared(t, "lt", first.value, Literal(least, "int64")), why)
+    t.mark(compared(t, "gt", last.value, Literal(most, "int64")), why)
+    t.mark(compared(t, "gt", first.value, last.value), why)
     return first, first._replace(value=t.op("sub", "int64", last.value, first.value))
-
-
-def _compared(t: Writes, op: str, a: Value, b: Value) -> Value:
-    if isinstance(a, Literal) and isinstance(b, Literal):
-        return Literal(a.value < b.value if op == "lt" else a.value > b.value, "bool")
-    return t.op(op, "bool", a, b)
 
 
 def _integers(masked: bool, names: str, default: Any) -> Call:
@@ -334,7 +233,7 @@ def _integers(masked: bool, names: str, default: Any) -> Call:
 
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         rng, *args = args
-        low, high, size, said, *rest = _named(t, names, args, kwargs, {"dtype": Known(default)})
+        low, high, size, said, *rest = named(t, names, args, kwargs, {"dtype": Known(default)})
         ends = bool(rest) and _flag(t, rest[0], False)
         dtype = dtype_of(t, said, "int64")
         if numbers.kind_of(dtype) not in "iu":
@@ -344,28 +243,13 @@ def _integers(masked: bool, names: str, default: Any) -> Call:
         if dims is None:
             if dtype != "int64":
                 raise t.refuse(f"it draws an integer of {dtype}")
-            found = _bounded(t, rng, first, width, masked)
+            found = bounded(t, rng, first, width, masked)
             return found._replace(kind=PYTHON if said.value is int else NUMPY)
         inlined = of_random.integers if len(dims) == 1 else of_random.table_of_integers
         given = [rng, first, width, *dims, Known(np.dtype(dtype)), is_masked]
         return Inlined(inlined, given, {})
 
     return call
-
-
-def _bounded(t: Writes, rng: Tup, first: Num, width: Num, masked: bool | None = None) -> Num:
-    """One integer of a range."""
-    masked = len(rng.items) == 3 if masked is None else masked  # as legacy methods do it
-    mask = numbers_mask(t, width.value) if masked else places.ZERO
-    given = first.value, width.value, mask, Literal(int(masked), "int64")
-    return Num("int64", NUMPY, _call(t, rng, generators.BOUNDED, "int64", *given))
-
-
-def numbers_mask(t: Writes, x: Value) -> Value:
-    """The least number of the form ``2**k - 1`` that is not less."""
-    for far in (1, 2, 4, 8, 16, 32):
-        x = t.op("or", "int64", x, t.op("shr", "int64", x, Literal(far, "int64")))
-    return x
 
 
 @functools.cache
@@ -380,7 +264,7 @@ def _choice(masked: bool, names: str) -> Call:
 
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         rng, *args = args
-        a, size, replace, p, *rest = _named(t, names, args, kwargs, {})
+        a, size, replace, p, *rest = named(t, names, args, kwargs, {})
         inlined: Any
         again, weighs = _flag(t, replace, True), not places.is_none(p)
         if not all(map(_is_first_axis, rest[:1])) or (weighs and not again):
@@ -410,7 +294,7 @@ def _choice(masked: bool, names: str) -> Call:
             first, width = _range(t, integer(0), n, False, "int64")
             if dims is None:
                 kind = _of_choice(LEGACY if masked else GENERATOR)
-                return _bounded(t, rng, first, width)._replace(kind=kind)
+                return bounded(t, rng, first, width)._replace(kind=kind)
             inlined = of_random.integers if len(dims) == 1 else of_random.table_of_integers
             given = [rng, first, width, *dims, Known(np.dtype("int64")), is_masked]
             return Inlined(inlined, given, {})
@@ -418,7 +302,7 @@ def _choice(masked: bool, names: str) -> Call:
             none = t.op("eq", "bool", places.length(t, of), places.ZERO)
             t.mark(none, "it chooses from nothing")
             return Inlined(of_random.element, [rng, of], {})
-        if _is_quick(rng):
+        if is_quick(rng):
             inlined = of_random.taken if len(dims) == 1 else of_random.taken_table
             return Inlined(inlined, [rng, of, *dims], {})
         inlined = of_random.chosen if len(dims) == 1 else of_random.chosen_table
@@ -430,7 +314,7 @@ def _choice(masked: bool, names: str) -> Call:
 def _binomial(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """``binomial``."""
     rng, *args = args
-    n, p, size = _named(t, "n p size", args, kwargs, {})
+    n, p, size = named(t, "n p size", args, kwargs, {})
     count = python_int(t, n)
     if not isinstance(p, Num):
         if not places.is_none(size):
@@ -444,36 +328,34 @@ def _binomial(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return Inlined(of_random.several_trials, [rng, count, chance, *dims], {})
 
 
-def _trials(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
-    rng, n, p, kept = args
-    zero, one = (Literal(x, "float64") for x in (0.0, 1.0))
-    x = as_float(t, [p], {}).value
-    fine = t.op("and", "bool", t.op("ge", "bool", x, zero), t.op("le", "bool", x, one))
-    t.mark(t.op("not", "bool", fine), "a chance that there is not")
-    t.mark(_compared(t, "lt", n.value, places.ZERO), "less than no trials")
-    given = x, n.value, kept.value
-    return Num("int64", PYTHON, _call(t, rng, generators.TRIALS, "int64", *given))
-
-
 def _permutation(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     rng, *args = args
-    x, axis = _named(t, "x axis", args, kwargs, {})
+    x, axis = named(t, "x axis", args, kwargs, {})
     if not _is_first_axis(axis):
         raise t.refuse("a permutation along an axis")
     if isinstance(x, Num):
         n = python_int(t, x)
-        t.mark(_compared(t, "lt", n.value, places.ZERO), "a permutation of less than nothing")
+        t.mark(compared(t, "lt", n.value, places.ZERO), "a permutation of less than nothing")
         return Inlined(of_random.order, [rng, n], {})
     return Inlined(of_random.permuted, [rng, as_array(t, x, "biufc")], {})
 
 
 def _shuffle(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     rng, *args = args
-    x, axis = _named(t, "x axis", args, kwargs, {})
+    x, axis = named(t, "x axis", args, kwargs, {})
     if not _is_first_axis(axis) or not isinstance(x, Arr):
         raise t.refuse(f"it shuffles {places.described(x)}")
     t.writes(x)
     return Inlined(of_random.shuffled, [rng, TAKEN["array"](t, x)], {})
+
+
+def _reseeded(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """``np.random.seed``, and that of a ``RandomState``."""
+    rng, *args = args
+    (seed,) = named(t, "seed", args, kwargs, {})
+    if not isinstance(seed, Num) or rng.items[-1].value != generators.MT19937:
+        raise t.refuse(f"it seeds a generator by {places.described(seed)}")
+    return Inlined(of_random.seeded, [rng, seed], {})
 
 
 def _of_dims(name: str) -> Call:
@@ -500,38 +382,14 @@ _LEGACY: dict[str, Call] = {
     "rand": _of_dims("random"), "randn": _of_dims("standard_normal"),
     "randint": _integers(True, "low high size dtype", int),
     "choice": _choice(True, "a size replace p"), "permutation": _permutation, "shuffle": _shuffle,
-    "binomial": _binomial,
+    "binomial": _binomial, "seed": _reseeded,
 }  # fmt: skip
 """Those of a ``RandomState``, which are functions of ``numpy.random`` too."""
 
 
-def _default_rng(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """``np.random.default_rng``: of a seed, or of a generator, which it is then."""
-    (seed,) = _named(t, "seed", args, kwargs, {})
-    if is_made(seed) or (is_one(seed) and generator_kind(seed.value) == GENERATOR):
-        return seed
-    if t.fetches or t.element != NUMPY or not isinstance(seed, Num):
-        raise t.refuse(f"it makes a generator of {places.described(seed)}")
-    if not of_random.seeds_are_known():
-        raise t.refuse("it makes a generator, which this NumPy seeds in another way")
-    given = [python_int(t, number(t, seed)), t.constant(ziggurats.like())]
-    return Inlined(of_random.made, given, {})
-
-
-def _made(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Record:
-    return Record(_MADE, (Tup((*args, Known(ziggurats.OWN))),))
-
-
-def _begun(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Known:
-    words, like, given = args
-    halves = [t.op("element", "int64", given.value, Literal(k, "int64")) for k in range(8)]
-    t.do("seed", words.value, like.value, *halves)
-    return NONE
-
-
 def _random(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     exactly(t, args, kwargs, 1)
-    return _one(t, [args[0], Known("random"), Tup(())], {})
+    return one(t, [args[0], Known("random"), Tup(())], {})
 
 
 def _random_bits(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
@@ -539,9 +397,9 @@ def _random_bits(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     exactly(t, args, kwargs, 2)
     rng, k = args[0], python_int(t, args[1]).value
     for op, limit in (("lt", 1), ("gt", 32)):
-        t.mark(_compared(t, op, k, Literal(limit, "int64")), "more than 32 random bits, or none")
+        t.mark(compared(t, op, k, Literal(limit, "int64")), "more than 32 random bits, or none")
     most = integer((1 << 32) - 1)
-    bits = _bounded(t, rng, integer(0), most, False).value
+    bits = bounded(t, rng, integer(0), most, False).value
     far = t.op("sub", "int64", Literal(32, "int64"), k)
     return Num("int64", PYTHON, t.op("shr", "int64", bits, far))
 
@@ -550,7 +408,7 @@ def _gauss(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     rng, *args = args
     one = Num("float64", PYTHON, Literal(1.0, "float64"))
     zero = Num("float64", PYTHON, Literal(0.0, "float64"))
-    given = _named(t, "mu sigma", args, kwargs, {"mu": zero, "sigma": one})
+    given = named(t, "mu sigma", args, kwargs, {"mu": zero, "sigma": one})
     return Inlined(of_random.gauss, [rng, *(as_float(t, [x], {}) for x in given)], {})
 
 
@@ -573,9 +431,4 @@ _PYTHONS: dict[str, Call] = {
 }  # fmt: skip
 """Those of a `random.Random` that are not written in Python, or keep something."""
 _TABLES = {GENERATOR: _ROWS, LEGACY: _LEGACY, PYTHONS: _PYTHONS}
-_OURS: dict[Any, Call] = {
-    of_random.one: _one, of_random.below: _below, of_random.within: _within,
-    of_random.fill: _fill, of_random.trials: _trials, of_random.bits: _random_bits,
-    of_random.begun: _begun, of_random.generator_of: _made,
-}  # fmt: skip
-"""What pages leave to NumPy."""
+_OURS = OURS | {of_random.bits: _random_bits}
