@@ -19,9 +19,11 @@ from scipy.optimize import (
     brentq,
     curve_fit,
     least_squares,
+    lsq_linear,
     minimize,
     minimize_scalar,
     newton,
+    nnls,
 )
 
 from .loop_rows import Data, Row
@@ -224,6 +226,43 @@ def power_law(v):
         lambda p: power(WAVES, p[0], p[1]) - v, (1.0, 0.0), loss="soft_l1", f_scale=0.3
     )
     return np.array([*found.x, found.cost, found.status, found.nfev])
+
+
+TRAIN = np.arange(1, 33) * 0.01
+TIMES = np.exp(-TRAIN[:, None] / np.geomspace(0.01, 2.0, 40))
+"""Decays by 40 times of relaxation, at 32 echoes."""
+MATERIALS = np.abs(np.random.default_rng(3).standard_normal((60, 8)).cumsum(0))
+
+
+def _two_pools(rng: np.random.Generator, n: int) -> tuple[np.ndarray, ...]:
+    times = rng.uniform(((0.015,), (0.06,)), ((0.04,), (0.12,)), (2, n))[..., None]
+    v = 0.15 * np.exp(-TRAIN / times[0]) + 0.85 * np.exp(-TRAIN / times[1])
+    return (v + 0.005 * rng.standard_normal(v.shape),)
+
+
+@row(FITS, 20_000, _two_pools)
+def spectrum_t2(v):
+    """MRI: a spectrum of 40 relaxation times of 32 echoes (myelin water), by `nnls`."""
+    x, off = nnls(TIMES, v)
+    return np.append(x, off)
+
+
+def _mixed(rng: np.random.Generator, n: int) -> tuple[np.ndarray, ...]:
+    v = rng.dirichlet(np.full(8, 0.3), n) @ MATERIALS.T
+    return (v + 0.05 * rng.standard_normal(v.shape),)
+
+
+@row(FITS, 60_000, _mixed)
+def unmixing(v):
+    """Spectra: shares of 8 materials in 60 bands, by `nnls`."""
+    return nnls(MATERIALS, v)[0]
+
+
+@row(FITS, 1000, _mixed, statuses=2)
+def bounded_unmixing(v):
+    """Spectra: the same shares between 0 and 1, by `lsq_linear` with `bvls`."""
+    found = lsq_linear(MATERIALS, v, bounds=(0.0, 1.0), method="bvls")
+    return np.array([*found.x, found.cost, found.status, found.nit])
 
 
 # --- minima ---------------------------------------------------------------------------

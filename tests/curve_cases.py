@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from xpapply.library.solvers import splines
+from xpapply.library.solvers import b_splines, splines
 
 ENDS = "not-a-knot", "natural", "clamped"
 
@@ -28,7 +28,9 @@ def drawn(r: random.Random, outcome: Callable[[Callable[[], Any]], Any]) -> tupl
     if r.random() < 0.05:
         x = np.sort(np.round(x))
     at = np.concatenate([rng.uniform(x[0] - 1, x[-1] + 1, 6), x[:2], x[-1:]])
-    which, nu, goes_on = r.randrange(6), r.choice([0, 0, 1, 2, 3]), r.random() < 0.5
+    which, nu, goes_on = r.randrange(8), r.choice([0, 0, 1, 2, 3]), r.random() < 0.5
+    if which > 5:
+        return of_fitpack(r, x, y, at, outcome)
     if which == 4:
         fill: Any = r.choice(["extrapolate", (1.0, -1.0), None])
         how = {"extrapolate": splines.EXTENDS, None: splines.RAISES}.get(fill, splines.FILLS)
@@ -55,6 +57,28 @@ def drawn(r: random.Random, outcome: Callable[[Callable[[], Any]], Any]) -> tupl
         outcome(lambda: _bits(splines.curve(*given)(at, nu))),
         outcome(lambda: _bits(cls(x, y, extrapolate=goes_on, **some)(at, nu))),
     )
+
+
+def of_fitpack(
+    r: random.Random, x: Any, y: Any, at: Any, outcome: Callable[[Callable[[], Any]], Any]
+) -> tuple[Any, Any]:
+    """The same of a spline that FITPACK puts through points, and its derivatives."""
+    from scipy import interpolate
+
+    k, order, beyond = r.randint(1, 5), r.randint(0, 3), r.randrange(4)
+    made = r.choice([interpolate.splrep, interpolate.InterpolatedUnivariateSpline])
+
+    def ours() -> list[str]:
+        t, c, _ = b_splines.representation(x, y, k)
+        return _bits(b_splines.at(t, c, k, beyond, order, at))
+
+    def theirs() -> list[str]:
+        found = made(x, y, k=k)
+        if isinstance(found, tuple):
+            return _bits(interpolate.splev(at, found, order, beyond))
+        return _bits(found(at, order, beyond))
+
+    return outcome(ours), outcome(theirs)
 
 
 def _bits(x: Any) -> list[str]:

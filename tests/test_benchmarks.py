@@ -319,7 +319,7 @@ def test_problems_are_of_all_kinds():
     library("scipy")
     from benchmarks.solver_rows import ROWS
 
-    assert len({row.name for row in ROWS}) == len(ROWS) == 16
+    assert len({row.name for row in ROWS}) == len(ROWS) == 19
     assert len({row.group for row in ROWS}) == 5
     for row in ROWS:
         assert row.says

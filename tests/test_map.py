@@ -44,9 +44,9 @@ def test_no_folder_is_crowded():
 
 
 LINES = """
-    frontends 36750 -> 37100 generators of seeds, rows of a mask
+    frontends 36750 -> 37300 generators of seeds, rows of a mask, arguments of nnls, splines
     codegen 20550 -> 20750 shuffles as a whole, numbers of MT19937
-    library 13400 -> 13500 generators of seeds
+    library 13400 -> 14300 generators of seeds, nnls, lsq_linear, splines of FITPACK
     planning 10950
     backends 9350
     ir 8700

@@ -16,11 +16,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import curve_cases
+import linear_cases
 import minima_cases
 import numpy as np
 import ode_cases
 
 from xpapply.frontends.python.source.calls.of_minimize import steady
+from xpapply.frontends.python.source.calls.of_solvers import root_solver
 from xpapply.library import of_fits, of_integrals, of_roots
 from xpapply.library.solvers import boxes, fits, of_minima, of_products, simplexes, trust_regions
 
@@ -105,7 +107,7 @@ def bracketed(r: random.Random) -> tuple[Any, Any]:
     f, p, q = r.choice(FUNCTIONS), r.uniform(0.3, 3), r.uniform(0.3, 3)
     limits = 10.0 ** r.randint(-13, -2), r.choice([4 * EPS, 1e-6]), r.choice([0, 3, 10, 100])
     args = (f, r.uniform(-1, 2), r.uniform(0, 6), (p, q), *limits)
-    ours = getattr(of_roots, name)
+    ours = root_solver(name)
     if r.random() < 0.5:
         given: dict[str, Any] = dict(zip(("xtol", "rtol", "maxiter"), limits, strict=True))
         given |= {"method": name, "bracket": args[1:3]}
@@ -345,6 +347,11 @@ def curved(r: random.Random) -> tuple[Any, Any]:
     return curve_cases.drawn(r, outcome)
 
 
+def linear(r: random.Random) -> tuple[Any, Any]:
+    """The same of linear least squares within bounds."""
+    return linear_cases.drawn(r, outcome)
+
+
 def by_simplex(r: random.Random) -> tuple[Any, Any]:
     """The same of Nelder and Mead's minima of functions of several numbers."""
     from scipy.optimize import minimize
@@ -493,7 +500,7 @@ left = 0
 
 PROBLEMS = [
     bracketed, by_steps, lowest, fitted, within, of_squares, by_simplex, along, by_slopes,
-    integrated, moved, curved,
+    integrated, moved, curved, linear,
 ]  # fmt: skip
 
 

@@ -38,3 +38,15 @@ def test_lengths_of_any_size():
         largest = max(whole)
         want = 0.0 if largest == 0 else math.sqrt(sum((y / largest) ** 2 for y in whole)) * largest
         assert math.isclose(of_fits.norm(x, 0), want, rel_tol=1e-10, abs_tol=1e-320)
+
+
+def test_ridders_steps_are_the_same_before_and_since_scipy_1_18():
+    """But for rounding, and where products of values are too small."""
+    r = random.Random(2)
+    for _ in range(200):
+        p, q = r.uniform(0.3, 3), r.uniform(0.3, 3)
+        given = lambda x: x**3 - p * x - q, -3.0, 6.0, (), 2e-12, 1e-15, 100, False  # noqa: B023
+        before, since = of_roots.ridder(*given), of_roots.ridder_by_shares(*given)
+        assert math.isclose(before[0], since[0], rel_tol=1e-11)
+    small = lambda x: 1e-200 * (x - 1.0), 0.0, 3.0, (), 2e-12, 1e-15, 100, False
+    assert math.isclose(of_roots.ridder_by_shares(*small)[0], 1.0)

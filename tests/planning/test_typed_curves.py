@@ -77,6 +77,24 @@ def caught(v):
         return -9.0
 
 
+def by_fitpack(v):
+    curve = interpolate.UnivariateSpline(X, np.where(v > 0, v, 0.0), s=0, k=4, ext="const")
+    places = X[:4] + v[0]
+    return np.array([*curve(Q), *curve(Q, 2), *curve(places), curve(3.3), curve(2.0, nu=4, ext=1)])
+
+
+def by_fitpack_with_gaps(v):
+    there = ~np.isnan(v)
+    x = X[there]
+    return interpolate.InterpolatedUnivariateSpline(x, v[there], k=2)(Q)
+
+
+def by_representation(v):
+    there = ~np.isnan(v)
+    t, c, k = interpolate.splrep(X[there], v[there], s=0)
+    return interpolate.splev(Q, (t, c, k), der=1) + c[0]
+
+
 def three_diagonals(v):
     bands = BANDS.copy()
     bands[1] = 4 + np.abs(np.where(np.isnan(v), 0.0, v))
@@ -85,7 +103,7 @@ def three_diagonals(v):
 
 ALL = [
     by_cubics, natural, monotone, by_akima, by_akima_beyond, by_lines, lines_that_go_on, caught,
-    three_diagonals,
+    three_diagonals, by_fitpack, by_fitpack_with_gaps, by_representation,
 ]  # fmt: skip
 
 
@@ -135,7 +153,25 @@ def test_exceptions_are_scipys():
             assert str(ours.value) == str(theirs.value)
 
 
+def test_places_that_are_written_to_are_noticed():
+    """What is computed of them beforehand is computed anew."""
+    x = X.copy()
+
+    def f(v):
+        return interpolate.InterpolatedUnivariateSpline(x, v)(Q)
+
+    arr = RNG.normal(size=(60, 10))
+    for _ in range(2):
+        with xpapply.options(engine="cpu"):
+            got = xpapply.apply_along_axis(f, 1, arr)
+        np.testing.assert_array_equal(got, np.apply_along_axis(f, 1, arr))
+        x[3] += 0.5
+    assert compiled(f)
+
+
 REFUSED = {
+    "with s: s=0 is compiled": lambda v: interpolate.UnivariateSpline(X, v)(1.0),
+    "splrep with s: s=0": lambda v: interpolate.splev(1.0, interpolate.splrep(X, v, s=2)),
     "such a bc_type": lambda v: interpolate.CubicSpline(
         np.cumsum(v), np.cos(v * 0), bc_type="periodic"
     )(1.0),

@@ -196,10 +196,31 @@ def bisect(
     return a, maxiter, maxiter + 2, False
 
 
-def ridder(
-    f: Any, a: float, b: float, args: Any, xtol: float, rtol: float, maxiter: int, quiet: bool
-) -> Found:
-    """``scipy.optimize.ridder(f, a, b, args)``."""
+def ridder(*given: Any) -> Found:
+    """``scipy.optimize.ridder(f, a, b, args)`` before SciPy 1.18."""
+    return _by_ridders(_step, *given)
+
+
+def ridder_by_shares(*given: Any) -> Found:
+    """The same since then."""
+    return _by_ridders(_step_by_shares, *given)
+
+
+def _step(fa: float, fb: float, fm: float, half: float) -> float:
+    sign = 1.0 if fb - fa > 0.0 else -1.0
+    return sign * half * fm / math.sqrt(fm * fm - fa * fb)
+
+
+def _step_by_shares(fa: float, fb: float, fm: float, half: float) -> float:
+    """The same, of values that may be as small as can be."""
+    share = fm / fa
+    return -(half * share / math.sqrt(share * share - fb / fa))
+
+
+def _by_ridders(
+    stepped: Any, f: Any, a: float, b: float, args: Any, xtol: float, rtol: float, maxiter: int,
+    quiet: bool,
+) -> Found:  # fmt: skip
     a = float(a)
     b = float(b)
     fa, fb = _ends(f, a, b, args, xtol, rtol, maxiter, quiet)
@@ -213,8 +234,7 @@ def ridder(
         half = 0.5 * (b - a)
         middle = a + half
         fm = _value(f, middle, args, quiet)
-        sign = 1.0 if fb - fa > 0.0 else -1.0
-        step = sign * half * fm / math.sqrt(fm * fm - fa * fb)
+        step = stepped(fa, fb, fm, half)
         size = min(abs(step), abs(half) - 0.5 * tol)
         x = middle - (size if step > 0.0 else -size)
         y = _value(f, x, args, quiet)

@@ -40,10 +40,6 @@ def by_grid(v):
     return optimize.brute(lambda p: off(p, v), [(0, 1)], Ns=5)
 
 
-def not_negative(v):
-    return optimize.nnls(MATRIX, v)[0]
-
-
 def linear(v):
     return optimize.linprog(v, A_ub=MATRIX, b_ub=np.ones(8)).fun
 
@@ -58,7 +54,6 @@ LEFT = {
     by_evolution: ("differential_evolution", "method='Nelder-Mead' from several places"),
     by_annealing: ("dual_annealing", "method='Nelder-Mead' from several places"),
     by_grid: ("brute", "method='Nelder-Mead' from several places"),
-    not_negative: ("nnls", r"least_squares with bounds=\(0, np.inf\)"),
     linear: ("linprog", "a formula for the corner"),
     between_points: ("griddata", r"weights = griddata\(points, np.eye\(len\(points\)\), xi\)"),
 }

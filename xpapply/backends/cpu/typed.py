@@ -31,7 +31,7 @@ _SILENT = frozenset(
     "constant,load,store,length,stride,element,set element,row,view,new axis,part,diagonal,"
     "transpose,"
     "new,fill,copy,expected,put,new list,append,repeat,list length,list item,set list item,pop,"
-    "clear,copy list,push,pull,jump,branch,return,leave".split(",")
+    "clear,copy list,push,pull,jump,branch,return,leave,run,given".split(",")
 )
 """Instructions of which NumPy never warns, but for those that say so (`NOTED`)."""
 _COMPARE = frozenset("lt le gt ge eq ne".split())

@@ -20,6 +20,8 @@ import numpy as np
 
 _EPS = float(np.finfo(float).eps)
 _STEP = math.sqrt(_EPS)
+FAR = 1e150
+"""How long steps may be if nothing but bounds ends them."""
 _HALF = 0.5 * _EPS * (1.0 + _EPS)
 """Of a number, a little more than half of what it is to the next one."""
 
@@ -259,7 +261,7 @@ def _least(a: float, b: float, c: float, low: float, high: float) -> tuple[float
     return t, y
 
 
-def _chosen(
+def chosen(
     x: Any, r: Any, g: Any, step: Any, d: Any, delta: float, lower: Any, upper: Any, theta: float
 ) -> float:
     """The best of a step that ends at the first bound, one that is reflected, and one downhill.
@@ -299,7 +301,8 @@ def _chosen(
     low = 0.0
     high = -1.0
     if most > 0.0:
-        low = (1.0 - theta) * to_bound / most
+        # of what is linear SciPy's steps end at bounds alone, and begin at a share of themselves
+        low = (1.0 - theta) * (to_other if delta == FAR else to_bound / most)
         high = theta * to_other if most == to_other else to_edge
     reflected = math.inf
     if low <= high:
@@ -352,7 +355,7 @@ def inside(x: Any, lower: Any, upper: Any, far: float) -> None:
         x[j] = here
 
 
-def _scaling(x: Any, g: Any, lower: Any, upper: Any, v: Any, dv: Any) -> float:
+def scaling(x: Any, g: Any, lower: Any, upper: Any, v: Any, dv: Any) -> float:
     """How far it is to the bounds downhill, what that changes by; the largest scaled slope."""
     steepest = 0.0
     for j in range(len(x)):
@@ -514,7 +517,7 @@ def reflective(
             scale_by(a, scales, inverse)
             for i in range(m + n):
                 right[i] = weighed[i] if i < m else 0.0
-        optimality = _scaling(x, g, lower, upper, v, dv)
+        optimality = scaling(x, g, lower, upper, v, dv)
         if optimality < limits[2]:
             status = 1
         if status != 0 or calls == most:
@@ -540,7 +543,7 @@ def reflective(
         actual = -1.0
         while actual <= 0.0 and calls < most:
             alpha = _step(sizes, along, axes, m, delta, alpha, step)
-            predicted = _chosen(x, r, scaled, step, d, delta, lower, upper, theta)
+            predicted = chosen(x, r, scaled, step, d, delta, lower, upper, theta)
             for j in range(n):
                 moved[j] = float(x[j]) + float(d[j]) * float(step[j])
             inside(moved, lower, upper, 0.0)

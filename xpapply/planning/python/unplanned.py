@@ -257,10 +257,15 @@ _LONG = {"minimize": ("bounds", "l-bfgs-b"), "solve_ivp": ("radau", "bdf")}
 """What a function says of solvers of which more is compiled."""
 _SOLVERS = {
     "typed_solver": frozenset(
-        "curve_fit least_squares leastsq minimize fmin_bfgs fmin_cg fmin_powell fsolve root".split()
+        "curve_fit least_squares leastsq minimize nnls fmin_bfgs fmin_cg fmin_powell fsolve "
+        "root".split()
     ),
+    "typed_long_solver": frozenset(["lsq_linear"]),
     "typed_short_solver": frozenset("quad solve_ivp".split()),
-    "typed_minimum": frozenset("fmin minimize_scalar fminbound".split()),
+    "typed_minimum": frozenset(
+        "fmin minimize_scalar fminbound splrep splev UnivariateSpline "
+        "InterpolatedUnivariateSpline".split()
+    ),
     "typed_root": frozenset("brentq brenth bisect ridder newton root_scalar".split()),
 }
 """Functions of SciPy's for which much of ours is compiled, by the rows that say how much."""

@@ -90,11 +90,6 @@ _WAYS_OUT = (
         "xpapply.options(workers=...)",
     ),
     (
-        r"optimize\.(nnls|lsq_linear)\b",
-        "use least_squares with bounds=(0, np.inf) of a model that is written out, which is "
-        "compiled, or xpapply.options(workers=...)",
-    ),
-    (
         r"optimize\.(linprog|milp)\b",
         "write a formula for the corner that is best, or use xpapply.options(workers=...)",
     ),

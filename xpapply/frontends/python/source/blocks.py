@@ -83,7 +83,8 @@ class Blocks:
         self._sites: dict[Any, int] = {}
         self._held: dict[Slot, Value] = {}
         self.cached: dict[Any, Any] = {}
-        self._tables: dict[tuple[str, bytes], np.ndarray] = {}
+        self._tables: dict[tuple[Any, ...], np.ndarray] = {}
+        self._constants: dict[Value, np.ndarray] = {}
 
     def expect(self, results: Sequence[Expected] | None) -> None:
         """Say what results are like; None: that is not known."""
@@ -232,7 +233,7 @@ class Blocks:
         """
         of = "cupy" if self.element == DEVICE else "numpy"
         if is_own:
-            x = self._tables.setdefault((x.dtype.str, x.tobytes()), x)
+            x = self._tables.setdefault((x.dtype.str, x.shape, x.tobytes()), x)
         if x.dtype.name not in numbers.DTYPES or not x.dtype.isnative or x.ndim not in (1, 2):
             raise TraceError(f"it reads an array {x.shape} of {x.dtype}")
         if library(x) != of or type(x).__name__ != "ndarray":
@@ -241,7 +242,20 @@ class Blocks:
             self.made.constants.append(x)
         k = next(k for k, c in enumerate(self.made.constants) if c is x)
         kind = Array(x.dtype.name, x.ndim)
-        return Arr(kind, False, self.op("constant", kind, what=k))
+        found = Arr(kind, False, self.op("constant", kind, what=k))
+        self._constants[found.value] = x
+        return found
+
+    def content(self, x: Abstract) -> np.ndarray | None:
+        """The array of the user's that was just read, whose content counts from now on.
+
+        None: it is another one for each slice, or was read somewhere else.
+        """
+        found = self._constants.get(x.value) if isinstance(x, Arr) else None
+        if not isinstance(found, np.ndarray):
+            return None
+        self.watch.array(found)
+        return found
 
     def source(self, owner: Any, place: Callable[[Any], Any] | None = None, key: Any = None) -> Tup:
         """What a generator of random numbers draws from: its numbers are drawn in order.

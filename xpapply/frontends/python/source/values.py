@@ -504,6 +504,9 @@ class Writes(Protocol):
     def constant(self, x: np.ndarray, is_own: bool = False) -> Arr:
         """An array of the user's, which the function reads; `is_own`: of ours, known by content."""
 
+    def content(self, x: Abstract) -> np.ndarray | None:
+        """The array of the user's that was just read, whose content counts from now on."""
+
     def source(self, owner: Any, place: Callable[[Any], Any] | None = None, key: Any = None) -> Tup:
         """What a generator of random numbers draws from: its numbers are drawn in order.
 

@@ -17,13 +17,13 @@ LIBRARY = _written.__name__.rpartition(".")[0]
 """Where functions of libraries are written in Python, for the compiler."""
 
 _SOLVERS = (
-    "of_fits", "of_integrals", "of_results", "of_roots", "solvers.boxes",
+    "of_fits", "of_integrals", "of_results", "of_roots", "solvers.b_splines", "solvers.boxes",
     "solvers.directions", "solvers.fits",
     "solvers.hybrids", "solvers.limited_memory", "solvers.limited_models", "solvers.line_searches",
     "solvers.odes.backward", "solvers.odes.driver", "solvers.odes.equations",
     "solvers.odes.events", "solvers.odes.implicit", "solvers.odes.radau",
     "solvers.odes.runge_kutta", "solvers.odes.solution",
-    "solvers.of_minima", "solvers.of_products", "solvers.of_samples",
+    "solvers.linear", "solvers.of_minima", "solvers.of_products", "solvers.of_samples",
     "solvers.of_xarray", "solvers.quasi_newton",
     "solvers.simplexes", "solvers.splines", "solvers.trust_regions",
 )  # fmt: skip

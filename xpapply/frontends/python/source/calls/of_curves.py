@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import sys
@@ -9,9 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from .....library.solvers import splines
+from .....ir.typed import Literal
+from .....library.solvers import b_splines, splines
 from .. import arrays
-from ..values import CALLED, NO_AXES, NUMPY, Arr, Inlined, Known, Num, Record, Tup, Writes, integer
+from ..values import (
+    CALLED,
+    NO_AXES,
+    NUMPY,
+    Arr,
+    Inlined,
+    Known,
+    Num,
+    Record,
+    Tup,
+    Writes,
+    integer,
+)
 from .arguments import TRUE, as_array
 from .common import Call, number
 from .of_least_squares import doubles
@@ -105,6 +119,100 @@ def _interp1d(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     return Inlined(splines.lines, [*(doubles(t, a) for a in found), integer(beyond), fills], {})
 
 
+_FITPACK = {
+    "x": None, "y": None, "w": None, "bbox": None, "k": 3, "s": None, "ext": 0,
+    "check_finite": False,
+}  # fmt: skip
+_BEYOND = {
+    "extrapolate": b_splines.EXTENDS, "zeros": b_splines.ZEROS, "raise": b_splines.RAISES,
+    "const": b_splines.STAYS,
+}  # fmt: skip
+
+
+def _interpolating(name: str) -> Call:
+    """A class of splines; of one of them only what goes through the points."""
+    spec = dict(_FITPACK)
+    if name == "InterpolatedUnivariateSpline":
+        del spec["s"]
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+        given = taken(t, name, spec, args, kwargs)
+        if not _is_zero(given.pop("s", 0)):
+            raise t.refuse(f"scipy.interpolate.{name} with s: s=0 is compiled")
+        plainly(t, name, given, w=None, bbox=None, check_finite=False)
+        beyond, places_ = _beyond(t, given["ext"]), t.content(given["x"])
+        x, y, k = _through(t, given)
+        if places_ is not None and isinstance(k.value, Literal):
+            with contextlib.suppress(NotImplementedError):
+                knots, *made = b_splines.knots(places_.astype(float), int(k.value.value))
+                tables = Tup(tuple(t.constant(table, is_own=True) for table in made))
+                return Inlined(b_splines.curve_of, [Known(knots), tables, y, k, beyond], {})
+        return Inlined(b_splines.curve, [x, y, k, beyond], {})
+
+    return call
+
+
+def _is_zero(x: Any) -> bool:
+    """Whether a number is zero, as it is written."""
+    known = x.value.value if isinstance(x, Num) and isinstance(x.value, Literal) else x
+    return isinstance(known, (int, float)) and known == 0
+
+
+def _through(t: Writes, given: dict[str, Any]) -> tuple[Arr, Arr, Num]:
+    """Points, and the degree."""
+    return doubles(t, given["x"]), doubles(t, given["y"]), whole_number(t, given["k"])
+
+
+def _beyond(t: Writes, ext: Any) -> Num:
+    """What is done beyond the ends."""
+    return whole_number(t, _BEYOND.get(_text(ext), ext) if isinstance(_text(ext), str) else ext)
+
+
+_REPRESENTED = {
+    "x": None, "y": None, "w": None, "xb": None, "xe": None, "k": 3, "task": 0, "s": None,
+    "t": None, "full_output": 0, "per": 0, "quiet": 1,
+}  # fmt: skip
+
+
+def _splrep(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    given = taken(t, "splrep", _REPRESENTED, args, kwargs)
+    plainly(t, "splrep", given, w=None, xb=None, xe=None, task=0, full_output=0, per=0)
+    if not is_none(given["t"]):
+        raise t.refuse("scipy.interpolate.splrep with knots that are given")
+    if not (is_none(given["s"]) or _is_zero(given["s"])):
+        raise t.refuse("scipy.interpolate.splrep with s: s=0 is compiled")
+    return Inlined(b_splines.representation, [*_through(t, given)], {})
+
+
+def _splev(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    given = taken(t, "splev", {"x": None, "tck": None, "der": 0, "ext": 0}, args, kwargs)
+    tck = given["tck"]
+    if not isinstance(tck, Tup) or len(tck.items) != 3:
+        raise t.refuse("scipy.interpolate.splev of what splrep does not give")
+    knots, c, k = tck.items
+    own = [doubles(t, knots), doubles(t, c), whole_number(t, k), _beyond(t, given["ext"])]
+    order = whole_number(t, given["der"])
+    return _at(t, b_splines.at_one, b_splines.at, [*own, order], given["x"])
+
+
+def _asked_of_spline(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    knots, c, k, beyond, *rest = args
+    given = taken(t, "a spline", {"x": None, "nu": 0, "ext": None}, rest, kwargs)
+    if not is_none(given["ext"]):
+        beyond = _beyond(t, given["ext"])
+    order = whole_number(t, given["nu"])
+    if isinstance(knots, Known):
+        found = t.content(given["x"])
+        said = [int(x.value.value) for x in (k, beyond, order) if isinstance(x.value, Literal)]
+        known, knots = knots.value, t.constant(knots.value, is_own=True)
+        if found is not None and found.ndim == 1 and len(said) == 3:
+            with contextlib.suppress(NotImplementedError):
+                made = b_splines.weights(known, said[0], said[1], said[2], found.astype(float))
+                tables = [t.constant(table, is_own=True) for table in made]
+                return Inlined(b_splines.values, [knots, c, k, order, *tables], {})
+    return _at(t, b_splines.at_one, b_splines.at, [knots, c, k, beyond, order], given["x"])
+
+
 _BANDED = {
     "l_and_u": None, "ab": None, "b": None, "overwrite_ab": False, "overwrite_b": False,
     "check_finite": True,
@@ -169,6 +277,14 @@ def agrees(name: str, solver: Any) -> bool:
         theirs = solver(x, y, bounds_error=False, fill_value=(2.0, 3.0))
         ours = splines.lines(x, y, splines.FILLS, (2.0, 3.0))
         return np.array_equal(ours(_AT), theirs(_AT)) and _extends() is not None
+    if name in _OF_FITPACK:
+        t, c, k = b_splines.representation(x, y, 3)
+        if name == "splrep":
+            return all(map(np.array_equal, (t, c, k), solver(x, y)))
+        theirs = (
+            solver(_AT, (t, c, k)) if name == "splev" else solver(x, y, **_OF_FITPACK[name])(_AT)
+        )
+        return np.array_equal(b_splines.at(t, c, k, b_splines.EXTENDS, 0, _AT), theirs)
     ours, each = _CURVES[name]
     pairs = [(solver(x, y, **more), ends) for more, ends in each]
     return all(
@@ -201,7 +317,12 @@ _CURVES: dict[str, tuple[Any, tuple[tuple[dict[str, Any], Any], ...]]] = {
 }
 
 
+_OF_FITPACK: dict[str, dict[str, Any]] = {
+    "splrep": {}, "splev": {}, "UnivariateSpline": {"s": 0}, "InterpolatedUnivariateSpline": {},
+}  # fmt: skip
 OURS: dict[Any, Call] = {
+    b_splines.called: _callable(b_splines.asked),
+    b_splines.asked: _asked_of_spline,
     splines.called: _callable(splines.asked),
     splines.asked: _asked,
     splines.called_on_lines: _callable(splines.asked_of_lines),
@@ -210,5 +331,7 @@ OURS: dict[Any, Call] = {
 }
 ROWS: dict[str, Call] = {
     "CubicSpline": _cubic, "PchipInterpolator": _monotone, "Akima1DInterpolator": _akima,
-    "interp1d": _interp1d, "solve_banded": _solve_banded,
+    "interp1d": _interp1d, "solve_banded": _solve_banded, "splrep": _splrep, "splev": _splev,
+    "UnivariateSpline": _interpolating("UnivariateSpline"),
+    "InterpolatedUnivariateSpline": _interpolating("InterpolatedUnivariateSpline"),
 }  # fmt: skip

@@ -12,10 +12,10 @@ import numpy as np
 
 from .....ir.typed import Literal
 from .....library import of_fits
-from .....library.solvers import boxes, fits
+from .....library.solvers import boxes, fits, linear
 from .....library.solvers import trust_regions as regions
 from .....limits import LIMITS
-from .. import arrays, numbers, whole
+from .. import arrays, numbers, places, whole
 from ..values import NUMPY, Abstract, Arr, Inlined, Known, Num, Tup, Writes, integer
 from .arguments import TRUE, as_array
 from .common import Call, as_float, number
@@ -36,6 +36,8 @@ _EPS = math.ulp(1.0)
 
 def agrees(name: str, solver: Callable[..., Any]) -> bool:
     """Whether this SciPy goes as ours does."""
+    if name in ("nnls", "lsq_linear"):
+        return _agrees_on_linear(name, solver)
     x = np.arange(6.0)
     for y in (2.0 / (1.0 + c * x) for c in (0.2, 0.7, 3.0)):
         limits = 0, _EPS, (1.49012e-8, 1.49012e-8, 0.0, 100)
@@ -307,6 +309,73 @@ def _root_agrees() -> bool:
     return theirs.message == _texts(0.1, 1.49012e-8, 0.0)[theirs.status]
 
 
+_NNLS = {"A": None, "b": None, "maxiter": None}
+
+
+def _nnls(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    a, b, most = taken(t, "nnls", _NNLS, args, kwargs).values()
+    if len(args) > 2:
+        raise t.refuse("scipy.optimize.nnls with so many arguments")
+    most = whole_number(t, 0 if is_none(most) else most)
+    t.rounds(LIMITS.typed_solving)
+    known = t.content(a)
+    if known is not None and known.ndim == 2 and known.dtype.kind in "biuf":
+        known = known.astype(float)
+        if len(known) > known.shape[1] > 0 and np.isfinite(known).all():
+            made = [np.ascontiguousarray(x) for x in np.linalg.qr(known)]
+            factors = [t.constant(x, is_own=True) for x in made]
+            return Inlined(linear.nnls_of, [*factors, doubles(t, b), most], {})
+    return Inlined(linear.nnls, [_table(t, "nnls", a), doubles(t, b), most], {})
+
+
+_LINEAR = {
+    "A": None, "b": None, "bounds": None, "method": "trf", "tol": 1e-10, "lsq_solver": None,
+    "lsmr_tol": None, "max_iter": None, "verbose": 0, "lsmr_maxiter": None,
+}  # fmt: skip
+
+
+def _lsq_linear(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    name = "lsq_linear"
+    given = taken(t, name, _LINEAR, args, kwargs)
+    plainly(t, name, given, lsmr_tol=None, verbose=0, lsmr_maxiter=None)
+    a, b, bounds, method, tol, solver, most = given.values()
+    method = _text(method) if isinstance(method, Known) else method
+    if method not in ("trf", "bvls") or _text(solver) not in (None, "exact"):
+        raise t.refuse("scipy.optimize.lsq_linear by such a method")
+    t.rounds(LIMITS.typed_solving if method == "trf" else LIMITS.typed_rounding)
+    most = whole_number(t, 0 if is_none(most) else most)
+    by = TRUE if method == "bvls" else _NOTHING
+    rest = [both_ends(t, bounds, None), by, real(t, tol), most]
+    return Inlined(linear.lsq_linear, [_table(t, name, a), doubles(t, b), *rest], {})
+
+
+def _table(t: Writes, name: str, x: Abstract) -> Arr:
+    """A matrix, as float64."""
+    if not isinstance(x, Arr) or x.type.ndim != 2 or numbers.kind_of(x.type.dtype) not in "biuf":
+        raise t.refuse(f"scipy.optimize.{name} of {places.described(x)}")
+    return whole.as_type(t, x, "float64")
+
+
+def _agrees_on_linear(name: str, solver: Callable[..., Any]) -> bool:
+    a = np.array([[1.0, 2.0, 0.5], [0.3, -1.0, 2.0], [2.0, 1.0, 1.0], [0.1, 0.4, -1.0]])
+    near, ends = LIMITS.typed_rounding, (-0.1, 0.5)
+    for b in (np.array([1.0, -2.0, 0.3, c]) for c in (0.5, -3.0, 9.0)):
+        if name == "nnls":
+            pairs = [*zip(linear.nnls(a, b, 0), solver(a, b), strict=True)]
+        else:
+            pairs = [
+                (linear.lsq_linear(a, b, ends, by, 1e-10, 0)[k], solver(a, b, ends, method)[k])
+                for by, method in ((None, "trf"), (True, "bvls"))
+                for k in ("x", "nit", "status", "message")
+            ]
+        if not all(
+            ours == theirs if isinstance(ours, str) else np.allclose(ours, theirs, near, near)
+            for ours, theirs in pairs
+        ):
+            return False
+    return True
+
+
 def _slopes(t: Writes, name: str, jac: Any, usual: tuple[str, ...] = ()) -> Abstract:
     """A function that gives a Jacobian, or None; `usual`: what stands for that."""
     if isinstance(_text(jac), str):
@@ -381,4 +450,6 @@ ROWS: dict[str, Call] = {
     "curve_fit": _curve_fit,
     "leastsq": _leastsq,
     "least_squares": _least_squares,
+    "nnls": _nnls,
+    "lsq_linear": _lsq_linear,
 }

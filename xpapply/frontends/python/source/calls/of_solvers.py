@@ -97,15 +97,27 @@ def _agrees(name: str) -> bool:
     if name == "newton":
         steps = [of_roots.secant(_cubic, x, (), 1.48e-8, 50, None, 0.0, False) for x in _STARTS]
         return [x for x, *_ in steps] == [solver(_cubic, x) for x in _STARTS]
-    ends = [(_cubic, -1.0, x, (), 2e-12, 4 * _EPS, 100) for x in _STARTS]
     if name == "root_scalar":
         return all(
             of_roots.result(of_roots.brentq, True, x).items()
             <= solver(_cubic, bracket=x[1:3]).items()
-            for x in ends
+            for x in _ENDS
         )
-    ours = getattr(of_roots, name)
-    return [ours(*x, False)[0] for x in ends] == [solver(*x[:3]) for x in ends]
+    return _is_like(root_solver(name), solver)
+
+
+def _is_like(ours: Any, solver: Any) -> bool:
+    """Whether roots between two places are SciPy's."""
+    return [ours(*x, False)[0] for x in _ENDS] == [solver(*x[:3]) for x in _ENDS]
+
+
+@functools.cache
+def root_solver(name: str) -> Any:
+    """The one of ours that goes as this SciPy does."""
+    own = getattr(of_roots, name)
+    if name == "ridder" and not _is_like(own, sys.modules["scipy.optimize"].ridder):
+        return of_roots.ridder_by_shares
+    return own
 
 
 _STARTS = [np.float64(x) for x in (1.5, 2.0, 3.7)]
@@ -113,6 +125,10 @@ _STARTS = [np.float64(x) for x in (1.5, 2.0, 3.7)]
 
 def _cubic(x: float) -> float:
     return x * x * x - x - 1.0
+
+
+_ENDS = [(_cubic, 1.0, x, (), 2e-12, 4 * _EPS, 100) for x in (*_STARTS, np.float64(9.0))]
+"""Of which Ridders' steps have other last bits since SciPy 1.18."""
 
 
 def _bent(x: float) -> float:
@@ -153,7 +169,7 @@ def _full(t: Writes, given: dict[str, Any]) -> tuple[bool, Num]:
 
 def _solved(name: str, full: bool, quiet: Num, given: list[Abstract]) -> Inlined:
     """A call of one of our solvers of roots."""
-    args = [Known(getattr(of_roots, name)), quiet, Tup(tuple(given))]
+    args = [Known(root_solver(name)), quiet, Tup(tuple(given))]
     return Inlined(of_roots.full_root if full else of_roots.root, args, {})
 
 
@@ -236,7 +252,7 @@ def _method(has: Mapping[str, bool]) -> str | None:
 
 
 def _result(name: str, given: list[Abstract]) -> Inlined:
-    return Inlined(of_roots.result, [Known(getattr(of_roots, name)), TRUE, Tup(tuple(given))], {})
+    return Inlined(of_roots.result, [Known(root_solver(name)), TRUE, Tup(tuple(given))], {})
 
 
 def _float64(t: Writes, x: Abstract) -> Num:

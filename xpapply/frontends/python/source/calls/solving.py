@@ -21,7 +21,10 @@ def module_of(name: str) -> str:
     return "scipy.integrate" if name in _OF_INTEGRALS else "scipy.optimize"
 
 
-_OF_CURVES = frozenset("CubicSpline PchipInterpolator Akima1DInterpolator interp1d".split())
+_OF_CURVES = frozenset(
+    "CubicSpline PchipInterpolator Akima1DInterpolator interp1d splrep splev UnivariateSpline "
+    "InterpolatedUnivariateSpline".split()
+)
 _OF_INTEGRALS = frozenset(
     "quad solve_ivp odeint simpson cumulative_simpson trapezoid cumulative_trapezoid fixed_quad "
     "romb".split()
