@@ -40,9 +40,11 @@ def drawn(r: random.Random, outcome: Callable[[Callable[[], Any]], Any]) -> tupl
     theirs = outcome(
         lambda: lsq_linear(a, b, (low, high), method, tol, max_iter=most if most else None)
     )
-    exact = "nit", "status", "message", "success"
+    exact = ("nit", "status", "message", "success") if by else ("success",)
     return beside(
-        ours, theirs, lambda x: {k: x[k] for k in exact} | {"held": x.active_mask.tolist()}
+        ours,
+        theirs,
+        lambda x: {k: x[k] for k in exact} | ({"held": x.active_mask.tolist()} if by else {}),
     )
 
 

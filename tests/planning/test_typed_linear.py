@@ -57,7 +57,7 @@ def caught(v):
 
 def by_reflections(v):
     found = lsq_linear(ENDS, v, bounds=(0, UPPER))
-    return np.array([*found.x, found.cost, found.nit, found.status, *found.active_mask])
+    return np.array([*found.x, found.cost, found.success, *found.fun])
 
 
 def by_sets(v):
@@ -131,6 +131,7 @@ def test_exceptions_are_scipys(by, bad):
 REFUSED = {
     "by such a method": lambda v: lsq_linear(ENDS, v, lsq_solver="lsmr").x,
     "verbose: verbose=0 is compiled": lambda v: lsq_linear(ENDS, v, verbose=0 + (v[0] > 9)).x,
+    "nit": lambda v: lsq_linear(ENDS, v, (0, 1)).nit,
     "nnls of ": lambda v: nnls([[1.0, v[0]]] * 16, v)[0],
 }
 

@@ -569,9 +569,14 @@ def lsq_linear(a: Any, b: Any, ends: Any, by: Any, tol: float, most: int) -> Any
         off = np.zeros(m)
         g = np.zeros(n)
         cost = _system(a, b, x, off, g)
+        if by is None:
+            return _result_of_trf((x, off, cost, 0.0, held, 0, 3))
         return _result((x, off, cost, _steepest(g, held), held, 0, 3))
     if by is None:
-        return _result(_by_reflections(a, b, x, held, lower, upper, lengths, tol, most))
+        if most != 0:
+            raise NotImplementedError  # whether it got there, last bits may decide
+        found = _by_reflections(a, b, x, held, lower, upper, lengths, tol, most)
+        return _result_of_trf(found)
     for j in range(n):
         if float(held[j]) != 0.0:
             x[j] = lower[j] if float(held[j]) < 0.0 else upper[j]
@@ -584,6 +589,15 @@ def _result(found: Any) -> Any:
         x=x, fun=off, cost=np.float64(cost), optimality=np.float64(steepest), active_mask=held,
         nit=rounds, status=status, success=status > 0, message=_MESSAGES[status],
     )  # fmt: skip
+
+
+def _result_of_trf(found: Any) -> Any:
+    """The part that last bits do not decide: near a bound steps of two kinds cost the same.
+
+    Which of them is taken decides the rounds, what ends them, and which numbers are at a bound.
+    """
+    x, off, cost, _, _, _, status = found
+    return Result(x=x, fun=off, cost=np.float64(cost), success=status > 0)
 
 
 _MESSAGES = (
