@@ -12,16 +12,23 @@ pytest.importorskip("scipy.optimize")
 
 from fuzz import solvers
 
+from xpapply.library.solvers import of_products
+
 
 @pytest.mark.parametrize("problem", solvers.PROBLEMS)
 def test_as_scipy_solves(problem):
     r, left, count = random.Random(problem.__name__), 0, 500 if problem is not solvers.moved else 80
+    others = 0
     for k in range(count):
         ours, theirs = problem(r)
         if isinstance(ours, type) and ours in solvers.LEFT:
             left += 1
-        else:
-            assert solvers.are_same(ours, theirs), k
+        elif not solvers.are_same(ours, theirs):
+            # of a BLAS whose bits are not known: rounding leads to another minimum
+            assert problem is solvers.by_slopes, k
+            assert not of_products.are_known(), k
+            others += 1
+    assert others < 0.05 * count
     assert left < 0.6 * count  # warnings, products that are 0, steps to what is not finite
 
 

@@ -454,7 +454,7 @@ def _by_sets(
 
 
 def _by_reflections(
-    a: Any, b: Any, x: Any, held: Any, lower: Any, upper: Any, lengths: Any, tol: float, most: int
+    a: Any, b: Any, x: Any, lower: Any, upper: Any, tol: float
 ) -> Any:  # fmt: skip
     """SciPy's "trf": steps that are reflected at bounds."""
     m, n = a.shape
@@ -484,16 +484,13 @@ def _by_reflections(
         x[j] = here
     inside(x, lower, upper, 0.1)
     cost = _system(a, b, x, off, g)
-    if most == 0:
-        most = 100
-    rounds = status = 0
+    status = 0
     steepest = 0.0
-    while rounds < most:
+    for _ in range(100):
         steepest = scaling(x, g, lower, upper, v, dv)
         if steepest < tol:
             status = 1
         if status != 0:
-            rounds += 1
             break
         for i in range(m + n):
             rest[i] = float(off[i]) if i < m else 0.0
@@ -529,18 +526,7 @@ def _by_reflections(
         if change < tol * cost:
             status = 2
         cost = _system(a, b, x, off, g)
-        rounds += 1
-    for j in range(n):
-        low = float(lower[j])
-        high = float(upper[j])
-        below = float(x[j]) - low
-        above = high - float(x[j])
-        held[j] = 0.0
-        if low > -math.inf and below <= min(above, tol * max(1.0, abs(low))):
-            held[j] = -1.0
-        if high < math.inf and above <= min(below, tol * max(1.0, abs(high))):
-            held[j] = 1.0
-    return x, off, cost, steepest, held.astype(np.int64), rounds, status
+    return x, off, cost, status
 
 
 def lsq_linear(a: Any, b: Any, ends: Any, by: Any, tol: float, most: int) -> Any:
@@ -570,13 +556,12 @@ def lsq_linear(a: Any, b: Any, ends: Any, by: Any, tol: float, most: int) -> Any
         g = np.zeros(n)
         cost = _system(a, b, x, off, g)
         if by is None:
-            return _result_of_trf((x, off, cost, 0.0, held, 0, 3))
+            return _result_of_trf((x, off, cost, 3))
         return _result((x, off, cost, _steepest(g, held), held, 0, 3))
     if by is None:
         if most != 0:
             raise NotImplementedError  # whether it got there, last bits may decide
-        found = _by_reflections(a, b, x, held, lower, upper, lengths, tol, most)
-        return _result_of_trf(found)
+        return _result_of_trf(_by_reflections(a, b, x, lower, upper, tol))
     for j in range(n):
         if float(held[j]) != 0.0:
             x[j] = lower[j] if float(held[j]) < 0.0 else upper[j]
@@ -596,7 +581,7 @@ def _result_of_trf(found: Any) -> Any:
 
     Which of them is taken decides the rounds, what ends them, and which numbers are at a bound.
     """
-    x, off, cost, _, _, _, status = found
+    x, off, cost, status = found
     return Result(x=x, fun=off, cost=np.float64(cost), success=status > 0)
 
 
