@@ -52,4 +52,5 @@ def test_axes_of_length_one(axis):
     arr = RNG.normal(size=shape)
     for f in (lambda v: v.sum() * v[0], lambda v: v[:2] if v[0] > 0 else v[2:]):
         assert_at_once(f, axis, arr)
-        assert xpapply.explain(f, axis, arr).engine == "numpy"
+        # a kernel, where a slow machine has found that it pays
+        assert xpapply.explain(f, axis, arr).engine in ("numpy", "cpu")
