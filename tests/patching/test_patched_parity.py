@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from outcomes import outcome
 
 from xpapply.loop import originals
 
@@ -78,17 +79,6 @@ def inputs(draw):
 
 class Sub(np.ndarray):
     pass
-
-
-def outcome(call):
-    """The result, or the error; and what was warned of."""
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
-        try:
-            result = call()
-        except Exception as error:
-            result = type(error), str(error)
-    return result, {(w.category, str(w.message)) for w in found}
 
 
 def check(ours, own):

@@ -229,8 +229,7 @@ def writes(code: types.CodeType) -> frozenset[str]:
     """The variables of enclosing functions that code writes, as `impure` says of it."""
     found = _written.get(code)
     if found is None:
-        free = frozenset(code.co_freevars) if not _STORES.isdisjoint(opcodes(code)) else frozenset()
-        found = _written[code] = frozenset(_stored(code, free))
+        found = _written[code] = frozenset(_stored(code, frozenset(code.co_freevars)))
     return found
 
 

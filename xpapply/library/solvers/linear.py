@@ -485,7 +485,6 @@ def _by_reflections(
     inside(x, lower, upper, 0.1)
     cost = _system(a, b, x, off, g)
     status = 0
-    steepest = 0.0
     for _ in range(100):
         steepest = scaling(x, g, lower, upper, v, dv)
         if steepest < tol:
