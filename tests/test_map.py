@@ -56,7 +56,7 @@ LINES = """
     cli 3000
     loop 2600
     pandas 2150 -> 2650 groups transformed and filtered, nullable columns, lists that become columns
-    functions 2150
+    functions 2150 -> 2200 what a cache keeps
     patching 1750 -> 1850 groups transformed and filtered
     runtime 1650 -> 1700 seeds of MT19937
     slice_functions 1600

@@ -10,6 +10,7 @@ import functools
 import inspect
 import opcode
 import os
+import sys
 import types
 import weakref
 from collections.abc import Iterable, Iterator
@@ -205,6 +206,43 @@ def in_cells(f: types.FunctionType) -> Iterator[tuple[str, Any]]:
     for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):  # it is empty
             yield name, cell.cell_contents
+
+
+def beside_cache(f: Any, callers: tuple[Any, ...] = ()) -> str | None:
+    """Why a function with a cache may give something else than it gave without, or None.
+
+    It keeps what it gave before what it reads has changed, and what it drew; and its own calls
+    go through the cache, without which they may be too many.
+    """
+    f = getattr(f, "__wrapped__", f) if isinstance(f, functools._lru_cache_wrapper) else f
+    if type(f) is not types.FunctionType or f in callers:
+        return "its own calls use it" if f in callers else "it is no function of Python's"
+    of_modules = names(f.__code__)
+    if "random" in of_modules:
+        return "it draws random numbers"
+    given = (("a default", x) for x in (*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()))
+    reads = ((name, f.__globals__[name]) for name in of_modules if name in f.__globals__)
+    for name, x in (*given, *reads, *in_cells(f)):
+        if type(x) in (types.FunctionType, functools._lru_cache_wrapper):
+            code = getattr(getattr(x, "__wrapped__", x), "__code__", None)
+            why = None if code and of_library(code.co_filename) else beside_cache(x, (*callers, f))
+            if why:
+                return why
+        elif name == "a default" and isinstance(x, int | float | str | None):
+            continue
+        elif not of_library(_file(x)):
+            return f"it reads {name}, which may change"
+    return None
+
+
+def _file(x: Any) -> str:
+    """Where a module stands, or that of a class or of a function that has no state; or ""."""
+    if not isinstance(x, types.ModuleType | type) and not (
+        callable(x) and isinstance(getattr(x, "__self__", None), types.ModuleType | None)
+    ):
+        return ""
+    module = x if isinstance(x, types.ModuleType) else sys.modules.get(x.__module__)
+    return getattr(module, "__file__", None) or _STDLIB * (module is not None)
 
 
 def names(code: types.CodeType) -> frozenset[str]:

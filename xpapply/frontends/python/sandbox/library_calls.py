@@ -13,6 +13,7 @@ from ....batching import Batched, BatchingRule, NoRule, find, syntax
 from ....batching.instances import writeable
 from ....batching.names import CUPY, root_of
 from ....errors import TraceError
+from ....functions.purity import beside_cache
 from ....ir.avals import ShapeDtype
 from ... import find as frontend_of
 from ... import name_of
@@ -271,6 +272,20 @@ class LibraryCalls:
                 # the first element fixes the dtype
                 flat = arrays.cast(flat, dtype)
             return flat.reshape(shape)
+
+        return call
+
+    def cached(self, x: Any, inner: Callable[..., Any]) -> Callable[..., Any]:
+        """A function with a cache: what it keeps for arguments that no slice changes."""
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            given = (*args, *kwargs.values())
+            why = beside_cache(x)
+            if why or not all(type(a) in (int, float, bool, str, type(None)) for a in given):
+                why = why or "its arguments depend on the slice"
+                raise self._recorder.refuse(f"a function with a cache: {why}")
+            inner(*args, **kwargs)  # which refuses what does more than to compute
+            return self._stage.substitute(x(*args, **kwargs), x.__name__)
 
         return call
 

@@ -425,7 +425,7 @@ class Sandbox(Stage):
             own -= {n for n in own if n.startswith("__")} | {"cache_parameters"}
             if own:  # somebody has set them
                 return Forbidden(self, x, name)
-            return self.substitute(wrapped)
+            return self.calls.cached(x, self.substitute(wrapped))
         if type(x).__module__.startswith(("numpy.random", "random", "cupy.random")):
             return Random(self, x, name)
         if isinstance(x, np.vectorize):

@@ -13,6 +13,7 @@ import numpy as np
 
 from ....arrays import library
 from ....functions.guards import MISSING
+from ....functions.purity import beside_cache
 from ....ir.typed import Literal, Register
 from ....ir.typed.function import PARTS
 from ....library import of_lists, of_math, of_python, of_random
@@ -266,11 +267,13 @@ def _cached(
 ) -> Abstract | Inlined:
     """A function with a cache, which gives what it would give without."""
     inner = t.watch.look(f, "attribute", "__wrapped__")
-    if not isinstance(inner, types.FunctionType) or inner.__name__ in inner.__code__.co_names:
-        raise t.refuse("a function with a cache that its own calls use")
+    why = beside_cache(f)
+    if why:
+        raise t.refuse(f"a function with a cache: {why}")
     for name, x in (*enumerate(args), *kwargs.items()):
         for k, y in enumerate(x.items if isinstance(x, Tup) and not x.is_list else (x,)):
             _as_key_of_cache(t, (f, name, k), y)
+    t.cached[id(inner)] = inner
     return Inlined(inner, args, kwargs)
 
 

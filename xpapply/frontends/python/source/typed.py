@@ -34,7 +34,7 @@ from . import (
 from .calls import LIBRARY, SOLVERS, mixed, of_device
 from .each_step import STEPS
 from .frames import HUB, RESULT, Caller, Code, Place, Version, calls_itself
-from .kinds import fetched
+from .kinds import fetched, letters
 from .reading.find import tree_of
 from .reading.flow import Const, Flow, Step, flow_of
 from .recursion import SharedCalls
@@ -456,6 +456,10 @@ class Typer(SharedCalls):
             results.returned(self, value)
             self.do("return")
             return
+        if id(self.place.code.function) in self.cached:
+            kept = value.items if isinstance(value, Tup) and not value.is_list else (value,)
+            if not all(isinstance(x, (Num, Known)) or letters.is_any(x) for x in kept):
+                raise self.refuse("a function with a cache gives what may be written into")
         self._stays(value, len(self.place.callers) - 1)
         if calls_itself(self.place.code):
             self.state[len(self.place.callers), RESULT] = value
