@@ -3,15 +3,24 @@
 Of the process's own time: on a busy machine a second of two threads may take long.
 """
 
+import importlib
+import math
+import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+
+import xpapply
+from xpapply.functions import cache
+from xpapply.limits import LIMITS
 
 SETUP = """
 import os, signal, sys, threading, time
 import numpy as np
 import xpapply
+from xpapply.functions import cache
 from xpapply.limits import LIMITS
 
 LIMITS.given_up_from, LIMITS.paths_at_least = 1e9, 60.0
@@ -111,3 +120,61 @@ def test_interrupt(name):
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout != "done\n", "too fast to be interrupted"
     assert float(ran.stdout) < 2
+
+
+class TooLate(Exception):
+    """What a handler of a time limit raises, as a rule: no KeyboardInterrupt."""
+
+
+class Limit:
+    """A handler that is an object."""
+
+    def __call__(self, number, frame):
+        raise TooLate
+
+    method = __call__
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="other signals")
+@pytest.mark.parametrize("handler", [Limit(), Limit().method], ids=["object", "method"])
+@pytest.mark.parametrize(
+    ("module", "name", "worth"),
+    [
+        ("planning.python.typed_loop", "made", 0.0),
+        ("frontends.python.source.typed", "flow_of", 0.0),
+        ("frontends.python.sandbox.tracing", "silent", math.inf),
+        ("frontends.python.trace.recorder", "Recorder.call", math.inf),
+        ("frontends.python.run.executor", "Executor._invoke", math.inf),
+    ],
+)
+@pytest.mark.usefixtures("plan_always")
+def test_limits_of_time(monkeypatch, module, name, worth, handler):
+    """What plans takes an exception of a handler neither for its own fault nor for one of `f`."""
+    if "typed" in module or "source" in module:
+        pytest.importorskip("llvmlite")
+    owner = importlib.import_module(f"xpapply.{module}")
+    *classes, name = name.split(".")
+    owner = getattr(owner, classes[0]) if classes else owner
+    call = getattr(owner, name)
+
+    def late(*args, **kwargs):
+        signal.raise_signal(signal.SIGUSR1)
+        return call(*args, **kwargs)
+
+    def f(v):
+        s = 0.0
+        for x in v:
+            s = 0.5 * s + np.sin(x)
+        return s
+
+    cache.clear()  # of a function with this code it may be known what its loop takes
+    x = np.random.default_rng(0).random((200, 6))
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with monkeypatch.context() as patch, LIMITS.set(typed_worth=worth, raised_faults=0):
+            patch.setattr(owner, name, late)
+            with pytest.raises(TooLate):
+                xpapply.apply_along_axis(f, -1, x)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    np.testing.assert_array_equal(xpapply.apply_along_axis(f, -1, x), np.apply_along_axis(f, -1, x))

@@ -220,7 +220,8 @@ def beside_cache(f: Any, callers: tuple[Any, ...] = ()) -> str | None:
     of_modules = names(f.__code__)
     if "random" in of_modules:
         return "it draws random numbers"
-    given = (("a default", x) for x in (*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()))
+    defaults = (*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values())
+    given = (("a default", x) for x in defaults)
     reads = ((name, f.__globals__[name]) for name in of_modules if name in f.__globals__)
     for name, x in (*given, *reads, *in_cells(f)):
         if type(x) in (types.FunctionType, functools._lru_cache_wrapper):

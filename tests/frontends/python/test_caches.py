@@ -49,7 +49,7 @@ def of_what_was_drawn():
 def of_what_changes():
     scale = {"a": 1}
 
-    @functools.lru_cache(maxsize=None)
+    @functools.cache
     def scaled(k):
         return k * scale["a"]
 
@@ -126,10 +126,10 @@ def test_what_a_cache_keeps(make, worth):
     x[150, 0] = 60  # without the cache its own calls have no end
     want, got = make(), make()
     with LIMITS.set(typed_worth=worth):
-        for _ in range(3):
+        for _turn in range(3):
             y = xpapply.apply_along_axis(got[0], -1, x)
             np.testing.assert_array_equal(y, np.apply_along_axis(want[0], -1, x))
-            for f, change in (want, got):
+            for _, change in (want, got):
                 if change is not None:
                     change()
 

@@ -19,6 +19,7 @@ from ...functions.estimators import why_singly
 from ...ir.graph import Graph, ShapeDtype
 from ...limits import LIMITS
 from ...loop import reference
+from ...runtime.error_state import let_pass
 from .. import AllAtOnce
 from .rows import back, of_one_sample, result_of
 
@@ -59,6 +60,7 @@ def _tried(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> np.ndarray
     try:
         alone = f(first.reshape(1, -1), *args, **kwargs)
     except Exception as error:  # as the loop would
+        let_pass(error)
         reference.note(error, (0,) * (arr.ndim - 1), axis)
         raise
     a = result_of(alone, 1)
@@ -66,7 +68,8 @@ def _tried(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> np.ndarray
         b = result_of(f(last.reshape(1, -1), *args, **kwargs), 1)
     except TraceError:
         raise
-    except Exception:  # of this slice the call will tell
+    except Exception as error:  # of this slice the call will tell
+        let_pass(error)
         last, b = first, a
     together = result_of(f(np.stack([first, last]), *args, **kwargs), 2)
     if not samples.alike(np.concatenate([a, b]), together):
@@ -104,7 +107,8 @@ def along(find: Callable[[], Any], args: tuple, kwargs: dict, arr: Any, axis: in
         count = math.prod(own)
         try:
             y = result_of(f(some.reshape(count, -1), *args, **kwargs), count)
-        except Exception:
+        except Exception as error:
+            let_pass(error)
             y = _singly(f, some, box, axis, args, kwargs)
         if out is None:
             out = np.empty((*batch, *y.shape[1:]), y.dtype)
@@ -121,6 +125,7 @@ def _singly(f: Any, some: Any, box: Any, axis: int, args: tuple, kwargs: dict) -
         try:
             found.append(np.asanyarray(one(some[at], *args, **kwargs)))
         except Exception as error:
+            let_pass(error)
             place = tuple(k + part.start for k, part in zip(at, box[:-1], strict=True))
             reference.note(error, place, axis)
             raise

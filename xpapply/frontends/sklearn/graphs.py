@@ -15,6 +15,7 @@ from ...functions.estimators import why_singly
 from ...ir.graph import Graph, ShapeDtype
 from ...ir.rewrite import compact
 from ...limits import LIMITS
+from ...runtime.error_state import let_pass
 from .. import Checked
 from . import composed, linear, models, trees  # noqa: F401  # which fill the table
 from .batch import alive, along, estimator_and_name
@@ -37,6 +38,7 @@ def written(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> tuple[Formul
     except TraceError:
         raise
     except Exception as error:  # not fitted, or to another number of features
+        let_pass(error)
         raise TraceError(f"its formula raises {type(error).__name__}: {error}") from None
     return b, found
 
@@ -112,6 +114,7 @@ def _compare(f: Any, graph: Graph, aval: ShapeDtype, labels: np.ndarray | None =
         except TraceError:
             raise
         except Exception as error:
+            let_pass(error)
             text = str(error).strip().partition("\n")[0]
             raise TraceError(f"it raises {type(error).__name__}: {text}") from None
         lowered = array_api.BACKEND.lower(graph)
@@ -187,7 +190,8 @@ class _Around:
         last = np.moveaxis(result, range(axis, axis + core), range(-core, 0)) if core else result
         try:
             last[host] = along(self._alive, (), {}, rows, 1)
-        except Exception:  # it is raised again, where the slice stands
+        except Exception as error:  # it is raised again, where the slice stands
+            let_pass(error)
             return along(self._alive, (), {}, arr, axis)
         return back(result, arr)
 

@@ -19,6 +19,7 @@ from ...functions.guards import Guards
 from ...functions.purity import has_loop
 from ...limits import LIMITS
 from ...loop.begun import Begun
+from ...runtime.error_state import let_pass
 from . import running
 from .applied import Along, Applied
 from .running import SOURCE, Awaited, Refused, is_traced
@@ -112,7 +113,8 @@ def compiled(
 
                 with Kept(ahead.sources):
                     begun = typed_loop.tried(loop, what.f, what.arguments, slice0)
-            except Exception:  # whatever runs now raises it too, and says where
+            except Exception as error:  # whatever runs now raises it too, and says where
+                let_pass(error)
                 known.traced[SOURCE, key] = Awaited(
                     LIMITS.typed_worth * price(what.f), 0.0, seconds or 0.0
                 )
@@ -178,6 +180,7 @@ def _faulty(error: Exception) -> Refused:
     """What is known of a function in which xpapply itself fails: tests raise that."""
     if LIMITS.raised_faults:
         raise error
+    let_pass(error)
     return Refused(
         f"{type(error).__name__} in xpapply itself ({error}): a fault of it, please report it with "
         "the function"

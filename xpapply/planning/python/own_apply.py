@@ -15,6 +15,7 @@ from ...frontends import AllAtOnce
 from ...frontends.python.run.comparison import close
 from ...ir.avals import ShapeDtype
 from ...loop import reference
+from ...runtime.error_state import let_pass
 
 
 def find(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> AllAtOnce:
@@ -83,6 +84,7 @@ def _vmap(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> AllAtOnce:
         try:
             y = jax.eval_shape(jax.vmap(one), rows)
         except Exception as error:
+            let_pass(error)
             raise TraceError(_why(error)) from None
         result = ShapeDtype(y.shape[1:], y.dtype.name)
         return AllAtOnce("jax.vmap", ("jax.vmap of f",), call, result)
@@ -101,6 +103,7 @@ def _compared(
         real = [np.asarray(one(v)) for v in some]
         found = np.asarray(run(some))
     except Exception as error:
+        let_pass(error)
         raise TraceError(_why(error, way)) from None
     for y, want in zip(found, real, strict=True):
         if y.shape != want.shape or y.dtype != want.dtype or not close(y, want):

@@ -283,6 +283,7 @@ def _trace(
         if begun is None and samples.asks_for_rows(what.f, made.why):
             return made
     except Exception as error:
+        error_state.let_pass(error)
         made = Refused(f"it raises {type(error).__name__}: {error}")
         if begun is None:  # what it does for a real slice is not known
             return made

@@ -237,6 +237,7 @@ def _tried(traced: Any, what: Applied, known: Sequence[Any]) -> tuple[Exception 
     try:
         result = what.run(traced, account if is_timed or traced.writes or traced.draws else None)
     except Exception as error:
+        error_state.let_pass(error)
         if forced and isinstance(error, TraceError):
             cannot = f"engine {config.current().engine!r} cannot run {name_of(what.f)}: {error}"
             raise UnsupportedError(cannot) from None

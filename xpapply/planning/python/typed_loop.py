@@ -28,7 +28,7 @@ from ...ir.typed.function import WARNED
 from ...limits import LIMITS
 from ...loop.arguments import Arguments
 from ...loop.begun import Begun, Users
-from ...runtime.error_state import scipy_tells
+from ...runtime.error_state import let_pass, scipy_tells
 from ...runtime.generators import Kept, in_order, seconds_of_states
 from ..application import announce
 from ..ways import Run, Said, Way
@@ -324,7 +324,8 @@ class TypedLoop(AtOnce):
             called = self._arguments.caller(f)
             with self.unspent(f):
                 first = known[0] if known else silently(called, self.copies(slices))
-        except Exception:
+        except Exception as error:
+            let_pass(error)
             return self  # which has the function itself raise it
         results = self._results(self._arguments, first)
         if results == self.results:

@@ -234,6 +234,7 @@ class Executor:
                 except TraceError:
                     raise
                 except Exception as error:
+                    error_state.let_pass(error)
                     if not self.tree.catches:
                         if isinstance(error, RaisesForSome):
                             raise error.error from None
@@ -397,6 +398,7 @@ class Executor:
                     found[k] = type(error.error)
                 todo += [part[~which]] if not which.all() else []
             except Exception as error:
+                error_state.let_pass(error)
                 if len(part) == 1:
                     found[part[0]] = type(error)
                 else:

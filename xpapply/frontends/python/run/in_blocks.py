@@ -19,6 +19,7 @@ from ....limits import LIMITS
 from ....loop.arguments import Arguments
 from ....loop.begun import Begun, Users
 from ....runtime import progress, threads
+from ....runtime.error_state import let_pass
 from ....runtime.warning_filters import silent
 from ..sandbox.tracing import Tracing
 from ..trace.tree import Call, Path, SideExit, Tree
@@ -153,7 +154,8 @@ class InBlocks:
         with np.errstate(all="ignore"), silent():
             try:
                 each = per_call(self._arguments.caller(f), slices, LIMITS.warm_calls, limit)
-            except Exception:  # which its own run will tell
+            except Exception as error:  # which its own run will tell
+                let_pass(error)
                 return self.seconds
         return min(self.seconds, each + self._around)
 
@@ -288,7 +290,8 @@ class InBlocks:
             walk(next(chosen.blocks(LIMITS.path_sample))[0], None, 0)
         except TraceError as error:
             return error.with_traceback(None)
-        except Exception:  # as f does then
+        except Exception as error:  # as f does then
+            let_pass(error)
             return None
         return None
 

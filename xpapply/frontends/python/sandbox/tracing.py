@@ -21,6 +21,7 @@ from ....functions.guards import Guards
 from ....functions.purity import impure
 from ....limits import LIMITS
 from ....loop.arguments import Arguments
+from ....runtime.error_state import let_pass
 from ....runtime.warning_filters import silent
 from ..trace.python_builtins import plain, real
 from ..trace.recorder import Recorder
@@ -109,6 +110,7 @@ class Tracing:
         except RecursionError:
             raise TraceError("it recurses too deeply") from None
         except Exception as error:
+            let_pass(error)
             drew = _drew(states) or drew
             if recorder.refused is not None or drew:
                 why = recorder.refused or recorder.refuse(DRAWS)

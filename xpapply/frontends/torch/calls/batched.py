@@ -22,6 +22,7 @@ from ....errors import InputError, TraceError, UnsupportedError, add_note, warn
 from ....functions import advice
 from ....limits import LIMITS
 from ....runtime import threads
+from ....runtime.error_state import let_pass
 from ..lift.flattened import with_channels_last
 from ..model import modules, with_batch_of_one
 from ..outputs import not_one_array
@@ -119,6 +120,7 @@ class Batches:
             except (TraceError, InputError):
                 raise
             except Exception as error:
+                let_pass(error)
                 if out_of_memory(error):
                     if _free_others(samples.device):
                         return self.prove(samples, forced)  # type: ignore[no-any-return]
@@ -140,6 +142,7 @@ class Batches:
                 except (TraceError, InputError) as error:
                     refused[way] = str(error)
                 except Exception as error:
+                    let_pass(error)
                     refused[way] = _without_rule(error) or first_line(error)
                 else:
                     self.way = way
@@ -186,7 +189,8 @@ class Batches:
         try:
             many = torch.cat([samples] * LIMITS.images_worth)
             compare(self._together(many), alone * LIMITS.images_worth)
-        except Exception:
+        except Exception as error:
+            let_pass(error)
             self.channels_last = False
 
     def _prove_vmap(self, samples: torch.Tensor, alone: list[Parts], *, strict: bool) -> None:

@@ -24,6 +24,7 @@ from ....errors import TraceError
 from ....ir.graph import Graph, ShapeDtype
 from ....limits import LIMITS
 from ....runtime import threads
+from ....runtime.error_state import let_pass
 from ... import AllAtOnce
 from ..guards import watch
 from ..lift.flattened import structure_of
@@ -113,7 +114,8 @@ def _copied(f: Any, device: torch.device) -> Any:
         return None
     try:
         there = copy.deepcopy(module).to(device)
-    except Exception:  # not every module can be copied
+    except Exception as error:  # not every module can be copied
+        let_pass(error)
         return None
     return there if module is f else types.MethodType(f.__func__, there)
 

@@ -23,6 +23,7 @@ from ....ir.graph import Graph, ShapeDtype
 from ....ir.rewrite import without_batch_of_one
 from ....loop.arguments import Arguments
 from ....runtime import threads
+from ....runtime.error_state import let_pass
 from ..autocast import REFUSED, autocast_dtypes
 from ..calls import script
 from ..calls.snapshot import untouched
@@ -59,6 +60,7 @@ def of_function(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
     except (InputError, TraceError):
         raise
     except Exception as error:
+        let_pass(error)
         raise TraceError(f"it raises {said(error)}") from error
 
 
@@ -83,6 +85,7 @@ def several_of_function(f: Any, avals: Sequence[ShapeDtype], arguments: Argument
     except (InputError, TraceError):
         raise
     except Exception as error:
+        let_pass(error)
         raise TraceError(f"it raises {said(error)}") from error
 
 
@@ -99,7 +102,8 @@ def _takes_a_slice(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> bool:
     try:
         with untouched(modules(f, args, kwargs)):
             f(zeros, *args, **kwargs)
-    except Exception:
+    except Exception as error:
+        let_pass(error)
         return False
     return True
 
@@ -172,6 +176,7 @@ def of_module(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
         except (InputError, TraceError) as error:
             refusals.append(error)
         except Exception as error:  # forward itself does not take this shape
+            let_pass(error)
             refusals.append(TraceError(f"forward raises {said(error)}"))
             refusals[-1].__cause__ = error
     alone, batch_of_one = refusals
@@ -208,4 +213,5 @@ def several_of_module(f: Any, avals: Sequence[ShapeDtype], arguments: Arguments)
     except (InputError, TraceError):
         raise
     except Exception as error:  # forward does not take these slices alone
+        let_pass(error)
         raise TraceError(f"forward raises {said(error)}") from error
