@@ -212,9 +212,7 @@ class Compiled:
         axes = merged(shape, list(zip(*strides, strict=True)), range(batch)) if batch else []
         sizes = [d.size for d in axes] or [1]
         # one slice alone has the kernel of many, which lie one after the other
-        steps = [
-            [d.steps[k] for d in axes] or [_bytes(x, batch)] for k, x in enumerate(everything)
-        ]
+        steps = [[d.steps[k] for d in axes] or [_bytes(x, batch)] for k, x in enumerate(everything)]
         values = self._values(arrays, outs, batch)
         packed = [
             k
