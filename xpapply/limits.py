@@ -197,6 +197,7 @@ class Limits:
     # times what a run has taken that tells whether the loop is done sooner: looking takes time
     # too
     run_tells = 1.25
+    run_close = 4.0  # ... and that it may be done about as soon: then a loop over all is timed
     saved_share = 0.5  # part of what was saved that may be spent on what makes later calls faster
     paths_share = 0.1  # share of the loop's time that finding further paths may take ...
     paths_at_least = 0.03  # ... and seconds that it may take in any case
