@@ -1,5 +1,6 @@
 """Functions with loops over elements of CuPy's arrays: one launch gives what CuPy's loop gives."""
 
+import importlib
 import warnings
 
 import device_functions
@@ -99,6 +100,27 @@ def test_the_first_slice_has_the_kernel_of_all(cupy, monkeypatch):
     x = cupy.asarray(numbers(40, 9, special=False))
     check(cupy, decayed, x)
     assert len(set(texts)) == 1
+
+
+def test_machine_code_of_ptx_is_kept(cupy, tmp_path, monkeypatch):
+    """The driver takes seconds for a long kernel: the next process reads a file."""
+    compiler = importlib.import_module("xpapply.backends.cupy.compiler")
+    ptx = b".version 6.3\n.target sm_75\n.address_size 64\n.visible .entry typed() { ret; }\n\0"
+    calls, link = [], compiler._linked
+
+    def counted(*given):
+        calls.append(given)
+        return link(*given)
+
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(compiler, "_linked", counted)
+    for _ in range(2):
+        compiler.of_ptx(ptx, "", "typed", 0)
+    assert len(calls) == 1
+    (path,) = tmp_path.glob("*.cubin")
+    path.write_bytes(b"damaged")
+    compiler.of_ptx(ptx, "", "typed", 0)
+    assert len(calls) == 2
 
 
 @pytest.mark.parametrize("length", [40, 300, 1500, 5000])

@@ -344,23 +344,10 @@ def _types(loop: Any) -> tuple[Any, ...]:
 _IN_CUDA = {"float32": "float", "float64": "double"}
 
 
-def _linked(code: bytes, others: bytes) -> bytes:
-    """PTX and machine code as one."""
-    state = driver.linkCreate()
-    try:
-        driver.linkAddData(state, driver.CU_JIT_INPUT_PTX, code, "xpapply.ptx")
-        driver.linkAddData(state, driver.CU_JIT_INPUT_CUBIN, others, "cupy.cubin")
-        return bytes(driver.linkComplete(state))
-    finally:
-        driver.linkDestroy(state)
-
-
 @remembered(256)
 def _loaded(code: bytes, others: str, number: int) -> Any:
-    """The kernel of some PTX, on a device: the driver compiles it, and links it with the others."""
-    module = cupy.cuda.function.Module()
+    """The kernel of some PTX, on a device."""
     try:
-        module.load(_linked(code, compiler.relocatable(others, number)) if others else code)
+        return compiler.of_ptx(code, others, NAME, number)
     except driver.CUDADriverError as error:
         raise UnsupportedError(f"the driver does not take its kernel: {error}") from error
-    return module.get_function(NAME)
