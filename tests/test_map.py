@@ -44,10 +44,10 @@ def test_no_folder_is_crowded():
 
 
 LINES = """
-    frontends 36750 -> 37300 generators of seeds, rows of a mask, arguments of nnls, splines
+    frontends 36750 -> 37360 generators of seeds, rows of a mask, nnls, splines, caches, time limits
     codegen 20550 -> 20750 shuffles as a whole, numbers of MT19937
     library 13400 -> 14300 generators of seeds, nnls, lsq_linear, splines of FITPACK
-    planning 10950
+    planning 10950 -> 10970 time limits of signals
     backends 9350
     ir 8700
     batching 5650 -> 5800 least squares of rows of a mask
