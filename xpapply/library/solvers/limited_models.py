@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .of_products import all_solved_below, factored, fma, inner, solved_above, solved_below
+from .of_products import added, all_solved_below, factored, fma, inner, solved_above, solved_below
 
 _EPS = float(np.finfo(float).eps)
 FREE, AT_LOWER, AT_UPPER, FIXED = range(4)
@@ -45,7 +45,7 @@ def _added(x: Any, part: float, y: Any, n: int) -> None:
     """Add a multiple of a vector: ``axpy``."""
     if part != 0.0:
         for j in range(n):
-            x[j] = fma(part, y[j], x[j])
+            x[j] = fma(part, y[j], x[j]) if j < n // 16 * 16 else added(part, y[j], x[j])
 
 
 def cauchy(
