@@ -1,6 +1,6 @@
 """Products of small matrices, and what LAPACK solves by them, have the bits of the BLAS at hand.
 
-Of its kernels for other processors too, where this one can run them: a variable of OpenBLAS chooses.
+Of its kernels for other processors too, where this one can run them: OpenBLAS is told which.
 """
 
 import os
@@ -11,7 +11,9 @@ import sys
 import numpy as np
 import pytest
 
-scipy_linalg = pytest.importorskip("scipy.linalg")
+pytest.importorskip("scipy.linalg")
+
+from scipy import linalg
 
 from xpapply.library.solvers import of_products
 from xpapply.library.solvers.odes import implicit
@@ -34,7 +36,7 @@ def of_matrices(rng, n):
 
 
 def of_lapack(rng, n):
-    lapack, blas = scipy_linalg.lapack, scipy_linalg.blas
+    lapack, blas = linalg.lapack, linalg.blas
     a, b = rng.normal(size=(2, n, n))
     square = a @ a.T + n * np.eye(n)
     x, factors = b[0].copy(), square.copy()
@@ -55,17 +57,17 @@ def of_lapack(rng, n):
 
 def of_factors(rng, n):
     a, b, c, d = rng.normal(size=(4, n, n))
-    want, order = scipy_linalg.lu_factor(a)
+    want, order = linalg.lu_factor(a)
     x, swaps = b[0].copy(), np.zeros(n, int)
     implicit.factored(a, swaps)
     implicit.solved(a, swaps, x)
     assert same(a, want)
-    assert same(x, scipy_linalg.lu_solve((want, order), b[0]))
+    assert same(x, linalg.lu_solve((want, order), b[0]))
     if n > 3:
         return
-    want, order = scipy_linalg.lu_factor(b + 1j * c)
+    want, order = linalg.lu_factor(b + 1j * c)
     x, y = d[0].copy(), d[1 % n].copy()
-    solved = scipy_linalg.lu_solve((want, order), x + 1j * y)
+    solved = linalg.lu_solve((want, order), x + 1j * y)
     implicit.complex_factored(b, c, swaps)
     implicit.complex_solved(b, c, swaps, x, y)
     assert same(b + 1j * c, want)
