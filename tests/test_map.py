@@ -44,13 +44,13 @@ def test_no_folder_is_crowded():
 
 
 LINES = """
-    frontends 36750 -> 37300 generators of seeds, rows of a mask, arguments of nnls, splines
+    frontends 36750 -> 37350 generators of seeds, rows of a mask, arguments of nnls, splines
     codegen 20550 -> 20750 shuffles as a whole, numbers of MT19937
-    library 13400 -> 14300 generators of seeds, nnls, lsq_linear, splines of FITPACK
+    library 13400 -> 14400 generators of seeds, nnls, lsq_linear, splines, two orders of BLAS
     planning 10950
     backends 9350
     ir 8700
-    batching 5650 -> 5800 least squares of rows of a mask
+    batching 5650 -> 5850 least squares of rows of a mask
     models 4700
     . 3950
     cli 3000
