@@ -230,6 +230,12 @@ def factored(a: Any, first: int, n: int) -> bool:
     return True
 
 
+def add_times(x: Any, part: float, y: Any, n: int) -> None:
+    """Add a multiple of a vector: ``axpy``."""
+    for j in range(n):
+        x[j] = fma(part, y[j], x[j]) if j < n // 16 * 16 else added(part, y[j], x[j])
+
+
 def solved_below(a: Any, x: Any, n: int) -> None:
     """Solve ``a.T x = b`` of an upper triangle that is held by its columns: ``trtrs``."""
     for i in range(n):
@@ -244,8 +250,7 @@ def solved_above(a: Any, x: Any, n: int) -> None:
     for i in range(n - 1, -1, -1):
         here = float(x[i]) / float(a[i, i])
         x[i] = here
-        for k in range(i):
-            x[k] = added(-here, a[i, k], x[k])
+        add_times(x, -here, a[i], i)
 
 
 def all_solved_below(a: Any, n: int) -> None:
