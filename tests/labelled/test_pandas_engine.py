@@ -559,7 +559,9 @@ def test_short_tables_are_pandas_own(monkeypatch):
         same(NUMBERS.a.map(f, engine=xpapply), NUMBERS.a.map(f))
         same(NUMBERS.apply(two, axis=1, engine=xpapply), NUMBERS.apply(two, axis=1))
     many = pd.concat([NUMBERS.a] * 500)
+    xpapply.functions.cache.clear()
     monkeypatch.setattr(limits, "patched_worth", 1e-5)
+    same(NUMBERS.a.map(f, engine=xpapply), NUMBERS.a.map(f))
     with pytest.raises(TypeError, match="NoneType"):
         many.map(f, engine=xpapply)
     with xpapply.options(fallback="raise"), pytest.raises(TypeError, match="NoneType"):
