@@ -23,8 +23,8 @@ from ..functions.cache import BoundedDict, kept
 from .labels import NUMPY, Labels, Refused
 from .series import Rewriter, bound, meant
 
-FLOAT, INTEGER, BOOL, NONE, TEXT, OTHER = range(6)
-"""What a result is."""
+FLOAT, INTEGER, BOOL, NONE, TEXT, MISSING, SINGLE, OTHER = range(8)
+"""What a result is. MISSING: pandas' NA; SINGLE: a `numpy.float32`."""
 KINDS = (np.float64, np.int64, np.bool_)
 """The dtypes of columns of the first ones."""
 RESULT = "_xpapply_result"
@@ -201,11 +201,10 @@ class _Writer:
         if labels is not None and labels.columns:
             read = {n.id for x in body for n in ast.walk(x) if isinstance(n, ast.Name)}
             columns = tuple(name for name in labels.columns if name in read)
-            own = [ast.arg(name) for name in columns]
-            target = args.posonlyargs or args.args
-            target[:1] = own
             if len(args.defaults) >= len(args.posonlyargs) + len(args.args):
                 raise Refused("its first argument has a default")
+            target = args.posonlyargs or args.args
+            target[:1] = [ast.arg(name) for name in columns]
         name = f.__name__ if f.__name__.isidentifier() else "function"
         written = ast.FunctionDef(name, args, body, [], lineno=tree.lineno)
         for argument in ast.walk(args):
@@ -435,6 +434,8 @@ class _Writer:
             if type(x) is int and abs(x) < SURE:
                 return [], _numbers(x, INTEGER)
             raise Refused("it returns a constant that is no number or text")
+        if self._series.value(value) is pd.NA:
+            return [], _numbers(0.0, MISSING)
         if isinstance(value, ast.Name) and value.id in self._of_texts:
             return [], [ast.Name(value.id, ast.Load()), ast.Constant(TEXT)]
         if isinstance(value, ast.IfExp):
@@ -446,10 +447,12 @@ class _Writer:
             (INTEGER, "int int64"),
             (BOOL, "bool bool_"),
             (FLOAT, "float"),
+            (SINGLE, "float32"),
         ):
-            own, *numpys = classes.split()
-            of_class: list[ast.expr] = [ast.Name(own, ast.Load())]
-            of_class += [_numpys(x) for x in numpys]
+            of_class: list[ast.expr] = [
+                ast.Name(x, ast.Load()) if x in ("int", "bool", "float") else _numpys(x)
+                for x in classes.split()
+            ]
             test = ast.Call(
                 ast.Name("isinstance", ast.Load()),
                 [read, of_class[0] if len(of_class) < 2 else ast.Tuple(of_class, ast.Load())],
@@ -558,14 +561,16 @@ def of_part(f: FunctionType, args: int, names: tuple[str, ...], columns: int = 1
 
 def pair_of(result: Any, texts: list[str]) -> tuple[Any, int] | None:
     """What a function that is written anew returns for the user's result; None: nothing."""
-    if result is None:
-        return 0.0, NONE
+    if result is None or result is pd.NA:
+        return 0.0, MISSING if result is pd.NA else NONE
     if isinstance(result, float):
         return result, FLOAT
     if isinstance(result, (bool, np.bool_)):
         return result, BOOL
     if isinstance(result, (int, np.int64)):
         return result, INTEGER
+    if type(result) is np.float32:
+        return float(result), SINGLE
     if type(result) is str and result in texts:
         return float(texts.index(result)), TEXT
     return None

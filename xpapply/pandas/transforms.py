@@ -19,7 +19,7 @@ from . import applied
 from .applied import Host, Job, Own
 from .groups import labels_of
 from .labels import Refused
-from .results import is_sure
+from .results import NOT_SURE, is_sure
 from .returns import BOOL, FLOAT, INTEGER, KINDS, ROWS, Made, made, number, of_part
 
 _DECIDES = (
@@ -165,7 +165,7 @@ def _spread(of: Made, rows: np.ndarray, counts: np.ndarray, found: Any) -> tuple
         for place, (values, kinds) in enumerate(numbers[: spread.numbers]):
             values, kinds = values[here], kinds[here]
             if not is_sure(values, kinds):
-                raise Refused("it returns integers beyond 2**53, or no numbers")
+                raise Refused(NOT_SURE)
             own = np.flatnonzero(np.bincount(kinds)).tolist()
             if own not in ([FLOAT], [INTEGER], [BOOL]) and not (alone and own == [FLOAT, INTEGER]):
                 raise Refused(
