@@ -27,10 +27,11 @@ except ImportError:  # then there is nothing to draw
 
 counts: collections.Counter[str] = collections.Counter()
 """What became of calls, by their doors and what ran them."""
-_ALWAYS = dict.fromkeys(
+_ALWAYS: dict[str, Any] = dict.fromkeys(
     "few_slices few_elements plan_worth blocks_call call_in_block unknown_elements unknown_rows"
     " few_patched patched_again".split(), 0,
-) | {"given_up_from": 1e9, "paths_at_least": 60.0, "patched_worth": -1.0, "rows_of_texts": 1}  # fmt: skip
+)  # fmt: skip
+_ALWAYS |= {"given_up_from": 1e9, "paths_at_least": 60.0, "patched_worth": -1.0, "rows_of_texts": 1}
 NUMBERS = ("float64", "gaps", "int64", "Int64", "float32", "bool", "int8", "uint64", "Float64")
 NULLABLE = ("Int64", "Float64", "boolean", "Int8", "Float32", "int64[pyarrow]", "double[pyarrow]")
 KINDS = (*NUMBERS, *NULLABLE, "str", "category", "object", "datetime", "delta", "complex", "string")
@@ -157,7 +158,7 @@ class _Program:
             "({0} {2} {1})", "({0} {2} {1})", "({0} - {0}.mean())", "({0} / {0}.sum())", "-{0}",
             "{0}.abs()", "{0}.fillna({1})", "{0}.dropna()", "{0}[{0} > {1}]", "({0} > {1})",
             "{0}.isna()", "np.sqrt({0})", "{0}.cumsum()", "{0}.copy()", "{0}.shift(1)", "abs({0})",
-            "{0}.fillna({0}.mean())", "{0}.where({0} > 0)", "({0} > {0}.mean())", "{0}.astype(float)",
+            "{0}.fillna({0}.mean())", "{0}.where({0} > 0)", "({0} > {0}.mean())", "({0} != 1)",
         ]).format(of, self._constant(), r.choice("+ - * / // ** %".split()))  # fmt: skip
 
     def _constant(self) -> str:
@@ -166,11 +167,12 @@ class _Program:
     def _asked(self) -> str:
         """A number of a whole Series."""
         r, of = self.r, self._series()
+        name = r.choice("sum mean max median std".split())
         return r.choice([
             *["{0}.{1}()"] * 8, "len({0})", "np.{2}({0})", "np.{2}({0})", "sum({0})", "max({0})",
             "{0}.iloc[0]", "{0}.values.{2}()", "{0}.to_numpy().sum()", "{0}.std(ddof=0)",
             "np.percentile({0}, 30)", "sum(v * 2 for v in {0})", "{0}.tolist()[0]", "s.name",
-        ]).format(of, r.choice(_METHODS[:11]), r.choice(["sum", "mean", "max", "median", "std"]))  # fmt: skip
+        ]).format(of, r.choice(_METHODS[:11]), name)  # fmt: skip
 
     def _number(self, depth: int = 2) -> str:
         r = self.r
@@ -197,8 +199,9 @@ class _Program:
         r = self.r
         return r.choice([
             *["{0} {2} {1}"] * 5, "pd.isna({3})", "pd.notna({3})", "{3} == 'x'",
-            "{3} in ('x', 'y')", "{3} is None", "{3} is pd.NA", "{0}", "not {0} > {1}", "{3} != {3}",
-            "{0} > 0 and {1} > 0", "{0} > 1 or {1} < 0", "0 < {0} <= 2", "np.isnan({0})",
+            "{3} in ('x', 'y')", "{3} is None", "{3} is pd.NA", "{0}", "not {0} > {1}",
+            "{3} != {3}", "{3} is not None", "{0} > 0 and {1} > 0", "{0} > 1 or {1} < 0",
+            "0 < {0} <= 2", "np.isnan({0})",
         ]).format(self._number(depth), self._number(0), r.choice("> < >= == !=".split()),
                   self._element())  # fmt: skip
 

@@ -90,7 +90,9 @@ class Job:
     def loop(self) -> Any:
         """pandas' own result."""
         self.looped = True
-        return self.own(Known(self.f, self.known) if self.known else self.f)
+        # what is pure may be called again: that takes less than to look for what is known
+        pure = not self.known or why_impure(self.f) is None
+        return self.own(self.f if pure else Known(self.f, self.known))
 
 
 @dataclass(frozen=True)

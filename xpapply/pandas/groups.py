@@ -106,7 +106,8 @@ def labels_of(column: pd.Series, empty: bool) -> Labels:
     """What is known of a group's part of a column; `empty`: whether it may have no elements."""
     values = column.to_numpy()
     if not _is_taken(column.dtype):
-        raise Refused(f"its elements are {column.dtype}")
+        advice = ": astype('float64') has numbers that are known"
+        raise Refused(f"its elements are {column.dtype}{advice * (values.dtype.kind in 'biuf')}")
     gaps = values.dtype.kind == "f" and bool(np.isnan(values).any())
     return Labels(None, values.dtype.kind.replace("u", "i"), gaps, empty)
 

@@ -180,7 +180,10 @@ class _Writer:
         if not (args.posonlyargs or args.args):
             raise Refused("its first argument has no name")
         first = (args.posonlyargs or args.args)[0]
-        series = Rewriter(f, first.arg if labels is not None else "", labels or Labels(None))
+        own = {x for n in ast.walk(tree) if n is not first for x in bound(n)}
+        name, number = ("", first.arg) if labels is None else (first.arg, "")
+        number = "" if number in own else number
+        series = Rewriter(f, name, labels or Labels(None), number)
         if isinstance(tree, ast.Lambda):
             body: list[ast.stmt] = [ast.copy_location(ast.Return(tree.body), tree.body)]
         else:
@@ -332,7 +335,9 @@ class _Writer:
         if array is None:
             if isinstance(node, (ast.Tuple, ast.List, ast.Dict, ast.Set, ast.ListComp)):
                 raise Refused("it returns a container")
-            if isinstance(node, ast.Constant) and type(node.value) not in (int, float, bool):
+            if isinstance(node, ast.Constant) and type(node.value) not in (
+                int, float, bool, str,
+            ):  # fmt: skip
                 raise Refused("it returns what is no number")
             numbers.append(node)
             return ast.Name(number(len(numbers) - 1), ast.Load())

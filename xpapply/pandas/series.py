@@ -64,6 +64,8 @@ class Rewriter(ast.NodeTransformer):
         Its parameter that is a Series; "" where it has none.
     labels : Labels
         What is known of it.
+    number : str
+        Its parameter that is a number, and is never assigned to; "" where it has none.
 
     Attributes
     ----------
@@ -73,8 +75,8 @@ class Rewriter(ast.NodeTransformer):
         Whether functions of NumPy get the array, by the user's own words.
     """
 
-    def __init__(self, f: FunctionType, name: str, labels: Labels) -> None:
-        self._f, self.whole, self.asks_numpy = f, False, False
+    def __init__(self, f: FunctionType, name: str, labels: Labels, number: str = "") -> None:
+        self._f, self.whole, self.asks_numpy, self._number = f, False, False, number
         self._series: dict[str, Labels] = {name: labels} if name else {}
         self._own = {*f.__code__.co_varnames, *f.__code__.co_cellvars}
 
@@ -430,6 +432,22 @@ class Rewriter(ast.NodeTransformer):
         if inner is None:
             raise Refused("it goes through elements of several kinds")
         return ast.copy_location(_method(inner.expr, "tolist"), node)
+
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        """No element that is handed on is pandas' NA, or None."""
+        left, right, op = node.left, node.comparators[0], node.ops[0]
+        nothing = right.value is None if isinstance(right, ast.Constant) else False
+        if (nothing or self.value(right) is pd.NA) and self._is_element(left):
+            if len(node.ops) == 1 and isinstance(op, (ast.Is, ast.IsNot)):
+                self.visit(_copy(left))  # which refuses what is not there
+                return ast.copy_location(ast.Constant(isinstance(op, ast.IsNot)), node)
+        return self.generic_visit(node)
+
+    def _is_element(self, node: ast.expr) -> bool:
+        """Whether it is an element that a function gets: of a Series, or its argument."""
+        if isinstance(node, (ast.Subscript, ast.Attribute)):
+            return self._is_series(node.value)
+        return isinstance(node, ast.Name) and node.id == self._number
 
     def visit_For(self, node: ast.For) -> Any:
         """A loop over the elements."""

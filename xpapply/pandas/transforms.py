@@ -20,7 +20,7 @@ from .applied import Host, Job, Own
 from .groups import labels_of
 from .labels import Refused
 from .results import NOT_SURE, is_sure
-from .returns import BOOL, FLOAT, INTEGER, KINDS, ROWS, Made, made, number, of_part
+from .returns import BOOL, FLOAT, INTEGER, KINDS, ROWS, TEXT, Made, made, number, of_part
 
 _DECIDES = (
     ast.If,
@@ -72,6 +72,8 @@ def apply(
             raise Refused("numbers and Series are its results for columns of several dtypes")
         if frame is not None and scalars:  # a row of them has one dtype
             dtype = _common([x for x, _ in found])
+            if dtype.hasobject:
+                raise Refused("it returns texts for several columns")
             found = [(x.astype(dtype, copy=False), True) for x, _ in found]
     except TraceError as error:
         return Own(host.by_pandas(whole, str(error)))
@@ -167,6 +169,10 @@ def _spread(of: Made, rows: np.ndarray, counts: np.ndarray, found: Any) -> tuple
             if not is_sure(values, kinds):
                 raise Refused(NOT_SURE)
             own = np.flatnonzero(np.bincount(kinds)).tolist()
+            if own == [TEXT] and alone:
+                texts = np.array(of.texts, dtype=object)[values.astype(np.intp)]
+                known[number(place)] = np.repeat(texts, counts[here])
+                continue
             if own not in ([FLOAT], [INTEGER], [BOOL]) and not (alone and own == [FLOAT, INTEGER]):
                 raise Refused(
                     "what it computes is of one kind for a group, and of another for others"
@@ -189,6 +195,8 @@ def _common(parts: list[np.ndarray]) -> Any:
     dtypes = {x.dtype for x in parts}
     if len(dtypes) > 1 and any(d.kind == "b" for d in dtypes):
         raise Refused("it returns truths and numbers")
+    if len(dtypes) > 1 and any(d.kind == "O" for d in dtypes):
+        raise Refused("it returns texts and numbers")
     return np.result_type(*dtypes)
 
 
@@ -199,6 +207,8 @@ def _is_so(result: Any, of: Made, rows: np.ndarray, pairs: Any, index: pd.Index)
         found, scalar = _spread(of, rows, np.array([len(rows)]), arrays)
     except (TraceError, FloatingPointError):
         return False
+    if scalar and found.dtype == object:
+        return type(result) is str and {*found} <= {result}
     if scalar:
         return bool(
             np.ndim(result) == 0
