@@ -21,7 +21,9 @@ from .. import arrays
 from .purity import HARMLESS_MODULES, impure, written
 from .samples import takes_samples
 
-_LIBRARIES = frozenset("numpy scipy jax jaxlib math cmath operator statistics functools".split())
+_LIBRARIES = frozenset(
+    "numpy scipy jax jaxlib pandas math cmath operator statistics functools re datetime".split()
+)
 """Root packages whose functions only compute."""
 _BUILTINS = frozenset(
     (
@@ -33,10 +35,11 @@ _BUILTINS = frozenset(
 _CHANGES = frozenset(
     (
         "append extend insert pop popitem remove clear update setdefault add discard write fill "
-        "put itemset resize setflags __setitem__ __setattr__ random default_rng rvs shuffle seed"
+        "put itemset resize setflags __setitem__ __setattr__ random default_rng rvs shuffle seed "
+        "now today utcnow"
     ).split()
 )
-"""Methods that change an object, and names of random draws."""
+"""Methods that change an object, and names of random draws and of clocks."""
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype, type(...))
 
 

@@ -39,6 +39,9 @@ def apply(
         values, lost = plain
     elif values.dtype.kind not in "biuf" or not isinstance(values, np.ndarray):
         why = f"its elements are {values.dtype}"
+        why += (
+            ": Series.str has methods of texts" if isinstance(values.dtype, pd.StringDtype) else ""
+        )
         return host.by_pandas(Job(f, own, _itself, len(values), host=host), why)
     elif skip and values.dtype.kind == "f":
         lost = np.isnan(values)
@@ -59,6 +62,12 @@ def apply(
         of = made(f, None)
         if lost is not None and not skip and (why := applied.why_impure(f) or ""):
             raise Refused(why)
+        pair: Any = (np.nan, FLOAT) if plain is None else (0.0, MISSING)
+        if lost is not None and not skip:  # each of them is pandas' NA
+            try:
+                pair = pair_of(f(pd.NA, *args, **kwargs), of.texts)
+            except Exception as error:  # one of the others may raise sooner
+                raise Refused(f"it raises {type(error).__name__} for pandas' NA") from None
         what = applied.applied(
             job, of.of(f), [looped], "", (np.float64, np.int64),
             lambda y, *_: pair_of(y, of.texts), (Looped(0), *args), kwargs,
@@ -68,13 +77,6 @@ def apply(
     found = applied.results(what)
     if isinstance(found, Own):
         return found.result
-    pair: Any = (np.nan, FLOAT) if plain is None else (0.0, MISSING)
-    if lost is not None and not skip:  # each of them is pandas' NA
-        first = int(np.argmax(lost))
-        try:
-            pair = pair_of(job.once(first, lambda: f(pd.NA, *args, **kwargs)), of.texts)
-        except Exception:  # one of the others may raise sooner
-            return host.loop(job)
     if pair is None or not is_sure(*found):
         return host.by_pandas(job, NOT_SURE)
     if lost is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -150,23 +151,28 @@ def _but_lost(
     if (why := applied.why_impure(job.f)) is not None:
         raise Refused(why)
     at = np.flatnonzero(~lost)
-    found = run(job.of_some(at), at)
-    if isinstance(found, Own):
-        return found
-    results = [np.zeros(len(frame), x.dtype) for x in found]
-    for x, y in zip(results, found, strict=True):
-        x[at] = y
-    rest = frame_apply(frame[lost], job.f, axis=1, kwargs={}).series_generator
-    for k, row in zip(np.flatnonzero(lost).tolist(), rest, strict=True):
-        try:
-            result = job.once(k, lambda: job.f(row, *args, **kwargs))  # noqa: B023
-        except Exception:
-            return Own(job.host.loop(job))  # one of the others may raise sooner
-        pair = pair_of(result, of.texts)
-        if pair is None:
-            return Own(job.host.by_pandas(job, str(applied.NotTaken(result))))
-        results[0][k], results[1][k] = pair
-    return results
+    try:
+        with warnings.catch_warnings(record=True) as seen:  # of what pandas may not come to
+            warnings.simplefilter("always")
+            found = run(job.of_some(at), at)
+    except Exception:
+        applied.warn(seen)
+        raise
+    if not isinstance(found, Own):
+        results = [np.zeros(len(frame), x.dtype) for x in found]
+        for x, y in zip(results, found, strict=True):
+            x[at] = y
+        found, rest = results, frame_apply(frame[lost], len, axis=1, kwargs={}).series_generator
+        for k, row in zip(np.flatnonzero(lost).tolist(), rest, strict=True):
+            try:
+                result = job.f(row, *args, **kwargs)
+            except Exception:
+                return Own(job.host.loop(job))  # one of the others may raise sooner
+            if (pair := pair_of(result, of.texts)) is None:
+                return Own(job.host.by_pandas(job, str(applied.NotTaken(result))))
+            results[0][k], results[1][k] = pair
+    applied.warn(seen)
+    return found
 
 
 def _names(frame: pd.DataFrame) -> tuple[Any, ...]:
