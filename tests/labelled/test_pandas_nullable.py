@@ -99,6 +99,44 @@ def test_rows_that_lack_a_number_are_pandas_own_calls():
     check(NUMBERS.assign(a=GAPS.a, b=INTEGERS.b.astype("Int64")), lambda r: r.a + 1 if r.b else 0)
 
 
+def test_draws_come_in_the_order_of_rows():
+    """Also where rows run in parts: by their texts, or by what they lack."""
+    kinds = MIXED.assign(kind=np.where(np.arange(N) % 2, "x", "y"))
+    for table in (kinds, NULLABLES["missing among others"], NULLABLES["missing"]):
+        for _ in range(2):
+            found, after = [], []
+            for how in ({}, {"engine": xpapply}):
+                rng = np.random.default_rng(3)
+
+                def f(row, rng=rng):
+                    more = rng.random() if row.b > 0 else rng.normal()
+                    return row.a + more if row.get("kind") != "y" else more
+
+                found.append(table.apply(f, axis=1, **how))
+                after.append(rng.random())
+            pd.testing.assert_series_equal(*found)
+            assert after[0] == after[1]
+
+
+def test_no_element_is_none():
+    many = pd.concat([NULLABLES["missing"]] * 50, ignore_index=True)
+    check(many, lambda r: r.b if r["a"] is pd.NA or r.b is None else r.a, at_once=True)
+    mapped(many.a, lambda x: x + 1 if x is not pd.NA else -1, at_once=True)
+    mapped(NUMBERS.a, lambda x: x + 1 if x is not None else -1, at_once=True)
+
+    def f(x):
+        x = None if x > 0 else x
+        return 1 if x is None else 2
+
+    mapped(NUMBERS.a, f)
+
+
+def test_warnings_of_rows_that_pandas_does_not_come_to():
+    table = NUMBERS.assign(a=GAPS.a.where(NUMBERS.index > 3), b=1.0).astype("Float64")
+    table.loc[N - 1, "b"] = 0.0
+    check(table, lambda r: 1 if r.b ** -1 > 0 and r.a > 0 else 2)
+
+
 def test_dtypes_of_pyarrow():
     pytest.importorskip("pyarrow")
     arrow = {"a": "int64[pyarrow]", "b": "double[pyarrow]", "c": "int8[pyarrow]"}

@@ -60,16 +60,17 @@ def apply(
     job = Job(f, own, call, len(looped), number, host)
     try:
         of = made(f, None)
-        if lost is not None and not skip and (why := applied.why_impure(f) or ""):
-            raise Refused(why)
+        function = of.of(f)
         pair: Any = (np.nan, FLOAT) if plain is None else (0.0, MISSING)
         if lost is not None and not skip:  # each of them is pandas' NA
+            if impure := applied.why_impure(function):
+                raise Refused(impure)
             try:
                 pair = pair_of(f(pd.NA, *args, **kwargs), of.texts)
             except Exception as error:  # one of the others may raise sooner
                 raise Refused(f"it raises {type(error).__name__} for pandas' NA") from None
         what = applied.applied(
-            job, of.of(f), [looped], "", (np.float64, np.int64),
+            job, function, [looped], "", (np.float64, np.int64),
             lambda y, *_: pair_of(y, of.texts), (Looped(0), *args), kwargs,
         )  # fmt: skip
     except TraceError as error:

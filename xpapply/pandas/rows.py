@@ -108,7 +108,9 @@ def _of_arrays(
         raise Refused("whole rows are float32, which pandas rounds in its own way: astype(float)")
     encode, signature, dtypes = _results(of, frame)
     function = of.of(job.f)
-    if of.gives == "columns" and (why := applied.why_impure(function)):
+    rows = None if lost is None else lost[:, _read(of, lost.shape[1])].any(1)
+    again = of.gives == "columns" or (rows is not None and rows.any())
+    if again and (why := applied.why_impure(function)):
         raise Refused(why)
 
     def run(job: Job, at: Any) -> Any:
@@ -117,7 +119,6 @@ def _of_arrays(
             whole=of.whole, silent=of.silent,
         ))  # fmt: skip
 
-    rows = None if lost is None else lost[:, _read(of, lost.shape[1])].any(1)
     return _labelled(_but_lost(frame, rows, of, job, args, kwargs, run), of, frame, job)
 
 
@@ -148,8 +149,6 @@ def _but_lost(
         raise Refused("something that it reads is missing in each row")
     if of.gives != "numbers":
         raise Refused("it returns Series, and something that it reads is missing in some rows")
-    if (why := applied.why_impure(job.f)) is not None:
-        raise Refused(why)
     at = np.flatnonzero(~lost)
     try:
         with warnings.catch_warnings(record=True) as seen:  # of what pandas may not come to
@@ -296,7 +295,8 @@ def _of_columns(
     if not operands:
         raise Refused("it reads no column of numbers")
     function = of.of(job.f)
-    if (texts or of.gives == "columns") and (why := applied.why_impure(function)):
+    again = texts or of.gives == "columns" or lost.any()
+    if again and (why := applied.why_impure(function)):
         raise Refused(why)
 
     def run(job: Job, at: Any) -> Any:
