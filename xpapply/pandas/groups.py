@@ -106,10 +106,15 @@ def labels_of(column: pd.Series, empty: bool) -> Labels:
     """What is known of a group's part of a column; `empty`: whether it may have no elements."""
     values = column.to_numpy()
     if not _is_taken(column.dtype):
-        advice = ": astype('float64') has numbers that are known"
-        raise Refused(f"its elements are {column.dtype}{advice * (values.dtype.kind in 'biuf')}")
+        raise Refused(known_as(column.dtype))
     gaps = values.dtype.kind == "f" and bool(np.isnan(values).any())
     return Labels(None, values.dtype.kind.replace("u", "i"), gaps, empty)
+
+
+def known_as(dtype: Any) -> str:
+    """What is wrong with elements of a dtype, and what others would do."""
+    advice = ": astype('float64') has numbers that are known" * (dtype.kind in "biuf")
+    return f"its elements are {dtype}{advice}"
 
 
 def _is_taken(dtype: Any) -> bool:

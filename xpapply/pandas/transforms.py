@@ -17,7 +17,7 @@ from ..errors import TraceError
 from ..frontends.python.source.reading import find
 from . import applied
 from .applied import Host, Job, Own
-from .groups import labels_of
+from .groups import known_as, labels_of
 from .labels import Refused
 from .results import NOT_SURE, is_sure
 from .returns import BOOL, FLOAT, INTEGER, KINDS, ROWS, TEXT, Made, made, number, of_part
@@ -115,7 +115,7 @@ class _OfColumns:
         try:
             of = made(f, labels_of(self._columns[0], bool((start == end).any())), spread=True)
             if self._flat.dtype.char not in "?ld":
-                raise Refused(f"its elements are {self._flat.dtype}")
+                raise Refused(known_as(self._flat.dtype))
             function = of_part(of.of(f), len(args), tuple(kwargs))
             why = applied.why_impure(f)
             if (
