@@ -134,7 +134,7 @@ def test_no_element_is_none():
 def test_warnings_of_rows_that_pandas_does_not_come_to():
     table = NUMBERS.assign(a=GAPS.a.where(NUMBERS.index > 3), b=1.0).astype("Float64")
     table.loc[N - 1, "b"] = 0.0
-    check(table, lambda r: 1 if r.b ** -1 > 0 and r.a > 0 else 2)
+    check(table, lambda r: 1 if r.b**-1 > 0 and r.a > 0 else 2)
 
 
 def test_dtypes_of_pyarrow():
