@@ -55,7 +55,7 @@ LINES = """
     . 3950
     cli 3000
     loop 2600
-    pandas 2150 -> 2800 groups transformed and filtered, nullable columns that lack some, lists as rows
+    pandas 2150 -> 2800 groups transformed and filtered, nullable columns that lack some, lists
     functions 2150
     patching 1750 -> 1850 groups transformed and filtered
     runtime 1650 -> 1700 seeds of MT19937

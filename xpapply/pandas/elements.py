@@ -66,9 +66,11 @@ def apply(
             if impure := applied.why_impure(function):
                 raise Refused(impure)
             try:
-                pair = pair_of(f(pd.NA, *args, **kwargs), of.texts)
+                pair = pair_of(result := f(pd.NA, *args, **kwargs), of.texts)
             except Exception as error:  # one of the others may raise sooner
                 raise Refused(f"it raises {type(error).__name__} for pandas' NA") from None
+            if pair is None:
+                raise Refused(str(applied.NotTaken(result)))
         what = applied.applied(
             job, function, [looped], "", (np.float64, np.int64),
             lambda y, *_: pair_of(y, of.texts), (Looped(0), *args), kwargs,
@@ -78,16 +80,33 @@ def apply(
     found = applied.results(what)
     if isinstance(found, Own):
         return found.result
-    if pair is None or not is_sure(*found):
+    if not is_sure(*found):
         return host.by_pandas(job, NOT_SURE)
-    if lost is not None:
-        numbers, kinds = (np.full(len(values), x) for x in pair)
-        numbers[at], kinds[at] = found
-        found = numbers, kinds
     result = elements(found[0], found[1], of.texts)
+    if plain is not None and (whole := _nullable(given, at, pair, result)) is not None:
+        return whole
+    if lost is not None:
+        numbers, kinds = np.full(len(values), float(pair[0])), np.full(len(values), pair[1])
+        numbers[at], kinds[at] = found
+        result = elements(numbers, kinds, of.texts)
     # of objects pandas makes what it makes of a loop's results
     result = lib.maybe_convert_objects(result) if result.dtype == object else result
     return result if plain is None else given._cast_pointwise_result(result)
+
+
+def _nullable(given: Any, at: Any, pair: Any, made: np.ndarray) -> Any:
+    """The nullable array of results that are numbers, as pandas makes it; None: it is another."""
+    if made.dtype.char not in "?ld" or pair[1] != MISSING or str(given.dtype) not in _WIDE:
+        return None
+    values, mask = np.zeros(len(given), made.dtype), np.ones(len(given), np.bool_)
+    values[at], mask[at] = made, np.isnan(made)
+    return None if mask.all() else _OF[made.dtype.kind](values, mask)
+
+
+_WIDE = ("Int64", "Float64", "boolean")
+_OF: dict[str, Any] = {
+    "b": pd.arrays.BooleanArray, "i": pd.arrays.IntegerArray, "f": pd.arrays.FloatingArray
+}  # fmt: skip
 
 
 def numbers_dtype(dtype: Any) -> Any:

@@ -59,6 +59,8 @@ class Made:
         Whether NumPy's own warnings of slices without elements are pandas' silence.
     spread : tuple of Spread
         What a Series that is returned is made of, for each return.
+    asked : tuple of expr
+        Elements that are read, and not in its code.
     """
 
     code: CodeType
@@ -70,6 +72,7 @@ class Made:
     columns: tuple[str, ...] = ()
     silent: bool = False
     spread: tuple[Spread, ...] = ()
+    asked: tuple[ast.expr, ...] = ()
 
     def of(self, f: FunctionType) -> FunctionType:
         """The function, with what `f` reaches."""
@@ -202,7 +205,8 @@ class _Writer:
         body = [x for statement in body for x in self._statement(statement)]
         columns: tuple[str, ...] = ()
         if labels is not None and labels.columns:
-            read = {n.id for x in body for n in ast.walk(x) if isinstance(n, ast.Name)}
+            every = [n for x in (*body, *series.asked) for n in ast.walk(x)]
+            read = {n.id for n in every if isinstance(n, ast.Name)}
             columns = tuple(name for name in labels.columns if name in read)
             if len(args.defaults) >= len(args.posonlyargs) + len(args.args):
                 raise Refused("its first argument has a default")
@@ -225,7 +229,10 @@ class _Writer:
         code = self._compiled(written)
         silent = series.whole and not series.asks_numpy
         spread = tuple(x for x, _ in self._spread or ())
-        return Made(code, written, self._texts, gives, names, series.whole, columns, silent, spread)
+        return Made(
+            code, written, self._texts, gives, names, series.whole, columns, silent, spread,
+            tuple(series.asked),
+        )  # fmt: skip
 
     def _compiled(self, written: ast.FunctionDef) -> CodeType:
         code = self._f.__code__

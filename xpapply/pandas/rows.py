@@ -125,12 +125,10 @@ def _of_arrays(
 def _read(of: Made, count: int) -> Any:
     """Places of a row that are read, if nothing else is."""
     first = (of.tree.args.posonlyargs or of.tree.args.args)[0].arg
-    names = [x for x in ast.walk(of.tree) if isinstance(x, ast.Name) and x.id == first]
-    places = [
-        constant(x.slice)
-        for x in ast.walk(of.tree)
-        if isinstance(x, ast.Subscript) and x.value in names
-    ]
+    every = [n for x in (of.tree, *of.asked) for n in ast.walk(x)]
+    names = [n for n in every if isinstance(n, ast.Name) and n.id == first]
+    parts = [n for n in every if isinstance(n, ast.Subscript) and n.value in names]
+    places = [constant(n.slice) for n in parts]
     known = len(places) == len(names) and all(k in range(-count, count) for k in places)
     return sorted({*places}) if known else slice(None)
 

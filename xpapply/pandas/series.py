@@ -73,10 +73,13 @@ class Rewriter(ast.NodeTransformer):
         Whether anything but single elements was asked of the Series: warnings may be others then.
     asks_numpy : bool
         Whether functions of NumPy get the array, by the user's own words.
+    asked : list of expr
+        Elements of which it is asked whether they are there, and perhaps nothing else.
     """
 
     def __init__(self, f: FunctionType, name: str, labels: Labels, number: str = "") -> None:
         self._f, self.whole, self.asks_numpy, self._number = f, False, False, number
+        self.asked: list[ast.expr] = []
         self._series: dict[str, Labels] = {name: labels} if name else {}
         self._own = {*f.__code__.co_varnames, *f.__code__.co_cellvars}
 
@@ -439,7 +442,7 @@ class Rewriter(ast.NodeTransformer):
         nothing = right.value is None if isinstance(right, ast.Constant) else False
         if (nothing or self.value(right) is pd.NA) and self._is_element(left):
             if len(node.ops) == 1 and isinstance(op, (ast.Is, ast.IsNot)):
-                self.visit(_copy(left))  # which refuses what is not there
+                self.asked.append(self.visit(_copy(left)))
                 return ast.copy_location(ast.Constant(isinstance(op, ast.IsNot)), node)
         return self.generic_visit(node)
 
