@@ -499,6 +499,7 @@ def test_short_tables_are_pandas_own(monkeypatch):
     from xpapply.pandas import engine
 
     limits = xpapply.limits.LIMITS
+    xpapply.functions.cache.clear()
     for name, value in (("unknown_elements", N), ("unknown_rows", N), ("patched_worth", 1.0)):
         monkeypatch.setattr(limits, name, value)
     for wing in (engine.elements, engine.rows):
