@@ -96,17 +96,14 @@ def apply(
 
 def _nullable(given: Any, at: Any, pair: Any, made: np.ndarray) -> Any:
     """The nullable array of results that are numbers, as pandas makes it; None: it is another."""
-    if made.dtype.char not in "?ld" or pair[1] != MISSING or str(given.dtype) not in _WIDE:
+    if made.dtype.char not in "?ld" or pair[1] != MISSING or str(given.dtype) not in (
+        "Int64", "Float64", "boolean"
+    ):  # fmt: skip
         return None
     values, mask = np.zeros(len(given), made.dtype), np.ones(len(given), np.bool_)
     values[at], mask[at] = made, np.isnan(made)
-    return None if mask.all() else _OF[made.dtype.kind](values, mask)
-
-
-_WIDE = ("Int64", "Float64", "boolean")
-_OF: dict[str, Any] = {
-    "b": pd.arrays.BooleanArray, "i": pd.arrays.IntegerArray, "f": pd.arrays.FloatingArray
-}  # fmt: skip
+    name = {"b": "Boolean", "i": "Integer", "f": "Floating"}[made.dtype.kind]
+    return None if mask.all() else getattr(pd.arrays, f"{name}Array")(values, mask)
 
 
 def numbers_dtype(dtype: Any) -> Any:

@@ -74,12 +74,10 @@ def _values(frame: pd.DataFrame) -> tuple[np.ndarray | None, np.ndarray | None]:
     if not hasattr(dtype, "numpy_dtype") or isinstance(dtype, pd.ArrowDtype):
         return None, None  # whose elements are Python's
     if (own := dtype.numpy_dtype).char not in "?ld":
-        raise Refused(f"rows are {dtype}: astype({_WIDE[own.kind]!r}) has numbers that are known")
+        wide = "Float64" if own.kind == "f" else "Int64"
+        raise Refused(f"rows are {dtype}: astype({wide!r}) has numbers that are known")
     each = [_numbers(frame.iloc[:, k], True) for k in range(len(dtypes))]
     return np.stack([x.astype(own) for x, _ in each], 1), np.stack([lost for _, lost in each], 1)
-
-
-_WIDE = {"f": "Float64", "i": "Int64", "u": "Int64"}
 
 
 def _numbers(column: pd.Series, nullable: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -347,11 +345,8 @@ def _is_numbers(dtype: Any) -> bool:
     return dtype.kind in "biuf" if isinstance(dtype, np.dtype) else numbers_dtype(dtype) is not None
 
 
-_OBJECT = np.dtype(object)
-
-
 def _is_taken(dtype: Any) -> bool:
-    of_texts = isinstance(dtype, (pd.StringDtype, pd.CategoricalDtype)) or dtype is _OBJECT
+    of_texts = isinstance(dtype, (pd.StringDtype, pd.CategoricalDtype)) or dtype == np.dtype(object)
     return of_texts or _is_numbers(dtype)
 
 
