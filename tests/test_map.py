@@ -44,15 +44,15 @@ def test_no_folder_is_crowded():
 
 
 LINES = """
-    frontends 36750 -> 37300 generators of seeds, rows of a mask, arguments of nnls, splines
+    frontends 36750 -> 37350 generators of seeds, rows of a mask, arguments of nnls, splines
     codegen 20550 -> 20750 shuffles as a whole, numbers of MT19937
-    library 13400 -> 14300 generators of seeds, nnls, lsq_linear, splines of FITPACK
+    library 13400 -> 14400 generators of seeds, nnls, lsq_linear, splines, two orders of BLAS
     planning 10950
-    backends 9350
-    ir 8700
-    batching 5650 -> 5800 least squares of rows of a mask
+    backends 9350 -> 9400 machine code for GPUs on disk
+    ir 8700 -> 8750 functions of hosts beside those of devices
+    batching 5650 -> 5850 least squares of rows of a mask
     models 4700
-    . 3950
+    . 3950 -> 4000 limits of loops that are timed
     cli 3000
     loop 2600
     pandas 2150 -> 2800 groups transformed and filtered, nullable columns that lack some, lists

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpapply
+from xpapply.batching import of_masks
+from xpapply.batching.numpy import least_squares
 from xpapply.planning.python import python_functions
 from xpapply.planning.python.applied import Along
 
@@ -71,7 +73,7 @@ def of_itself(v):
     return np.polyfit(v[good], AT[good] + v[good], 1)
 
 
-def least_squares(v):
+def solution(v):
     good = np.isfinite(v)
     return np.linalg.lstsq(DESIGN[good], v[good], rcond=None)[0]
 
@@ -159,7 +161,7 @@ FUNCTIONS = [
     of_itself,
     products,
     correlated,
-    least_squares,
+    solution,
     all_of_least_squares,
     normal_equations,
     normal_equations_of_whatever,
@@ -215,7 +217,7 @@ def test_special_numbers(f, data):
 
 
 @pytest.mark.parametrize(
-    "f", [filled, line, parabola, everywhere, onset, ends, least_squares, normal_equations, weighed]
+    "f", [filled, line, parabola, everywhere, onset, ends, solution, normal_equations, weighed]
 )
 def test_one_path_for_all_numbers_of_values(f):
     rng = np.random.default_rng(2)
@@ -226,6 +228,55 @@ def test_one_path_for_all_numbers_of_values(f):
     traced = python_functions.decide(Along(f, 1, x, (), {})).traced
     assert traced.tree.count <= 3, traced.kernels
     assert not traced.blocks.looped
+
+
+def test_roots_are_found_once():
+    f, x = normal_equations, np.random.default_rng(2).normal(size=(600, 9))
+    xpapply.apply_along_axis(f, 1, x)
+    calls = python_functions.decide(Along(f, 1, x, (), {})).traced.tree.root.calls
+    assert [c.row for c in calls].count(of_masks.ROOTS) == 1
+
+
+@pytest.mark.parametrize("close", [1e-2, 1e-6, 3e-8])
+def test_parts_of_least_squares(close):
+    """Some slices of which are badly conditioned."""
+    a = np.stack([np.ones(60), np.arange(60) / 60, 1 + close * np.sin(np.arange(60))], axis=1)
+    a[:50, 2] = 1 + close * (a[:50, 1] + np.cos(np.arange(50)) / 2000)
+
+    def f(v):
+        good = v > 0
+        x, rest, rank, sizes = np.linalg.lstsq(a[good], v[good], rcond=None)
+        return np.concatenate([a[good] @ x - v[good], rest / 100])[-4:], rank, sizes
+
+    def run(part):
+        return lambda v: np.atleast_1d(f(v)[part])
+
+    x = np.random.default_rng(2).normal(size=(300, 60)) + 1
+    x[:40, 51:] = -1
+    for part in range(3):
+        want = np.apply_along_axis(run(part), 1, x)
+        with xpapply.options(fallback="silent"):
+            for _ in range(2):
+                got = xpapply.apply_along_axis(run(part), 1, x)
+                np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("rows", [3, 300, 5000])
+@pytest.mark.parametrize("columns", [1, 8, 136])
+def test_small_products_wake_no_threads(rows, columns):
+    sizes = []
+
+    class Counted(np.ndarray):
+        def __matmul__(self, other):
+            sizes.append(len(self) * other.size)
+            return np.asarray(self) @ np.asarray(other)
+
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(517, rows)), rng.normal(size=(rows, columns))
+    found = least_squares.small_products(a.view(Counted), b)
+    np.testing.assert_allclose(found, a @ b, rtol=1e-10, atol=1e-10)
+    assert max(sizes) <= 2**18
+    assert max(sizes) <= 2**14 or columns > 1
 
 
 @pytest.mark.parametrize("dtype", ["f4", "i4", "?"])

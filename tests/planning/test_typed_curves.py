@@ -8,6 +8,7 @@ import pytest
 import xpapply
 from xpapply.backends.cpu import typed as backend
 from xpapply.functions.cache import cache_of
+from xpapply.library.solvers import b_splines
 from xpapply.planning.python.typed_loop import TypedLoop
 
 interpolate = pytest.importorskip("scipy.interpolate")
@@ -21,6 +22,7 @@ pytestmark = [
 RNG = np.random.default_rng(0)
 X = np.array([0.0, 1, 2, 4, 5, 7, 8, 10, 11, 12])
 Q = np.linspace(-0.5, 12.5, 30)
+KNOTS = np.array([0.0, *X, 12.0])
 BANDS = np.ones((3, 10))
 
 
@@ -95,6 +97,24 @@ def by_representation(v):
     return interpolate.splev(Q, (t, c, k), der=1) + c[0]
 
 
+def by_b_splines(v):
+    there = ~np.isnan(v)
+    return interpolate.make_interp_spline(X[there], v[there])(Q)
+
+
+def by_parabolas(v):
+    there = ~np.isnan(v)
+    curve = interpolate.make_interp_spline(X[there], v[there], k=2, bc_type=None)
+    return np.array([curve(3.3), curve(3.3, 1), *curve(X, nu=2, extrapolate=True)])
+
+
+def not_finite(v):
+    try:
+        return interpolate.make_interp_spline(np.abs(v).cumsum() + X, v)(X)
+    except ValueError:
+        return X
+
+
 def three_diagonals(v):
     bands = BANDS.copy()
     bands[1] = 4 + np.abs(np.where(np.isnan(v), 0.0, v))
@@ -107,19 +127,39 @@ ALL = [
 ]  # fmt: skip
 
 
+ROUNDED = [by_b_splines, by_parabolas, not_finite]
+"""Which SciPy leaves to LAPACK."""
+
+
 def compiled(f):
     return [x for x in cache_of(f)[0].traced.values() if isinstance(x, TypedLoop)]
 
 
-@pytest.mark.parametrize("f", ALL, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", ALL + ROUNDED, ids=lambda f: f.__name__)
 def test_as_the_loop(f):
     arr = with_gaps()
+    if f is not_finite:
+        arr[:40] = np.where(np.isnan(arr[:40]), 2.0, arr[:40])
+        arr[50, 3] = np.inf
     want = np.apply_along_axis(f, 1, arr)
     with xpapply.options(engine="cpu"):
         got = xpapply.apply_along_axis(f, 1, arr)
     assert compiled(f)
     assert (got.dtype, got.shape) == (want.dtype, want.shape)
-    np.testing.assert_array_equal(got, want)
+    near = {"rtol": 1e-10, "atol": 1e-12} if f in ROUNDED else {"rtol": 0, "atol": 0}
+    np.testing.assert_allclose(got, want, **near)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 5])
+def test_b_splines_are_scipys_but_for_rounding(k):
+    rng = np.random.default_rng(k)
+    for _ in range(100):
+        m = rng.integers(k + 1, 30)
+        x, y = np.cumsum(rng.choice([0.1, 1.0, 1.0, 5.0], m)), rng.normal(size=m)
+        at, nu = np.concatenate([rng.uniform(x[0] - 1, x[-1] + 1, 9), x]), int(rng.integers(k + 1))
+        want = interpolate.make_interp_spline(x, y, k)(at, nu)
+        got = b_splines.interpolating(x, y, k)(at, nu)
+        np.testing.assert_allclose(got, want, rtol=0, atol=1e-10 * abs(want).max())
 
 
 def test_where_all_have_the_same_places_they_are_made_at_once():
@@ -172,6 +212,10 @@ def test_places_that_are_written_to_are_noticed():
 REFUSED = {
     "with s: s=0 is compiled": lambda v: interpolate.UnivariateSpline(X, v)(1.0),
     "splrep with s: s=0": lambda v: interpolate.splev(1.0, interpolate.splrep(X, v, s=2)),
+    "knots that are given": lambda v: interpolate.make_interp_spline(X + 0 * v, v, 1, t=KNOTS)(X),
+    "that ends where its points do": lambda v: interpolate.make_interp_spline(X + v, v)(
+        X, 0, False
+    ),
     "such a bc_type": lambda v: interpolate.CubicSpline(
         np.cumsum(v), np.cos(v * 0), bc_type="periodic"
     )(1.0),

@@ -61,40 +61,55 @@ def _wide(x: Ragged, within: Any) -> Any:
     return found
 
 
+def _roots(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """What the products and solutions of rows of a matrix have in common."""
+    from .numpy.least_squares import roots_of_rows
+
+    a, mask = args
+    return Batched(roots_of_rows(a, mask.array))
+
+
 def _product(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     """``a[mask].T @ b[mask]`` of all slices: one product of matrices."""
     from .numpy.least_squares import products_of_rows
 
-    a, b, mask = args
-    within = mask.array
-    return Batched(products_of_rows(a, _wide(b, within) if isinstance(b, Ragged) else b, within))
+    a, b, mask, roots = args
+    b = _wide(b, mask.array) if isinstance(b, Ragged) else b
+    return Batched(products_of_rows(a, b, mask.array, roots.array))
 
 
 def _solution(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     """What `numpy.linalg.lstsq` finds for rows of a matrix."""
     from .numpy.least_squares import of_rows
 
-    a, b, mask, rcond = args
-    return Batched(of_rows(a, _wide(b, mask.array), mask.array, rcond))
+    a, b, mask, roots, rcond = args
+    return Batched(of_rows(a, _wide(b, mask.array), mask.array, roots.array, rcond))
 
 
 def _rest(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
-    """What else it gives: the residuals, the rank and the singular values."""
-    from .numpy.least_squares import of_rows
+    """What else it gives: the residuals and the rank."""
+    from .numpy.least_squares import conditions_of_rows, small_products
 
-    a, b, mask, rcond = args
-    within, y, k = mask.array, _wide(b, mask.array), a.shape[1]
-    sizes = np.linalg.svd(np.where(within[:, :, None], a, 0.0), compute_uv=False)
-    eps = np.finfo(float).eps
+    a, b, mask, roots, rcond, x = args
+    within, k, eps = mask.array, a.shape[1], np.finfo(float).eps
     least = eps * b.counts if rcond is None else eps if rcond < 0 else rcond
-    if not (least * sizes[:, 0] < sizes[:, -1]).all() or (b.counts <= k).any():
+    with np.errstate(all="ignore"):
+        is_full = least * conditions_of_rows(a, within, roots.array) < 1
+    if not (is_full & (b.counts > k)).all():
         raise NoRule("residuals of some slices only")
-    rest = np.where(within, y - of_rows(a, y, within, rcond) @ a.T, 0.0)
-    return (
-        Batched((rest * rest).sum(axis=1, keepdims=True)),
-        Batched(np.full(len(y), k, np.intc)),
-        Batched(sizes),
-    )
+    rest = np.where(within, _wide(b, within) - small_products(x.array, a.T), 0.0)
+    squares = np.einsum("bi,bi->b", rest, rest)[:, None]
+    return Batched(squares), Batched(np.full(len(rest), k, np.intc))
+
+
+def _sizes(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """The singular values."""
+    from .numpy.least_squares import sizes_of_rows
+
+    a, mask, roots = args
+    if (np.count_nonzero(mask.array, axis=1) < a.shape[1]).any():
+        raise NoRule("fewer singular values of some slices")
+    return Batched(sizes_of_rows(a, mask.array, roots.array))
 
 
 def _all_finite(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
@@ -146,7 +161,9 @@ def _element(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
 ELEMENT = BatchingRule("element of the values of a mask", _element, fresh=True)
 FUNCTION = BatchingRule("function of the values of a mask", _together, fresh=True)
 ALL_FINITE = BatchingRule("whether values of the mask are finite", _all_finite, fresh=True)
+ROOTS = BatchingRule("roots of normal equations of a mask", _roots, fresh=True, lazy=True)
 PRODUCT = BatchingRule("product of rows of a mask", _product, fresh=True)
 SOLUTION = BatchingRule("least squares of rows of a mask", _solution, fresh=True, lazy=True)
 REST = BatchingRule("numpy.linalg.lstsq of rows of a mask", _rest, fresh=True, lazy=True)
+SIZES = BatchingRule("singular values of rows of a mask", _sizes, fresh=True, lazy=True)
 INTERP = BatchingRule("numpy.interp between the values of a mask", _interp, fresh=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
 from typing import Any
 
 import numpy as np
@@ -138,7 +138,7 @@ def _fits_of_part(within: Any, deg: int, *given: Any) -> Any:
     return found
 
 
-def of_rows(a: Any, values: Any, within: Any, rcond: Any) -> Any:
+def of_rows(a: Any, values: Any, within: Any, roots: Any, rcond: Any) -> Any:
     """What `numpy.linalg.lstsq` finds for each row, of the rows of `a` that are `within`.
 
     `values` are zeros beside them. Rows of an orthogonal basis of the columns are nearly
@@ -147,22 +147,39 @@ def of_rows(a: Any, values: Any, within: Any, rcond: Any) -> Any:
     problems", Linear Algebra and its Applications 88/89, 1987). What is badly conditioned has
     NumPy's own.
     """
-    basis, above = np.linalg.qr(a)
-    to, found = np.linalg.inv(above), np.empty((len(values), a.shape[1]))
+    basis, above = _factors(a.tobytes(), a.shape[1])
+    to, found = np.linalg.inv(above).T, np.empty((len(values), a.shape[1]))
     with np.errstate(all="ignore"):
-        usual = np.abs(values).max(axis=1) < 1e100
-        for part, root, is_good in _roots(basis, within):
-            places, rest = (x[part].astype(float).T for x in (within, values))
-            first = _times_square(root, basis.T @ rest)
-            rest = (rest - basis @ first) * places
-            found[part] = (to @ (first + _times_square(root, basis.T @ rest))).T
-            usual[part] &= is_good
+        usual = good_roots(roots) & (np.abs(values).max(axis=1) < 1e100)
+        for part in cache_parts(len(values), 8 * a.shape[1] ** 2):
+            root, rest = np.moveaxis(roots[part], 0, -1), values[part].astype(float)
+            first = _times_square(root, small_products(rest, basis))
+            rest = (rest - small_products(first, basis.T)) * within[part]
+            found[part] = (first + _times_square(root, small_products(rest, basis))) @ to
     for i in np.flatnonzero(~usual):
         found[i] = np.linalg.lstsq(a[within[i]], values[i][within[i]], rcond)[0]
     return found
 
 
-def products_of_rows(a: Any, b: Any, within: Any) -> Any:
+def sizes_of_rows(a: Any, within: Any, roots: Any) -> Any:
+    """The singular values of ``a[rows]`` for each row of `within`, most of small triangles."""
+    good, found = good_roots(roots), np.empty((len(within), a.shape[1]))
+    small = np.linalg.inv(roots[good]).swapaxes(1, 2) @ _factors(a.tobytes(), a.shape[1])[1]
+    for part, some in ((good, small), (~good, np.where(within[~good][:, :, None], a, 0.0))):
+        found[part] = np.linalg.svd(some, compute_uv=False)
+    return found
+
+
+def conditions_of_rows(a: Any, within: Any, roots: Any) -> Any:
+    """At least the ratios of the largest of these to the smallest."""
+    whole = np.linalg.cond(_factors(a.tobytes(), a.shape[1])[1])
+    found, bad = whole * np.sqrt(np.einsum("bij,bij->b", roots, roots)), ~good_roots(roots)
+    sizes = sizes_of_rows(a, within[bad], roots[bad])
+    found[bad] = sizes[:, 0] / sizes[:, -1]
+    return found
+
+
+def products_of_rows(a: Any, b: Any, within: Any, roots: Any) -> Any:
     """``a[rows].T @ b[rows]`` for each row of `within`; `b` may be values, zeros beside them.
 
     Of rows that do not determine as many numbers as there are columns what is solved with them is
@@ -170,32 +187,56 @@ def products_of_rows(a: Any, b: Any, within: Any) -> Any:
     """
     k, of_values = a.shape[1], b.shape == within.shape
     if of_values:
-        found = b @ a
+        found = small_products(b, a)
     else:
         each = (a[:, :, None] * b[:, None, :]).reshape(len(a), -1)
-        found = (within.astype(float) @ each).reshape(len(within), k, -1)
-    with np.errstate(all="ignore"):
-        is_good = np.concatenate([good for *_, good in _roots(np.linalg.qr(a)[0], within)])
-    for i in np.flatnonzero(~is_good):
+        found = small_products(within.astype(float), each).reshape(len(within), k, -1)
+    for i in np.flatnonzero(~good_roots(roots)):
         rows = within[i]
         found[i] = a[rows].T @ (b[i][rows] if of_values else b[rows])
     return found
 
 
-def _roots(basis: Any, within: Any) -> Iterator[tuple[slice, Any, Any]]:
-    """Parts of slices, the roots of their normal equations, and whether these are good.
+def small_products(a: Any, b: Any) -> Any:
+    """``a @ b`` in products of so few numbers that OpenBLAS takes one thread for each.
 
-    Of the rows of an orthogonal basis that are `within`.
+    Its threads, once awake, turn until the next product: those that run other blocks wait for them.
     """
-    n, k = basis.shape
-    low = np.tril_indices(k)
-    pairs = (basis[:, low[0]] * basis[:, low[1]]).T
-    for part in cache_parts(len(within), 8 * n):
-        squares = np.zeros((k, k, len(within[part])))
-        squares[low] = pairs @ within[part].astype(float).T
-        root, condition = _inverse_root(squares)
-        good = np.count_nonzero(within[part], axis=1) > k
-        yield part, root, good & (condition < _WELL_CONDITIONED)
+    half = len(b) // 2
+    if b.size > 2**14 and half:
+        return small_products(a[:, :half], b[:half]) + small_products(a[:, half:], b[half:])
+    few = 2**18 if b.shape[1] > 1 else 2**13  # from there on, by its source, it has threads
+    parts = np.array_split(a, len(a) // max(4, few // b.size) + 1)
+    return np.concatenate([part @ b for part in parts])
+
+
+def roots_of_rows(a: Any, within: Any) -> Any:
+    """The inverse roots of normal equations: of rows of an orthogonal basis that are `within`.
+
+    NaN where they are not good: too few rows, or badly conditioned.
+    """
+    k = a.shape[1]
+    basis, low = _factors(a.tobytes(), k)[0], np.tril_indices(k)
+    pairs, found = basis[:, low[0]] * basis[:, low[1]], np.empty((k, k, len(within)))
+    with np.errstate(all="ignore"):
+        for part in cache_parts(len(within), 8 * k * k):
+            squares = np.zeros((k, k, len(within[part])))
+            squares[low] = small_products(within[part].astype(float), pairs).T
+            root, condition = _inverse_root(squares)
+            is_good = np.count_nonzero(within[part], axis=1) > k
+            found[..., part] = np.where(is_good & (condition < _WELL_CONDITIONED), root, np.nan)
+    return np.moveaxis(found, -1, 0)
+
+
+@functools.lru_cache(16)
+def _factors(a: bytes, columns: int) -> Any:
+    """The factors of a matrix, which all blocks have in common: LAPACK's threads may wait long."""
+    return np.linalg.qr(np.frombuffer(a).reshape(-1, columns))
+
+
+def good_roots(roots: Any) -> Any:
+    """Which are good."""
+    return roots[:, 0, 0] == roots[:, 0, 0]
 
 
 def _inverse_root(squares: Any) -> tuple[Any, Any]:
@@ -203,19 +244,17 @@ def _inverse_root(squares: Any) -> tuple[Any, Any]:
     k = len(squares)
     low, found = np.zeros_like(squares), np.zeros_like(squares)
     for j in range(k):
-        for i in range(j, k):
-            rest = squares[i, j] - (low[i, :j] * low[j, :j]).sum(axis=0)
-            low[i, j] = np.sqrt(rest) if i == j else rest / low[j, j]
-    for i in range(k):
-        found[i, i] = 1 / low[i, i]
-        for j in range(i):
-            found[i, j] = -(low[i, j:i] * found[j:i, j]).sum(axis=0) * found[i, i]
-    return found, (found * found).sum(axis=(0, 1))
+        low[j:, j] = squares[j:, j] - np.einsum("ijb,jb->ib", low[j:, :j], low[j, :j])
+        low[j:, j] /= np.sqrt(low[j, j])
+        found[j, j] = 1.0
+        found[j, :j] = -np.einsum("jb,jib->ib", low[j, :j], found[:j, :j])
+        found[j, : j + 1] /= low[j, j]
+    return found, np.einsum("ijb,ijb->b", found, found)
 
 
 def _times_square(root: Any, right: Any) -> Any:
     """``root.T @ root @ right`` of each."""
-    return (root * (root * right).sum(axis=1)[:, None]).sum(axis=0)
+    return np.einsum("ijb,ib->bj", root, np.einsum("ijb,bj->ib", root, right))
 
 
 def _powers(x: Any, within: Any, deg: int) -> list[Any]:

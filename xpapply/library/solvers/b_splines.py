@@ -200,6 +200,17 @@ def curve(x: Any, y: Any, k: int, beyond: int) -> Any:
     return called(t, c, k, beyond)
 
 
+def interpolating(x: Any, y: Any, k: int) -> Any:
+    """``scipy.interpolate.make_interp_spline(x, y, k)``, but for rounding: knots are the same."""
+    t, c, _ = representation(x, y, k)
+    total = float(t[len(t) - 1]) - float(t[0])
+    for i in range(len(y)):
+        total += float(y[i]) - float(y[i])
+    if total - total != 0.0:
+        raise NotImplementedError
+    return extended(t, c, k)
+
+
 def curve_of(known: Any, made: Any, y: Any, k: int, beyond: int) -> Any:
     """The same of places that all slices have; `made`: all but the first of `knots`."""
     rows, cosines, sines, r = made
@@ -214,3 +225,13 @@ def called(t: Any, c: Any, k: int, beyond: int) -> Any:
 def asked(t: Any, c: Any, k: int, beyond: int, places: Any, nu: int = 0) -> Any:
     """The spline at one place, or at several."""
     return (at if np.ndim(places) else at_one)(t, c, k, beyond, nu, places)
+
+
+def extended(t: Any, c: Any, k: int) -> Any:
+    """The same of a spline that is there beyond its ends."""
+    return functools.partial(asked_anywhere, t, c, k)
+
+
+def asked_anywhere(t: Any, c: Any, k: int, places: Any, nu: int = 0) -> Any:
+    """That at one place, or at several."""
+    return asked(t, c, k, EXTENDS, places, nu)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .of_products import all_solved_below, factored, fma, inner, solved_above, solved_below
+from .of_products import add_times, all_solved_below, factored, inner, solved_above, solved_below
 
 _EPS = float(np.finfo(float).eps)
 FREE, AT_LOWER, AT_UPPER, FIXED = range(4)
@@ -42,10 +42,9 @@ def _middle(sy: Any, t: Any, col: int, v: Any, p: Any) -> None:
 
 
 def _added(x: Any, part: float, y: Any, n: int) -> None:
-    """Add a multiple of a vector: ``axpy``."""
+    """The same as `add_times`, but that nothing is not added."""
     if part != 0.0:
-        for j in range(n):
-            x[j] = fma(part, y[j], x[j])
+        add_times(x, part, y, n)
 
 
 def cauchy(

@@ -1,7 +1,9 @@
 """Products of small matrices in the order of the BLAS that is in NumPy's wheels, for the compiler.
 
-That is what OpenBLAS does on processors of x86 with fused multiplications, found by trying.
-`are_known` says whether this NumPy computes so: else results are equal but for rounding.
+That is what OpenBLAS does on processors of x86 with fused multiplications, found by trying: with
+AVX-512 (its kernels "SkylakeX"), and without (its "Haswell", which AMD's "Zen" has too), where most
+of what it adds one by one is rounded twice. `are_known` says whether this NumPy computes so: else
+results are equal but for rounding.
 
 Source: the functions themselves, compared with `numpy.dot` over random numbers.
 """
@@ -34,6 +36,15 @@ def fma(x: Any, y: Any, z: Any) -> Any:
     return np.float64(exact / (of_a * of_b * of_c)) if exact else found
 
 
+_IS_FUSED = bool(np.dot([-1.0, 1.0 + 2.0**-27], [1.0, 1.0 + 2.0**-27]) != 2.0**-26)
+"""Whether it rounds once what it multiplies and adds one by one."""
+
+
+def added(x: Any, y: Any, z: Any) -> Any:
+    """``x * y + z``, as it is rounded outside of loops over several numbers at a time."""
+    return fma(x, y, z) if _IS_FUSED else x * y + z
+
+
 def weighed(k: Any, a: Any, count: int, j: int) -> Any:
     """``np.dot(k[:count].T, a[:count])[j]``."""
     n = k.shape[1]
@@ -42,30 +53,45 @@ def weighed(k: Any, a: Any, count: int, j: int) -> Any:
     if 1 < n < 4:
         first = count // 4 * 4
         for i in range(0, first, 4):
-            total += fma(k[i, j], a[i], k[i + 1, j] * a[i + 1])
-            total += fma(k[i + 2, j], a[i + 2], k[i + 3, j] * a[i + 3])
+            total += added(k[i, j], a[i], k[i + 1, j] * a[i + 1])
+            total += added(k[i + 2, j], a[i + 2], k[i + 3, j] * a[i + 3])
     elif j < n // 4 * 4:
         fours = count // 4 * 4
         for i in range(0, fours, 4):
-            part = fma(k[i, j], a[i], k[i + 1, j] * a[i + 1])
-            total += fma(k[i + 3, j], a[i + 3], fma(k[i + 2, j], a[i + 2], part))
+            if _IS_FUSED:
+                part = fma(k[i + 2, j], a[i + 2], fma(k[i, j], a[i], k[i + 1, j] * a[i + 1]))
+                total += fma(k[i + 3, j], a[i + 3], part)
+            else:
+                part = fma(k[i + 2, j], a[i + 2], k[i, j] * a[i])
+                total += part + fma(k[i + 3, j], a[i + 3], k[i + 1, j] * a[i + 1])
         if count - fours > 1:
-            total += fma(k[fours, j], a[fours], k[fours + 1, j] * a[fours + 1])
+            total += added(k[fours, j], a[fours], k[fours + 1, j] * a[fours + 1])
             fours += 2
         if fours < count:
             total += k[fours, j] * a[fours]
         return total
     for i in range(first, count):
-        total = fma(k[i, j], a[i], total)
+        total = added(k[i, j], a[i], total)
     return total
 
 
 def chained(a: Any, b: Any, count: int) -> Any:
-    """An element of a product of two matrices; of vectors where they are short."""
+    """An element of a product of two matrices."""
     total = np.float64(0.0)
     for i in range(count):
         total = fma(a[i], b[i], total)
     return total
+
+
+def of_square(a: Any, b: Any, i: int, j: int, n: int) -> Any:
+    """The element ``[i, j]`` of a product of two matrices of n rows, by its row and its column."""
+    if _IS_FUSED or n < 8 or n % 2 == 0 or i < n - 1 or j >= n // 4 * 4:
+        return chained(a, b, n)
+    lanes = np.zeros(4)
+    for k in range(n):
+        at = k % 4 if k < n // 8 * 8 else 0
+        lanes[at] = fma(a[k], b[k], lanes[at])
+    return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3])
 
 
 def paired(a: Any, b: Any, count: int) -> Any:
@@ -83,7 +109,7 @@ def of_sixteen(a: Any, b: Any, i: int, n: int) -> Any:
     """``np.dot(a, k)[i]`` of 16 numbers and a column `b` of the n of `k`, some rows at a time."""
     if n == 1:
         return paired(a, b, 16)
-    if n % 8 > 4 or i < n // 8 * 8:
+    if n % 8 > 4 or i < n // 8 * 8 or not _IS_FUSED:
         return chained(a, b, 16)
     lanes = np.zeros(8)
     for j in range(8):
@@ -95,7 +121,15 @@ def of_sixteen(a: Any, b: Any, i: int, n: int) -> Any:
 def inner(a: Any, b: Any) -> Any:
     """``np.dot(a, b)``."""
     n = len(a)
-    return chained(a, b, n) if n < 16 else product(a, b)
+    return short(a, b, n) if n < 16 else product(a, b)
+
+
+def short(a: Any, b: Any, count: int) -> Any:
+    """The same of fewer than 16 numbers."""
+    total = np.float64(0.0)
+    for i in range(count):
+        total = added(a[i], b[i], total)
+    return total
 
 
 def length(x: Any) -> Any:
@@ -183,7 +217,7 @@ def factored(a: Any, first: int, n: int) -> bool:
         own = a[j, first:j]
         here = float(a[j, j])
         if j > first:
-            here -= float(chained(own, own, j - first))
+            here -= float(short(own, own, j - first))
         if here <= 0.0:
             return False
         here = math.sqrt(here)
@@ -194,6 +228,12 @@ def factored(a: Any, first: int, n: int) -> bool:
             to = a[j + 1 + k]
             to[j] = float(of_row(to[first:j], own, k, rows, to[j], -1.0)) * part
     return True
+
+
+def add_times(x: Any, part: float, y: Any, n: int) -> None:
+    """Add a multiple of a vector: ``axpy``."""
+    for j in range(n):
+        x[j] = fma(part, y[j], x[j]) if j < n // 16 * 16 else added(part, y[j], x[j])
 
 
 def solved_below(a: Any, x: Any, n: int) -> None:
@@ -210,8 +250,7 @@ def solved_above(a: Any, x: Any, n: int) -> None:
     for i in range(n - 1, -1, -1):
         here = float(x[i]) / float(a[i, i])
         x[i] = here
-        for k in range(i):
-            x[k] = fma(-here, a[i, k], x[k])
+        add_times(x, -here, a[i], i)
 
 
 def all_solved_below(a: Any, n: int) -> None:
@@ -222,7 +261,7 @@ def all_solved_below(a: Any, n: int) -> None:
     first = 0
     while first < n:
         size = 1
-        while 2 * size <= min(n - first, 16):
+        while 2 * size <= min(n - first, 16 if _IS_FUSED else 4):
             size *= 2
         for c in range(n, 2 * n):
             for i in range(first, first + size):
@@ -230,7 +269,7 @@ def all_solved_below(a: Any, n: int) -> None:
                 if first > 0:
                     here -= float(chained(a[i, :first], a[c, :first], first))
                 for k in range(first, i):
-                    here = float(fma(-float(a[i, k]), a[c, k], here))
+                    here = float(added(-float(a[i, k]), a[c, k], here))
                 a[c, i] = here * (1.0 / float(a[i, i]))
         first += size
 
@@ -253,6 +292,12 @@ def are_known() -> bool:
             for a in (np.ascontiguousarray(k[:count].T), k[:count].T):
                 if not np.array_equal(times(a, x), a @ x):
                     return False
+    for n in () if _IS_FUSED else (9, 16, 19):
+        a, b = rng.normal(size=(2, n, n))
+        found = a @ b
+        for i, j in ((0, 0), (n - 1, 0), (n - 1, n - 1)):
+            if of_square(a[i], b[:, j], i, j, n) != found[i, j]:
+                return False
     for count, n in ((3, 2), (3, 7), (4, 2), (4, 5), (16, 4)):
         q, p = rng.normal(size=(n, count)), rng.normal(size=(count, 1))
         if any(paired(q[j], p[:, 0], count) != np.dot(q, p)[j, 0] for j in range(n)):

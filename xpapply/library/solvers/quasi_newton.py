@@ -29,7 +29,7 @@ from .line_searches import (
     looked,
     searched,
 )
-from .of_products import anyones, chained, inner, length, of_row
+from .of_products import anyones, inner, length, of_row, of_square
 
 _START, _FIRST, _ALONG, _ALONG_SLOPES, _WITHIN, _WITHIN_SLOPES, _LAST = range(7)
 """Why a place is looked at."""
@@ -138,10 +138,10 @@ def _updated(h: Any, s: Any, y: Any, work: Any, part: Any) -> None:
             part[i, j] = here - float(s[i]) * float(y[j]) * rho
     for i in range(n):
         for j in range(n):
-            work[i, j] = chained(h[i], part[j], n)
+            work[i, j] = of_square(h[i], part[j], i, j, n)
     for i in range(n):
         for j in range(n):
-            total = float(chained(part[i], work[:, j], n)) + rho * float(s[i]) * float(s[j])
+            total = float(of_square(part[i], work[:, j], i, j, n)) + rho * float(s[i]) * float(s[j])
             if total - total != 0.0:
                 raise NotImplementedError
             h[i, j] = total

@@ -264,7 +264,7 @@ _SOLVERS = {
     "typed_short_solver": frozenset("quad solve_ivp".split()),
     "typed_minimum": frozenset(
         "fmin minimize_scalar fminbound splrep splev UnivariateSpline "
-        "InterpolatedUnivariateSpline".split()
+        "InterpolatedUnivariateSpline make_interp_spline".split()
     ),
     "typed_root": frozenset("brentq brenth bisect ridder newton root_scalar".split()),
 }

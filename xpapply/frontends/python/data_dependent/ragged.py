@@ -12,8 +12,9 @@ from ....errors import TraceError
 from ....limits import LIMITS
 from ..trace import native
 from ..trace.recorder import Recorder
-from ..trace.stand_ins import Counted, replaced, tracers, values
+from ..trace.stand_ins import Counted, refs, replaced, tracers, values
 from ..trace.tracer import Tracer
+from ..trace.tree import Call, Ref, same
 
 REDUCTIONS = frozenset(
     f"numpy.{n}"
@@ -174,13 +175,26 @@ def product(recorder: Recorder, a: Any, b: Any) -> Any:
     if not isinstance(a, SelectedRows) or not a.is_turned or a.matrix is None:
         return NotImplemented
     if _is_as_made(b) and same_value(a.mask, b.mask):
-        operands: tuple[Any, ...] = a.matrix, b.matrix, a.mask
+        operands: tuple[Any, ...] = a.matrix, b.matrix, a.mask, _roots(a)
     elif _is_beside(a, b) and b.value.dtype == np.float64:
-        operands = a.matrix, b.flat, a.mask
+        operands = a.matrix, b.flat, a.mask, _roots(a)
     else:
         return NotImplemented
     real = a.value @ b.value
     return recorder.call(of_masks.PRODUCT, lambda *_: real, operands)
+
+
+def _roots(a: SelectedRows) -> Tracer:
+    """What products and solutions of the rows of a mask have in common, which is found once."""
+    from ....batching.numpy.least_squares import roots_of_rows
+
+    recorder, given = a.mask.recorder, (a.matrix, a.mask)
+    real = roots_of_rows(a.matrix, a.mask.value[None])[0]
+    calls = (step for step in recorder.steps if isinstance(step, Call))
+    for number, step in enumerate(calls, 1):
+        if step.row is of_masks.ROOTS and same(step.args, refs(given)):
+            return Tracer(recorder, real, Ref(number))
+    return recorder.call(of_masks.ROOTS, lambda *_: real, given, check=False)
 
 
 def _is_as_made(x: Any) -> bool:
@@ -193,20 +207,22 @@ def _is_beside(rows: SelectedRows, x: Any) -> bool:
     return isinstance(x, Selected) and not x.settled and same_value(x.mask, rows.mask)
 
 
-def _least_squares(recorder: Recorder, given: dict[str, Any], real: Any) -> Any:
+def _least_squares(recorder: Recorder, bound: dict[str, Any], real: Any) -> Any:
     """`numpy.linalg.lstsq` of rows and values of one mask."""
-    a, b, rcond = given["a"], given["b"], given.get("rcond")
+    a, b, rcond = bound["a"], bound["b"], bound.get("rcond")
     if not _is_as_made(a) or not _is_beside(a, b) or isinstance(rcond, Tracer):
         return NotImplemented
     if rcond is not None and not -1 <= rcond < 1e-12:
         return NotImplemented
     if b.value.dtype.kind not in "fiu" or b.value.dtype == np.float16 or not _is_finite(b):
         return NotImplemented
-    operands = a.matrix, b.flat, a.mask, rcond
-    x, *rest = real
+    x, *rest, sizes = real
+    roots = _roots(a)
+    operands = a.matrix, b.flat, a.mask, roots, rcond
     first = recorder.call(of_masks.SOLUTION, lambda *_: x, operands)
-    rest = recorder.call(of_masks.REST, lambda *_: tuple(rest), operands, check=False)
-    return (first, *rest)
+    rest = recorder.call(of_masks.REST, lambda *_: tuple(rest), (*operands, first), check=False)
+    given = a.matrix, a.mask, roots
+    return (first, *rest, recorder.call(of_masks.SIZES, lambda *_: sizes, given, check=False))
 
 
 def positions(mask: Tracer) -> Selected:

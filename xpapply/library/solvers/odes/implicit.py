@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..of_products import chained, fma
+from ..of_products import added, short
 from .equations import called, lent
 
 _EPS = float(np.finfo(float).eps)
@@ -151,7 +151,7 @@ def factored(a: Any, order: Any) -> None:
         for i in range(1, n):
             count = min(i, j)
             if count > 0:
-                a[i, j] = float(a[i, j]) - float(chained(a[i], own, count))
+                a[i, j] = float(a[i, j]) - float(short(a[i], own, count))
         most = -1.0
         at = j
         for i in range(j, n):
@@ -185,11 +185,11 @@ def solved(a: Any, order: Any, x: Any) -> None:
             x[p] = part
     for i in range(n):
         for k in range(i + 1, n):
-            x[k] = fma(-x[i], a[k, i], x[k])
+            x[k] = added(-x[i], a[k, i], x[k])
     for i in range(n - 1, -1, -1):
         x[i] = x[i] / a[i, i]
         for k in range(i):
-            x[k] = fma(-x[i], a[k, i], x[k])
+            x[k] = added(-x[i], a[k, i], x[k])
 
 
 def _plain(a: Any, b: Any, c: Any, d: Any) -> tuple[float, float]:
@@ -223,11 +223,11 @@ def complex_factored(a: Any, b: Any, order: Any) -> None:
             real = np.float64(0.0)
             other = np.float64(0.0)
             for k in range(min(i, j)):
-                real += fma(a[i, k], a[k, j], -(b[i, k] * b[k, j]))
+                real += added(a[i, k], a[k, j], -(b[i, k] * b[k, j]))
                 if i < j:
-                    other += fma(b[i, k], a[k, j], a[i, k] * b[k, j])
+                    other += added(b[i, k], a[k, j], a[i, k] * b[k, j])
                 else:
-                    other += fma(a[i, k], b[k, j], b[i, k] * a[k, j])
+                    other += added(a[i, k], b[k, j], b[i, k] * a[k, j])
             a[i, j] -= real
             b[i, j] -= other
         most = -1.0
@@ -268,11 +268,11 @@ def complex_solved(a: Any, b: Any, order: Any, x: Any, y: Any) -> None:
             y[p] = part
     for i in range(n):
         for k in range(i + 1, n):
-            x[k] += fma(-x[i], a[k, i], y[i] * b[k, i])
-            y[k] += fma(-x[i], b[k, i], -(y[i] * a[k, i]))
+            x[k] += added(-x[i], a[k, i], y[i] * b[k, i])
+            y[k] += added(-x[i], b[k, i], -(y[i] * a[k, i]))
     for i in range(n - 1, -1, -1):
         first, second = _inverse(float(a[i, i]), float(b[i, i]))
         x[i], y[i] = _plain(first, second, x[i], y[i])
         for k in range(i):
-            x[k] += fma(-x[i], a[k, i], y[i] * b[k, i])
-            y[k] += fma(-x[i], b[k, i], -(y[i] * a[k, i]))
+            x[k] += added(-x[i], a[k, i], y[i] * b[k, i])
+            y[k] += added(-x[i], b[k, i], -(y[i] * a[k, i]))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..of_products import anyones, chained, fma, length, paired, weighed
+from ..of_products import added, anyones, chained, fma, length, paired, weighed
 from .equations import called, first_step, is_finite, is_too_short, size
 from .implicit import (
     complex_factored,
@@ -79,7 +79,7 @@ def _of_complex(f: Any, a: Any, j: int) -> Any:
     """A column of three rows times three numbers, as BLAS adds them that are complex."""
     n = f.shape[1]
     if n == 1:
-        return fma(f[2, j], a[2], fma(f[1, j], a[1], f[0, j] * a[0]))
+        return added(f[2, j], a[2], added(f[1, j], a[1], f[0, j] * a[0]))
     if j < n // 4 * 4:
         return fma(f[1, j], a[1], f[0, j] * a[0]) + f[2, j] * a[2]
     return f[0, j] * a[0] + f[1, j] * a[1] + f[2, j] * a[2]

@@ -17,7 +17,17 @@ from typing import Any
 
 import numpy as np
 
-from ..of_products import anyones, chained, inner, length, of_row, of_sixteen, paired, weighed
+from ..of_products import (
+    anyones,
+    chained,
+    inner,
+    length,
+    of_row,
+    of_sixteen,
+    paired,
+    short,
+    weighed,
+)
 from .equations import called, first_step, is_too_short, size
 
 
@@ -105,7 +115,7 @@ def polynomials_at(
     for p in range(last - first):
         for i in range(n):
             if last - first == 1:
-                total = chained(q[i], powers[:, p], m) if n == 1 else paired(q[i], powers[:, p], m)
+                total = short(q[i], powers[:, p], m) if n == 1 else paired(q[i], powers[:, p], m)
             elif n == 1:
                 total = weighed(powers, q[i], m, p)
             else:

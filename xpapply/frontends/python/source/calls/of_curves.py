@@ -12,6 +12,7 @@ import numpy as np
 
 from .....ir.typed import Literal
 from .....library.solvers import b_splines, splines
+from .....limits import LIMITS
 from .. import arrays
 from ..values import (
     CALLED,
@@ -152,6 +153,21 @@ def _interpolating(name: str) -> Call:
     return call
 
 
+_THROUGH = {
+    "x": None, "y": None, "k": 3, "t": None, "bc_type": None, "axis": 0, "check_finite": True,
+}  # fmt: skip
+
+
+def _interp_spline(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    given = taken(t, "make_interp_spline", _THROUGH, args, kwargs)
+    _axis(t, "make_interp_spline", given)
+    plainly(t, "make_interp_spline", given, bc_type=None, check_finite=True)
+    if not is_none(given["t"]):
+        raise t.refuse("scipy.interpolate.make_interp_spline with knots that are given")
+    t.rounds(LIMITS.typed_solving)
+    return Inlined(b_splines.interpolating, [*_through(t, given)], {})
+
+
 def _is_zero(x: Any) -> bool:
     """Whether a number is zero, as it is written."""
     known = x.value.value if isinstance(x, Num) and isinstance(x.value, Literal) else x
@@ -211,6 +227,15 @@ def _asked_of_spline(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inli
                 tables = [t.constant(table, is_own=True) for table in made]
                 return Inlined(b_splines.values, [knots, c, k, order, *tables], {})
     return _at(t, b_splines.at_one, b_splines.at, [knots, c, k, beyond, order], given["x"])
+
+
+def _asked_anywhere(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    spec = {"x": None, "nu": 0, "extrapolate": None}
+    given = taken(t, "a spline", spec, args[3:], kwargs)
+    if not is_none(given["extrapolate"]) and option(t, given["extrapolate"]) != TRUE:
+        raise t.refuse("a spline that ends where its points do")
+    own = [*args[:3], integer(b_splines.EXTENDS), whole_number(t, given["nu"])]
+    return _at(t, b_splines.at_one, b_splines.at, own, given["x"])
 
 
 _BANDED = {
@@ -277,6 +302,8 @@ def agrees(name: str, solver: Any) -> bool:
         theirs = solver(x, y, bounds_error=False, fill_value=(2.0, 3.0))
         ours = splines.lines(x, y, splines.FILLS, (2.0, 3.0))
         return np.array_equal(ours(_AT), theirs(_AT)) and _extends() is not None
+    if name == "make_interp_spline":
+        return np.allclose(b_splines.interpolating(x, y, 3)(_AT), solver(x, y)(_AT))
     if name in _OF_FITPACK:
         t, c, k = b_splines.representation(x, y, 3)
         if name == "splrep":
@@ -323,6 +350,8 @@ _OF_FITPACK: dict[str, dict[str, Any]] = {
 OURS: dict[Any, Call] = {
     b_splines.called: _callable(b_splines.asked),
     b_splines.asked: _asked_of_spline,
+    b_splines.extended: _callable(b_splines.asked_anywhere),
+    b_splines.asked_anywhere: _asked_anywhere,
     splines.called: _callable(splines.asked),
     splines.asked: _asked,
     splines.called_on_lines: _callable(splines.asked_of_lines),
@@ -332,6 +361,7 @@ OURS: dict[Any, Call] = {
 ROWS: dict[str, Call] = {
     "CubicSpline": _cubic, "PchipInterpolator": _monotone, "Akima1DInterpolator": _akima,
     "interp1d": _interp1d, "solve_banded": _solve_banded, "splrep": _splrep, "splev": _splev,
+    "make_interp_spline": _interp_spline,
     "UnivariateSpline": _interpolating("UnivariateSpline"),
     "InterpolatedUnivariateSpline": _interpolating("InterpolatedUnivariateSpline"),
 }  # fmt: skip

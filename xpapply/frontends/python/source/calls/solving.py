@@ -23,7 +23,7 @@ def module_of(name: str) -> str:
 
 _OF_CURVES = frozenset(
     "CubicSpline PchipInterpolator Akima1DInterpolator interp1d splrep splev UnivariateSpline "
-    "InterpolatedUnivariateSpline".split()
+    "InterpolatedUnivariateSpline make_interp_spline".split()
 )
 _OF_INTEGRALS = frozenset(
     "quad solve_ivp odeint simpson cumulative_simpson trapezoid cumulative_trapezoid fixed_quad "
