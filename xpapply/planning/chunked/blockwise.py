@@ -93,11 +93,11 @@ def snapshot(f: Any) -> Any:
 
 
 FIRST = "the first slice, of the first block, tells the shape and dtype of results"
-"""Where no graph does."""
+"""The reason given where no graph determines the result."""
 
 
 def _why_looped(app: Application, first: First) -> str | None:
-    """Why `f` runs slice by slice in the chunks, if its first slice tells."""
+    """Why `f` runs slice by slice in the chunks, if its first slice shows that."""
     rest = [a for a in range(app.arr.ndim) if a not in app.axes]
     if not (isinstance(first.x, np.ndarray) and isinstance(app.axis, int) and rest):
         return None
