@@ -119,7 +119,7 @@ class PythonFrontend(Frontend):
         return lambda: tracing.watch(f)
 
     def slice_function(self, f: Any) -> Callable[..., Any]:
-        """It is one."""
+        """`f` itself."""
         return f  # type: ignore[no-any-return]
 
 

@@ -122,7 +122,7 @@ def argrelextrema(
     order: int = 1,
     mode: str = "clip",
 ) -> Any:
-    """Where a value compares so with as many neighbours on both sides."""
+    """Places where a value compares so with `order` neighbours on both sides."""
     if not isinstance(data, Tracer) or data.ndim != 1 or axis not in (0, -1):
         return NotImplemented
     if type(order) is not int or order < 1 or mode not in ("clip", "wrap"):

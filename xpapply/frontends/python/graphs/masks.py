@@ -25,7 +25,7 @@ class Masked(NamedTuple):
     values: Value
     mask: Value
     closes_up: bool = True
-    """Whether NumPy has no place for the values elsewhere, and adds in another order then."""
+    """Whether NumPy compresses the values, and so adds in another order."""
 
 
 def _floats(x: Any) -> Value:

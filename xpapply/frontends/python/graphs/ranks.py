@@ -22,7 +22,7 @@ _MOST = 25
 
 
 def _sorted(lowering: Any, several: Sequence[Value]) -> list[Value]:
-    """The smallest ones, the next ones and so on. Those that nobody asks for cost nothing."""
+    """Sort values elementwise by exchanges; values that are not used cost no time."""
     found, where = list(several), lowering.builder.where
     for i, j in pairs(len(found)):
         a, b = found[i], found[j]

@@ -1,4 +1,4 @@
-"""Whether what was written down of a function gives what a real call of it gives."""
+"""Comparison of a trace's results with those of real calls."""
 
 from __future__ import annotations
 

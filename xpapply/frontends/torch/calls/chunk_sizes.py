@@ -1,4 +1,4 @@
-"""How many slices a chunk has: what takes the least time is found out while chunks run.
+"""Chunk sizes: the fastest is found while chunks run.
 
 What stays in the caches depends on the machine and on the layers: convolutions want tens of
 slices, a recurrent layer, which goes through its steps one by one, wants thousands.
