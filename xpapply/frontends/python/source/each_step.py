@@ -1,4 +1,4 @@
-"""What is done for each kind of step that goes on to the next one."""
+"""Handlers of each kind of step that does not branch."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ _LOOKS = frozenset(
     "read binary inplace unary compare not branch more item slice attribute global module unpack "
     "part iterator next is round return".split()
 )
-"""Steps after which nobody holds their operands who has not done so before."""
+"""Steps that keep no reference to their operands."""
 
 
 def note_holders(t: Any, step: Step, at: int) -> None:
@@ -85,7 +85,7 @@ def _names(x: Any) -> list[str]:
 
 
 def _only_looks(t: Any, step: Step) -> bool:
-    """Whether a call is of a function that gives a number of its own."""
+    """Whether a call returns a number of its own."""
     called = step.args[1]
     found = t.state.get((len(t.place.callers), called)) if isinstance(called, str) else None
     if not isinstance(found, Known) or found.value is max or found.value is min:
@@ -231,7 +231,7 @@ def absolute(t: Writes, a: Num) -> Num:
 
 
 def find(f: Any) -> Any:
-    """What writes a call; None: nothing knows it."""
+    """The row of a call; None: unknown."""
     try:
         found = _table().get(f)
     except TypeError:  # not hashable
@@ -460,7 +460,8 @@ _OF_C = (
 
 _LIKE = ("zeros_like", "empty_like", "ones_like", "full_like")
 _MADE = ("zeros", "empty", "ones", "full")
-"""What makes arrays: by NumPy's names those alone that CuPy's array calls."""
+"""Functions that make arrays: under NumPy's names only those for which a CuPy array is
+dispatched."""
 
 
 _OF_NUMBERS = frozenset(
@@ -470,7 +471,7 @@ _OF_NUMBERS = frozenset(
 
 
 def _as_numpy(name: str) -> Any:
-    """What writes NumPy's function of a name."""
+    """The row of NumPy's function of this name."""
     return _known(getattr(np, name))
 
 
@@ -499,7 +500,7 @@ def _rows(cupy: Any) -> dict[Any, Any]:
 
 @functools.cache
 def methods() -> dict[str, Any]:
-    """What writes the methods of arrays."""
+    """Rows of array methods."""
     found: dict[str, Any] = of_device_arrays.ALL_METHODS | library().METHODS
     return found
 

@@ -42,7 +42,7 @@ def _rounds(t: Writes, *dtypes: str) -> None:
 
 
 def _summed(inlined: Any) -> Call:
-    """What is added or multiplied along an array, in the type of its sum."""
+    """A row of a sum or product along an array, in the type of the sum."""
 
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
         given = bound(t, "a>v:array axis:axis", args, kwargs)

@@ -262,7 +262,7 @@ _SOME = (0.1 + 0.7j, -1.3 + 0.3j, 2.1 - 1e-3j, -0.9 - 1.7j, 1e5 + 3.3j)
 
 
 class _Plainly:
-    """Writes nothing: it computes with Python's floats."""
+    """A writer that computes at once, with Python floats."""
 
     handles = False
 
@@ -282,7 +282,7 @@ class _Plainly:
         return name[1]
 
     def mark(self, *_: Any) -> None:
-        """Nothing is odd."""
+        """Ignore marks."""
 
 
 @functools.cache
@@ -310,7 +310,7 @@ _LIBM: dict[str, Callable[..., float]] = {
 
 @functools.cache
 def _turns() -> str:
-    """How this Python's powers go by the exponent's imaginary part; "": in a way of its own."""
+    """How this Python's powers use the exponent's imaginary part; "": otherwise."""
     w: Any = _Plainly()
     for how in ("div", "mul"):
         pairs = [(x, y) for x in _SOME for y in (*_SOME[:4], 0.5 + 0j, -1.7 + 0j)]
@@ -323,7 +323,7 @@ def _turns() -> str:
 
 @functools.cache
 def _recovers() -> bool:
-    """Whether this Python gives infinities where the formula of a product has NaN."""
+    """Whether this Python recovers infinities where the formula of a product gives NaN."""
     found = complex(math.inf, math.inf) * complex(1.0, 0.0)
     return not (math.isnan(found.real) and math.isnan(found.imag))
 
