@@ -27,7 +27,7 @@ from .steps import Steps
 from .tiled import TiledSlices
 
 _TRIES = 4
-"""How often slices are scaled by other numbers at most."""
+"""The most scales that a slice is tried with."""
 
 
 def why_not(graph: Graph, target: Target) -> str | None:

@@ -38,7 +38,7 @@ class Numbers(Section):
         self._powers: list[tuple[int, int, int]] = []
 
     def floats(self, n: int, make: Made, power: int = 0) -> int:
-        """Where `n` numbers lie, counted in numbers.
+        """Append `n` numbers; return their offset.
 
         Where all maps are scaled by another number, they are multiplied by it (`power` 1), or
         divided (-1).

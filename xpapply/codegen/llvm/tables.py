@@ -16,7 +16,7 @@ _FROM_REGISTERS = {
 
 
 def entry(writer: Writer, numbers: Sequence[float], index: Register) -> Register:
-    """One of 16 numbers, by the low four bits of integers of their size."""
+    """Look up one of 16 numbers by the low four bits of integers of their size."""
     element = {32: "float", 64: "double"}[index.type.bits]
     lanes = index.type.lanes
     if lanes == 1 or (writer.target.bits, element) not in _FROM_REGISTERS:

@@ -160,7 +160,7 @@ def _reduced_large(writer: Writer, x: Register, parts: int) -> tuple[Register, R
 def _reduced_number(
     writer: Writer, x: Register, table: Register, parts: int
 ) -> tuple[Register, Register]:
-    """The same for a double."""
+    """The same for a scalar double."""
 
     def shifted(kind: str, number: Register, by: Register | int) -> Register:
         return writer.binary("", kind, number, by)

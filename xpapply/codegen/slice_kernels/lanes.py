@@ -1,4 +1,4 @@
-"""What neighbouring threads tell each other: the lanes of a slice share numbers."""
+"""Exchange between neighbouring threads: the lanes of a slice."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOWHERE = "9223372036854775807ll"
 
 
 def halves(n: int) -> Iterable[int]:
-    """How far apart lanes are that join what they have, one time after the other."""
+    """Distances of lanes that are joined, one after the other."""
     while n > 1:
         n //= 2
         yield n

@@ -74,7 +74,7 @@ def side_by_side(
 
 
 def has_masks(w: Writer, element: str) -> bool:
-    """Whether some numbers of a vector can be moved by one instruction."""
+    """Whether one instruction can move some numbers of a vector."""
     return w.target.bits == 512 or (w.target.bits == 256 and Type(element).bits >= 32)
 
 

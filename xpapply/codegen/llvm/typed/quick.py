@@ -30,7 +30,7 @@ _FUNCTIONS: dict[str, Callable[[FunctionWriter, Double], Found]] = {
 
 
 def quick(w: FunctionWriter, x: Instruction) -> tuple[str, str] | None:
-    """What a call gives, and whether that is so; None: the function is to be called."""
+    """An inline result of a call, and whether it is exact; None: call the function."""
     name = w.made.externals[x.what][1]
     if not w.near_libm or x.result is None or x.result.type != "float64":
         return None
@@ -172,7 +172,7 @@ def _by_ziggurat(of: Callable[[], Ziggurat | None], name: str) -> Callable[..., 
 
 
 def _tables(of: Ziggurat, name: str) -> str:
-    """Its widths, and the steps within them; once more with a sign, which is the next bit."""
+    """Tables of widths, and of steps within them; twice with a sign bit."""
     tables, times = [], 1 if of.sign < 0 else 2
     widths = [*of.widths, *(-x for x in of.widths * (times - 1))]
     for what, kind, values in (("widths", "double", widths), ("within", "i64", of.within * times)):
@@ -247,7 +247,7 @@ else:
 
 
 def _exchange(part: str, i: str, mask: str, other: str) -> str:
-    """Where an element goes: what lies beyond those that are left is drawn anew, for the same one.
+    """The exchange of an element; indices beyond the range are drawn anew for the same element.
 
     So nothing waits for what cannot be foreseen. `mask`: which bits are drawn; `other`: for the
     element before it.
@@ -317,7 +317,7 @@ over:
   store i32 %kept.half, ptr %k, align 4, !tbaa !13
   ret void
 }}"""
-"""Where each element goes that a shuffle exchanges, from the last to the second."""
+"""The exchanges of a shuffle, from the last element to the second."""
 
 
 def _exchanges(w: FunctionWriter, x: Instruction, words: str, given: list[str], f: object) -> bool:
@@ -386,7 +386,7 @@ _AT = """
   %at32 = load i32, ptr %p.at, align 4
   %at = zext i32 %at32 to i64
 """
-"""Which word of its state comes next; there are 624."""
+"""The next word of the state of 624."""
 _OF_MERSENNE = {
     "random_standard_uniform": f"""
 define internal double @draw.twister.unit(ptr %words, ptr %f) nounwind {{{_AT}
@@ -447,7 +447,7 @@ over:
 }}""",
     MERSENNE: _MERSENNE,
 }
-"""What an MT19937 draws: the functions themselves."""
+"""Draws of an MT19937."""
 
 
 def _of_mersenne(
