@@ -71,7 +71,7 @@ def _product(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def _solution(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
-    """What `numpy.linalg.lstsq` finds for rows of a matrix."""
+    """The solution of `numpy.linalg.lstsq` for selected rows of a matrix."""
     from .numpy.least_squares import of_rows
 
     a, b, mask, rcond = args
@@ -79,7 +79,7 @@ def _solution(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def _rest(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
-    """What else it gives: the residuals, the rank and the singular values."""
+    """Its other results: residuals, rank and singular values."""
     from .numpy.least_squares import of_rows
 
     a, b, mask, rcond = args
@@ -130,7 +130,7 @@ def _one_by_one(x: Any, places: Ragged, values: Ragged, left: Any, right: Any) -
 
 
 def _element(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
-    """One of the values of a mask, by its number."""
+    """One selected value, by its number."""
     x, k = args
     bad = x.counts <= k if k >= 0 else x.counts < -k
     if bad.any():

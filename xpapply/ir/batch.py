@@ -16,7 +16,7 @@ LETTER = "Z"
 
 
 def batch(graph: Graph) -> Graph:
-    """The same computation for slices stacked along a new last axis.
+    """Batch a graph: the same computation for slices stacked along a new last axis.
 
     Nodes that depend on constants only stay as they are.
     """

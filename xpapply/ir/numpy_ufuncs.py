@@ -1,4 +1,4 @@
-"""What NumPy's ufuncs are in the op table: an op, or a composition of other ufuncs.
+"""NumPy's ufuncs in the op table: an op, or a composition of other ufuncs.
 
 All graphs are written with these, see `builder` and `numpy_builder`. SciPy's ufuncs are known
 once `scipy.special` is loaded.
@@ -21,7 +21,7 @@ LOGICAL = {
     np.bitwise_or: np.logical_or,
     np.invert: np.logical_not,
 }
-"""What Python's operators for bits are, of booleans."""
+"""Python's bitwise operators on booleans."""
 
 COMPARISONS = {np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal}
 

@@ -13,7 +13,7 @@ from .graph import Graph, Node, number
 from .ops import OPS, Kind
 
 MATVEC = "nm,m->n"
-"""How a product with a weight matrix is written: ``einsum(W, x)``."""
+"""The subscripts of a product with a weight matrix: ``einsum(W, x)``."""
 
 
 def _rebuild(
@@ -70,7 +70,7 @@ def between(graph: Graph, starts: Sequence[int], end: int) -> Graph:
 
 
 def with_input(graph: Graph, shape: tuple[int, ...]) -> Graph:
-    """The same for a slice of another shape, with as many elements in the same order."""
+    """Reshape the input of a graph to a shape with as many elements in the same order."""
     own = graph.input
     if own.shape == shape:
         return graph
@@ -289,7 +289,7 @@ def _without_leading(
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Elementwise nodes that run in one pass: everything between is seen by nobody else."""
+    """Elementwise nodes that run in one pass: no other node reads values in between."""
 
     nodes: tuple[int, ...]
     inputs: tuple[int, ...]

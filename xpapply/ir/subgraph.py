@@ -12,7 +12,7 @@ from .slices.slice_graph import Expression, SliceBuilder
 def part(
     graph: Graph, outs: Sequence[int], given: Sequence[int] = (), length: int | None = 1
 ) -> Graph:
-    """What leads to some nodes of a graph, from its arrays and from numbers that are known.
+    """The part of a graph that leads to some nodes, from its arrays and from known numbers.
 
     Accumulators are written out as their chunk; one without a chunk stays an ``accumulate``.
 

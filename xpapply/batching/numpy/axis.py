@@ -131,7 +131,7 @@ def packbits(xp: Any, call: Any, a: Any, axis: Any = None, *args: Any, **kwargs:
 
 
 def all_axes(xp: Any, call: Any, a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
-    """Transforms along all axes of a slice unless told which."""
+    """Transform along all axes of a slice by default."""
     if a.ndim == 0:
         raise Unsupported
     if axes is None:

@@ -45,7 +45,7 @@ def _signals(xp: Any, *xs: Any) -> list[Any]:
 
 
 def windows_of(mode: Any, m: int, k: int, turned: bool) -> tuple[int, int]:
-    """Which of all windows of `k` numbers over `m` a mode gives: the first, and how many."""
+    """First index and number of a mode's windows, of `k` numbers over `m`."""
     if mode == "full":
         return 0, m + k - 1
     if mode == "same":

@@ -37,7 +37,7 @@ def _rank(xp: Any, rows: Any, keys: Any, right: bool) -> Any:
 
 
 def _rank_of_shared(rows: Any, keys: Any, right: bool) -> Any:
-    """The same for keys that all rows share: the values of a row that come before each key.
+    """The same for keys that all rows share: the count of a row's values before each key.
 
     The search is the other way round, of all values among the keys, and is no search for rows.
     """
@@ -157,7 +157,7 @@ def _between(ns: Any, x: Any, x0: Any, x1: Any, y0: Any, y1: Any, is_last: Any) 
 
 
 def _outside(ns: Any, x: Any, found: Any, first: Any, last: Any, left: Any, right: Any) -> Any:
-    """What is found for places before the first or after the last one, and for NaN."""
+    """Results for places before the first or after the last one, and for NaN."""
     for where, value in ((x < first, left), (x > last, right), (ns.isnan(x), x)):
         if where.any():
             found = ns.where(where, value, found)

@@ -223,7 +223,7 @@ class _Conversion:
 
 
 def _wide(x: Expression) -> Expression:
-    """What is summed of float16 has more bits, as in NumPy."""
+    """Widen float16 for a sum, as NumPy does."""
     return x.astype("float32") if x.aval.dtype == "float16" else x
 
 

@@ -21,7 +21,7 @@ from ..graph import Graph
 
 
 class Mask(NamedTuple):
-    """Which places of a value are inside: those from 0 to `size`.
+    """A mask of places inside a value: from 0 to `size`.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Mask(NamedTuple):
 
 
 class Window(NamedTuple):
-    """What of a source a tile needs along an axis that is cut.
+    """The window of a source for a tile, along a cut axis.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Window(NamedTuple):
     step: int
 
     def last(self, count: int) -> int:
-        """Where the window of the last of some tiles ends."""
+        """The end of the last tile's window."""
         return (count - 1) * self.step + self.stop
 
 
@@ -89,7 +89,7 @@ class TiledAxis:
 
     @property
     def count(self) -> int:
-        """How many tiles there are."""
+        """The number of tiles."""
         return -(-self.out_size // self.tile)
 
     def inside(self) -> np.ndarray:
@@ -139,7 +139,7 @@ class Tiles:
     row: int
 
     def placed(self, starts: Sequence[int]) -> Tiles:
-        """The same where sources begin elsewhere in slices."""
+        """The tiles with sources at other offsets in slices."""
         pairs = zip(self.sources, starts, strict=True)
         return replace(self, sources=tuple(s._replace(start=at) for s, at in pairs))
 

@@ -1,4 +1,4 @@
-"""Which values differ between slices that run side by side through a typed function.
+"""Divergence: values that differ between slices side by side in a typed function.
 
 Slices in lanes run the same instructions. What all of them share (counters, lengths) is one number;
 what differs is one number for each. Where a branch asks for what differs, they part, until they
@@ -30,7 +30,7 @@ class Loop:
 
 
 class Divergence:
-    """How slices go through a function side by side.
+    """The divergence analysis of a function: varying values and parting blocks.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class Divergence:
         return shared
 
     def _grows(self) -> bool:
-        """Another round, until nothing differs that did not before."""
+        """Iterate once; return whether more values vary."""
         before = len(self.varying), len(self.parts)
         self._loops, self._back = [], set()
         self._find_loops(self.parts, None)
@@ -270,7 +270,7 @@ class Divergence:
     # --- the order of what runs for some ---------------------------------------------------
 
     def partings(self) -> Iterator[tuple[int, ...]]:
-        """Where slices go that are all together and part, for each block that ends so."""
+        """Groups of targets where uniform slices part, for each such block."""
         for k, b in enumerate(self.blocks):
             last = b.instructions[-1]
             if k not in self.parts and last.op == "branch" and last.args[0] in self.values(k):
@@ -332,7 +332,8 @@ def _bits(x: int) -> Iterable[int]:
 
 
 def _simplified(made: TypedFunction) -> list[Block]:
-    """Its blocks: jumps to jumps are one, and blocks that follow each other; the first is first."""
+    """The blocks without jumps to jumps, merged where they follow each other; the first stays
+    first."""
     blocks = made.blocks
 
     def goes_to(k: int) -> int:
@@ -428,7 +429,7 @@ def _second_entry(
 
 
 def _only_leaves(block: Block) -> bool:
-    """Whether nothing that a block does matters, as its slice is left to the function."""
+    """Whether a block's effects can be dropped, as its slice is left to the function."""
     return all(x.op not in ("mark", "round", "errors", "catch") for x in block.instructions)
 
 

@@ -52,7 +52,7 @@ def read_later(
 
 
 def run_once(after: list[list[int]], order: list[int], place: dict[int, int]) -> list[bool]:
-    """Whether each block is in no loop."""
+    """Whether each block is outside of loops."""
     depth = [0] * (len(order) + 1)  # of places that lie between a jump back and where it leads
     for k in order:
         for t in after[k]:

@@ -12,7 +12,7 @@ from .ranges import decided
 
 
 def written_out(made: TypedFunction) -> TypedFunction:
-    """The same function, for who takes no others."""
+    """Inline all functions, for targets without calls."""
     blocks = [Block([*b.instructions], b.targets) for b in made.blocks]
     found = replace(made, blocks=blocks, functions=[])
     _write_out(found, dict(enumerate(made.functions)), "=")
@@ -41,7 +41,7 @@ def seldom_run(made: TypedFunction) -> None:
 
 
 def _runs(functions: Iterable[TypedFunction]) -> Counter[int]:
-    """How often each function is run by some."""
+    """The number of call sites of each function."""
     blocks = (b for f in functions for b in f.blocks)
     return Counter(x.what for b in blocks for x in b.instructions if x.op == "run")
 
