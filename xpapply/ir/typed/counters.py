@@ -10,11 +10,11 @@ from __future__ import annotations
 from .function import Instruction, Literal, Register, Slot, TypedFunction, Value
 
 _SMALL = 1024
-"""The largest constant; smaller numbers stand for their own bound."""
+"""Classes of integers, as numbers: up to this one, a bound of the magnitude."""
 _COUNTER, _SUM, _ANY = _SMALL + 1, _SMALL + 16, _SMALL + 17
-"""... or a counter, a sum of 2 to 16 of them, and anything."""
+"""Further classes: a counter, a sum of 2 to 16 of them, anything."""
 _HELD = 256
-"""The tag of values within a slot's range, of counters, of any value."""
+"""The bound of slots of the first class: others are counters, or anything."""
 _BEGINS = 1 << 47
 """The largest start of a counter: no length exceeds it."""
 _LENGTHS = frozenset(("length", "list length", "expected"))

@@ -51,7 +51,7 @@ def _loop(made: TypedFunction, k: int) -> tuple[int, Slot] | None:
 
 
 def _shrinks(inside: Block, slot: Slot) -> bool:
-    """Whether a block only shifts a slot's value right."""
+    """Whether a block only clears or shifts out bits of a slot."""
     stored = [x.args[0] for x in inside.instructions if x.op == "store" and x.what == slot]
     if len(stored) != 1:
         return False

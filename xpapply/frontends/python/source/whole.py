@@ -149,8 +149,7 @@ _EXPONENTS = {2: np.square, 0.5: np.sqrt, -1: np.reciprocal}
 
 @functools.cache
 def _numbers_of_numpy_are_plain() -> bool:
-    """Whether NumPy treats NumPy scalars as exponents specially only if they are Python numbers:
-    since 2.3."""
+    """Whether NumPy's quick powers are for exponents of Python alone, as since NumPy 2.3."""
     return (np.ones(1, np.float32) ** np.float64(0.5)).dtype == np.float64
 
 
