@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Limits:
-    """One row for each number. Comments that begin with "..." go on from the row before."""
+    """A row for each threshold. Comments that begin with "..." continue the row before."""
 
     # --- Seconds that the loop, a call or a step takes on a usual machine ------
     loop_turn = 1e-6  # NumPy's loop for a slice, beside the call of the function
@@ -524,6 +524,6 @@ class Limits:
 
 
 LIMITS = Limits()
-"""Those that hold."""
+"""The rows in force."""
 
 __all__ = ["LIMITS", "Limits"]

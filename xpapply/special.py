@@ -46,14 +46,14 @@ Axis = int | tuple[int, ...] | None
 
 
 class MeanAndVar(NamedTuple):
-    """What `mean_var` returns."""
+    """The result of `mean_var`."""
 
     mean: Any
     var: Any
 
 
 class ArgmaxAndMax(NamedTuple):
-    """What `argmax_and_max` returns."""
+    """The result of `argmax_and_max`."""
 
     argmax: Any
     max: Any
@@ -557,7 +557,7 @@ def argmax_and_max(x: Any, axis: Axis = None, keepdims: bool = False) -> ArgmaxA
 
 
 def bincount(x: Any, axis: Axis = None, weights: Any = None, minlength: int = 0) -> Any:
-    """How often each number occurs in each slice, as `numpy.bincount`.
+    """Count the occurrences of each number in each slice, as `numpy.bincount`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The commands. Exit code 2: asked for wrongly, 1: it failed."""
+"""The commands. Exit code 2: wrong usage, 1: failure."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def run(f: Any, image: files.Image, axis: Any, **given: Any) -> None:
 def _job(
     f: Any, image: files.Image, axis: Any, given: dict[str, Any]
 ) -> tuple[running.Job, Any, files.Image | None]:
-    """What is read, where there is something to compute, and the file that says so."""
+    """The job, if there is something to compute, and the file it reads."""
     nodata = given["nodata"] if given["nodata"] is not None else image.nodata
     job = running.Job(f, image, axis, nodata)
     if given["mask"] is None:

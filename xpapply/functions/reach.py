@@ -1,4 +1,5 @@
-"""What code can reach outside itself: for functions that run as they are, not on a stage.
+"""Reachability: objects outside a function that its code can reach, for functions that are not
+traced.
 
 The names in the code of a function lead to its globals, closures and defaults, from there to
 helpers, modules, objects and classes, and on to what these functions name. All of it is guarded.
@@ -53,11 +54,11 @@ class _Reach:
         self._names: set[str] = {"forward"}
         """Attributes that some code asks for."""
         self._holders: list[Any] = []
-        """Modules, objects and classes, which are asked."""
+        """Modules, objects and classes whose attributes are looked up."""
         self._asked: set[tuple[int, str]] = set()
 
     def follow(self) -> None:
-        """Ask every holder for every name, until nothing new is found."""
+        """Look up all names in all holders until nothing new is found."""
         before = None
         while before != (len(self._names), len(self._holders)):
             before = len(self._names), len(self._holders)
@@ -234,12 +235,12 @@ def names(code: types.CodeType) -> _Names:
 
 
 def _is_own(f: types.FunctionType) -> bool:
-    """Whether a function is one of xpapply."""
+    """Whether a function belongs to xpapply."""
     return f.__code__.co_filename.startswith(OURS)
 
 
 def _content(cell: types.CellType) -> Any:
-    """What is in a cell; MISSING if it is empty."""
+    """The content of a cell; MISSING if it is empty."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -247,7 +248,7 @@ def _content(cell: types.CellType) -> Any:
 
 
 def is_installed(x: Any) -> bool:
-    """Whether a function or class is of Python or of an installed package, not written by hand."""
+    """Whether a function or class belongs to Python or an installed package."""
     code = getattr(x, "__code__", None)
     if isinstance(code, types.CodeType):
         file = code.co_filename

@@ -138,7 +138,7 @@ class Limited:
         return time.perf_counter() + self._seconds
 
     def _is_kept(self, result: Any) -> bool:
-        """Whether there may be more results, which can be kept and are not large all together."""
+        """Whether a result is kept: there may be more, and they are not large in total."""
         self._left -= result.nbytes if isinstance(result, np.ndarray) else 0
         if type(result) not in _KEPT:
             self._left = -1

@@ -8,7 +8,7 @@ import platform
 
 @functools.cache
 def is_near() -> bool:
-    """Whether its functions are as near as glibc's are said to be.
+    """Whether its functions have glibc's documented error bounds.
 
     Then whoever computes more bits knows which number most of their results are.
     """

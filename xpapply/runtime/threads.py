@@ -47,7 +47,7 @@ def pool(threads: int) -> ThreadPoolExecutor:
 
 
 def worth(seconds: float, waking: float) -> int:
-    """How many threads so many seconds of work are worth; `waking`: what one takes to begin.
+    """The number of threads worth `seconds` of work; `waking`: seconds until one begins.
 
     With n they take ``seconds / n``, after n times that: least for their root.
     """
@@ -117,7 +117,8 @@ def _in_threads(
 
 
 def _called(f: Callable[..., None], *args: Any) -> Future[None]:
-    """What a thread would make of a call, made here and now. An interrupt is raised at once."""
+    """Run the call in the current thread; return its result or exception. An interrupt is raised at
+    once."""
     from concurrent.futures import Future
 
     found: Future[None] = Future()
@@ -130,7 +131,7 @@ def _called(f: Callable[..., None], *args: Any) -> Future[None]:
 
 
 def _error(done: Iterable[Future[Any]]) -> BaseException | None:
-    """What went wrong; that a thread was told to stop counts least."""
+    """The error of the threads; one that was stopped counts least."""
     found = [e for e in (future.exception() for future in done) if e is not None]
     return next((e for e in found if not isinstance(e, Stopped)), found[0] if found else None)
 
@@ -160,11 +161,11 @@ _stop: ContextVar[threading.Event | None] = ContextVar("xpapply_stop", default=N
 
 
 class Stopped(TraceError):
-    """What a thread computes is not wanted any more."""
+    """Raised in a thread whose result is no longer wanted."""
 
 
 def is_within() -> bool:
-    """Whether this is a thread of ours: then others may all be waiting for it."""
+    """Whether this is one of our threads, so that others may be waiting for it."""
     return _stop.get() is not None
 
 

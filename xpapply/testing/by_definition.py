@@ -1,4 +1,4 @@
-"""What `xpapply.vectorize` means, as a plain loop over several arrays.
+"""The definition of `xpapply.vectorize`: a plain loop over several arrays.
 
 It is written to be read, and shares no line with the loop that users' calls fall back to.
 """
@@ -17,7 +17,7 @@ from ..vectorized import vectorize
 
 
 def definition(f: vectorize, *args: Any, **kwargs: Any) -> Any:
-    """What ``f(*args, **kwargs)`` gives, by one call of ``f.pyfunc`` per slice.
+    """Evaluate ``f(*args, **kwargs)`` by one call of ``f.pyfunc`` per slice.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def _of_slices(
 
 
 def _result(x: Any, views: Sequence[Any]) -> np.ndarray:
-    """What `f` returned for a slice, as the library of the arrays has it."""
+    """Convert a result of `f` to the library of the arrays."""
     like = next((v for v in views if arrays.library(v) != "numpy"), None)
     if like is not None and arrays.library(x) != arrays.library(like):
         x = arrays.asarray(x, like)

@@ -15,7 +15,7 @@ _ISA = {
 
 
 UNROLL = "llvm.loop.unroll.full"
-"""What a text says of loops whose rounds are to stand one after the other."""
+"""The metadata of loops to be unrolled."""
 _PASSES = (
     *("always_inliner", "sroa", "simplify_cfg", "instruction_combine", "loop_simplify", "lcssa"),
     *("loop_rotate", "instruction_combine", "loop_unroll", "sroa", "instruction_combine"),

@@ -24,11 +24,11 @@ class Weights:
 
     @functools.cached_property
     def finite(self) -> bool:
-        """Whether no weight is infinite or NaN: splitting takes those apart wrongly."""
+        """Whether all weights are finite: splitting is wrong for others."""
         return all(np.isfinite(c).all() for c in self.consts)
 
     def fit(self, dtype: str) -> bool:
-        """Whether all matrices are the same in a dtype of 16 bits."""
+        """Whether all matrices are representable in a dtype of 16 bits."""
         found = self._fit.get(dtype)
         if found is None:
             found = self._fit[dtype] = all(_fits(c, dtype) for c in self.consts if c.ndim > 1)
@@ -50,7 +50,7 @@ class Weights:
         return self._values[name]
 
     def const(self, k: int) -> Any:
-        """One constant."""
+        """A constant on the device."""
         if k not in self._arrays:
             self._arrays[k] = _uploaded(np.ascontiguousarray(self.consts[k]))
         return self._arrays[k]

@@ -87,7 +87,7 @@ def _times(x: np.ndarray, factor: float) -> np.ndarray:
 
 
 class _Windows:
-    """What convolutions and pools say of their windows."""
+    """Windows of convolutions and pools."""
 
     def __init__(self, n: DecodedNode, places: Sequence[int], taps: Sequence[int]) -> None:
         count = len(places)
@@ -112,7 +112,7 @@ class _Windows:
                 self.pads.append(self.halves(max(0, (-(-m // s) - 1) * s + r - m)))
 
     def halves(self, total: int) -> tuple[int, int]:
-        """So many places before and after: of an odd number one more behind, or in front."""
+        """Split padding in halves; an odd place goes after, or before."""
         less = total // 2
         return (less, total - less) if self.auto != "SAME_LOWER" else (total - less, less)
 
@@ -402,7 +402,7 @@ _PLACES: dict[str, Callable[[int, int, float, Any], np.ndarray]] = {
     ),
     "asymmetric": lambda n, m, s, dtype: np.arange(m).astype(dtype) / dtype(s),
 }
-"""Where numbers of the result lie among those of the operand, of n to m numbers."""
+"""Source positions of a resize from n to m numbers."""
 
 _ROUNDED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "round_prefer_floor": lambda x: np.ceil(x - x.dtype.type(0.5)),
