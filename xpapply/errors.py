@@ -66,7 +66,7 @@ class TooManyPaths(TraceError):
 
 
 class TooLong(TraceError):
-    """To find out what ``f`` does takes longer than it may save; `steps`: so many are known."""
+    """Raised where tracing ``f`` takes longer than it may save; `steps`: recorded so far."""
 
     steps = 0
 

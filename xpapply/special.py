@@ -575,7 +575,7 @@ def bincount(x: Any, axis: Axis = None, weights: Any = None, minlength: int = 0)
     array (Ni..., bins, Nk...)
         int64 counts, or float64 sums of weights. There are ``x.max() + 1`` bins, as many for
         every slice, so the largest number is waited for where devices work by themselves. Of dask
-        arrays nobody knows before they are computed how many, unless `minlength` is enough for all
+        arrays the number is unknown before they are computed, unless `minlength` is enough for all
         numbers of the dtype, such as 256 for uint8.
 
     Raises

@@ -212,7 +212,7 @@ class Dim(NamedTuple):
 
     size: int
     steps: tuple[int, ...]
-    """In each array."""
+    """Steps in each array."""
     axis: int
     """The fastest of the axes."""
 

@@ -244,7 +244,7 @@ class Backend:
     def slices_borrower(self, arrays: Sequence[Any]) -> Borrower | str | None:
         """The borrower that runs functions of slices on these arrays.
 
-        None: this one itself. A text says why nobody may (autograd records the call), and
+        None: this one itself. A text says why none may (autograd records the call), and
         `array_api` runs.
         """
 

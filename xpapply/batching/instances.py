@@ -246,4 +246,4 @@ ROWS = [
     for names in _WHOLE.values()
     for name in names.split()
 ]
-"""For CuPy's arrays, whose objects are made and called on the GPU, in one call."""
+"""Rules for CuPy's arrays, whose objects are made and called on the GPU at once."""

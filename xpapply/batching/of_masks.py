@@ -116,7 +116,7 @@ def _interp(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def _one_by_one(x: Any, places: Ragged, values: Ragged, left: Any, right: Any) -> Any:
-    """By a call for each slice."""
+    """Run a call for each slice."""
     edges = places.starts()[1:]
     parts = zip(np.split(places.flat, edges), np.split(values.flat, edges), strict=True)
     if isinstance(x, Ragged):

@@ -15,7 +15,7 @@ from . import Batched, BatchingRule, NoRule
 Rule = Callable[..., Any]
 
 SINGLY = ", slice by slice"
-"""In the name of a row: it goes so, within one call of it."""
+"""A mark in a row's name: slices are called one by one within one call of it."""
 
 
 def leaves(tree: Any, kind: Any = Batched) -> Iterator[Any]:
@@ -125,7 +125,7 @@ class OnDevice:
 
 
 on_device = functools.lru_cache(maxsize=1024)(OnDevice)
-"""The same object for the same function, whose signature is then inspected once."""
+"""The cached wrapper of a function, whose signature is inspected once."""
 
 
 def bound(call: Any, args: tuple, kwargs: dict) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class Missing:
 
 
 LAYOUT = " | "
-"""Between the parts of what `Finished.layout` says; options are the last of them."""
+"""The separator of the parts of `Finished.layout`; options are the last."""
 
 
 def options_of(layout: str) -> dict[str, str]:

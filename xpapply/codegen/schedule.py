@@ -69,7 +69,7 @@ class Schedule:
         first_of = {r.out: p for p, r in fused.items()}
         self.steps: list[Step] = []
         self._lies: dict[int, tuple[int, np.ndarray]] = {}
-        """In which value's rows a value lies, and in which of them."""
+        """For each value the value whose rows hold it, and the rows."""
         self.copies: dict[int, tuple[int, np.ndarray]] = {}
         """Values that are brought together in rows of their own: where their numbers lie before."""
         self._products: dict[int, Product] = {}
@@ -100,7 +100,7 @@ class Schedule:
     # --- where values lie -----------------------------------------------------------------
 
     def lies(self, i: int) -> tuple[int, np.ndarray]:
-        """In which value's rows a value lies, and for each number in which of them."""
+        """The value whose rows hold a value, and the row of each number."""
         if i not in self._lies:
             shape = self.graph.nodes[i].aval.shape
             self._lies[i] = i, np.arange(self.queries.size(i)).reshape(shape)

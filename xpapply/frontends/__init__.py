@@ -163,7 +163,7 @@ class Frontend:
         return self.slice_function(f)
 
     def lift_several(self, f: Any, avals: Sequence[ShapeDtype], arguments: Arguments) -> Graph:
-        """As `lift`, of slices of several arrays or with several results."""
+        """Lift a function of slices of several arrays, or with several results: as `lift`."""
         what = "slices of one array" if len(avals) > 1 else "one result"
         raise UnsupportedError(f"{name_of(f)}: graphs of such networks are of {what}")
 
@@ -266,7 +266,7 @@ _PYTHON = f"{__name__}.python"
 _UNSERVED = ("builtins", "numpy", "functools", "__main__")
 """Modules whose classes have no frontend: plain functions, `object`, NumPy's functions."""
 _known: dict[weakref.ref[Any], Frontend | None] = {}
-"""By class, which may be one that is written in a function: it is not kept alive."""
+"""Frontends by class, held weakly, as a class may be local to a function."""
 
 
 def _forget(gone: weakref.ref[Any], known: dict[weakref.ref[Any], Any] = _known) -> None:

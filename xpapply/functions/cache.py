@@ -40,7 +40,7 @@ class BoundedDict(Dict):
 
 _results: list[functools._lru_cache_wrapper[Any]] = []
 _dicts: weakref.WeakValueDictionary[int, Dict] = weakref.WeakValueDictionary()
-"""By their identity."""
+"""Caches by identity."""
 
 
 def remembered(most: int) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
@@ -74,7 +74,7 @@ def clear() -> None:
 
 
 def _gone() -> None:
-    """In the place of a function that there is not, or no longer."""
+    """A placeholder of a function that does not exist, or no longer."""
 
 
 class FunctionCache:
@@ -90,7 +90,7 @@ class FunctionCache:
         self.traced = BoundedDict()
         self.leaves = BoundedDict()
         self.looped = BoundedDict()
-        """For what kinds of arguments `vectorize` runs it in the loop."""
+        """Kinds of arguments for which `vectorize` runs it in the loop."""
         self.ready: weakref.WeakValueDictionary[Hashable, Any] = weakref.WeakValueDictionary()
         """Prepared runs by the layout of a call of `vectorize`."""
         self.batched = BoundedDict()
@@ -101,7 +101,7 @@ class FunctionCache:
 
 
 _by_object: dict[int, tuple[weakref.ref[Any], FunctionCache]] = {}
-"""By identity: objects that compare equal need not be the same function."""
+"""Keys by identity: objects that compare equal may be different functions."""
 _by_code: weakref.WeakKeyDictionary[CodeType, tuple[int, list[Any], FunctionCache]]
 _by_code = weakref.WeakKeyDictionary()
 """Python functions: a lambda that is written in a loop is made anew each time, and is the same

@@ -129,7 +129,7 @@ class BatchOfOne:
         self.func, self.row = func, row
 
     def of(self, func: Any) -> BatchOfOne:
-        """The same for another function."""
+        """The batch of one of another function."""
         return BatchOfOne(func, self.row)
 
     def __call__(self, v: Any, *args: Any, **kwargs: Any) -> Any:

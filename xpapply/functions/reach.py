@@ -111,7 +111,7 @@ class _Reach:
             self._object(x)
 
     def _function(self, f: types.FunctionType) -> None:
-        if f.__closure__ and _is_own(f):  # nobody sets the cells or globals of our wrappers
+        if f.__closure__ and _is_own(f):  # the cells and globals of our wrappers are never set
             self._in_cells(f)
             return
         code_names = names(f.__code__)
@@ -161,7 +161,7 @@ class _Reach:
                     if not isinstance(vars(x)[name], types.ModuleType):
                         self._guards.look(x, "entry", name)
 
-        if lives_on(f):  # nobody sets globals of these but by their modules
+        if lives_on(f):  # their globals are set by their modules alone
             for name in code_names.names:
                 members(f.__globals__.get(name))
         else:

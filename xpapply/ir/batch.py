@@ -1,4 +1,4 @@
-"""From a graph of one slice to a graph of many: one batching rule per kind.
+"""Batching: from a graph of one slice to a graph of many, by one rule per kind.
 
 The batch axis is the *last* one (features first). NumPy's broadcasting aligns
 shapes at the end, so batched operands of different rank need no singleton

@@ -109,7 +109,7 @@ class Graph:
         return self.nodes[self.out].aval
 
     def dependent(self) -> list[bool]:
-        """For every node whether it depends on a slice."""
+        """The dependence of each node on a slice."""
         found: list[bool] = []
         for n in self.nodes:
             found.append(n.op == "input" or any(found[a] for a in n.args))
@@ -138,7 +138,7 @@ class Graph:
         return found
 
     def levels(self) -> list[int]:
-        """For every node how many accumulations, or reductions, lie on the longest way to it."""
+        """For each node the number of accumulations or reductions on the longest path to it."""
         found: list[int] = []
         for n in self.nodes:
             reduces = n.op == "accumulate" or OPS[n.op].kind is Kind.REDUCTION

@@ -112,7 +112,7 @@ class _Affine(NamedTuple):
     x: Value
     subscripts: str
     b: np.ndarray
-    """With an axis for each of the result's: of length 1 where the weights have none."""
+    """Weights with an axis for each axis of the result, of length 1 where they have none."""
 
 
 def _as_weights(c: np.ndarray, w: np.ndarray, subscripts: str) -> np.ndarray:
@@ -130,7 +130,7 @@ def _as_weights(c: np.ndarray, w: np.ndarray, subscripts: str) -> np.ndarray:
 def fold(graph: Graph) -> Graph:
     """Fold constant factors and offsets into the affine layer before them (BatchNorm).
 
-    Only behind a layer: folding ``(x - mean) * scale`` into the layer that
+    Only after a layer: folding ``(x - mean) * scale`` into the layer that
     *follows* would cancel where the mean is large.
     """
     uses = [0] * len(graph.nodes)

@@ -23,7 +23,7 @@ def part(
     outs : sequence of int
         The nodes that are results of the part.
     given : sequence of int
-        Nodes that are numbers and known: inputs behind the arrays.
+        Nodes that are numbers and known: inputs after the arrays.
     length : int or None
         Elements of a slice. With 0 accumulators are their identity. None: not known, so that a
         ``length`` with the attribute `whole` stands for it, as one without stands for the length

@@ -41,7 +41,7 @@ def of_results(
     found : tuple of int
         The shape of the result for one slice.
     names : tuple
-        What the dims are to be called, () if nobody said so.
+        What the dims are to be called, () if not given.
     kept : sequence
         The dims that all results have.
 

@@ -22,7 +22,7 @@ _EPS = float(np.finfo(float).eps)
 _TINY = float(np.finfo(float).tiny)
 _SMALL = 3.834e-20
 _LARGE = 1.304e19
-"""Between these, squares are summed as they are."""
+"""Bounds between which squares are summed unscaled."""
 
 
 def norm(x: Any, first: int) -> float:

@@ -14,7 +14,7 @@ OF_INTEGERS = sum([1e16, 1, -1e16]) == 1.0
 
 
 NOTHING: Any = object()
-"""In the place of an argument that is not given."""
+"""The default of an argument that is not given."""
 
 
 def larger(a: Any, b: Any) -> Any:

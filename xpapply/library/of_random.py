@@ -328,7 +328,7 @@ def weighed(rng: Any, n: int, p: Any) -> Any:
         x = one(rng, "random", ())
         low = 0
         high = len(p)
-        while low < high:  # the first place behind it
+        while low < high:  # the first place after it
             middle = (low + high) // 2
             if x < ends[middle]:
                 high = middle

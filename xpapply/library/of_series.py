@@ -9,7 +9,7 @@ import numpy as np
 from .of_middle import median
 
 _FEW = 11
-"""Up to so many coefficients NumPy adds products one after the other, where they all fit."""
+"""The number of coefficients up to which NumPy adds products in order, where all fit."""
 
 
 def inner(a: Any, b: Any) -> Any:

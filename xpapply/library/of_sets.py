@@ -127,7 +127,7 @@ def total(values: Any) -> Any:
 def in_place_order(keys: Any) -> Iterator[Any]:
     """Integers in the order in which a set of CPython's has them that they were added to.
 
-    Its table has a place for each hash, and where that is taken one of the nine behind it, or one
+    Its table has a place for each hash, and where that is taken one of the nine after it, or one
     that the rest of the hash says; it gets four times as large (or more) once three of five places
     are taken.
     """

@@ -12,7 +12,7 @@ from .results import Leaves
 
 
 class Looped(NamedTuple):
-    """In the place of an argument that is looped over: which of the arrays it comes from."""
+    """A placeholder of a looped argument: the index of its array."""
 
     k: int
 

@@ -42,7 +42,7 @@ class Users(Exception):
 def begun(
     f: Callable[..., Any], axis: int, arr: np.ndarray, args: tuple, kwargs: dict, around: float
 ) -> Begun:
-    """As many calls as tell what one takes, for a small part of all slices.
+    """Call for the first slices, as many as an estimate of the time needs.
 
     `around`: seconds of a turn of the loop beside the call. What `f` raises for the very first
     slice is raised as it is, for others as `Users`.

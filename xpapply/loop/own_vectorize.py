@@ -41,7 +41,7 @@ class OwnVectorize(originals.vectorize):  # called as a function
     """`numpy.vectorize`; `tell` finds out at which element what it raised was raised."""
 
     def _vectorize_call(self, func: Any, args: Sequence[Any]) -> Any:
-        """As NumPy's method of this name, with arrays for the results that tell how far it came.
+        """NumPy's method of this name, with result arrays that show how far it came.
 
         While its ufunc runs, local variables hold what that writes to.
         """
@@ -66,7 +66,7 @@ class OwnVectorize(originals.vectorize):  # called as a function
         return tuple([asanyarray(x, dtype=t) for x, t in zip(outputs, otypes, strict=True)])
 
     def _get_ufunc_and_otypes(self, func: Any, args: Sequence[Any]) -> tuple[Any, Any]:
-        """As NumPy's method of this name: `pyfunc` may be another one than in the last call."""
+        """NumPy's method of this name: `pyfunc` may differ from that of the last call."""
         count, otypes = len(args), self.otypes
         if otypes is None:
             if not count or self.cache:

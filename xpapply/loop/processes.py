@@ -410,7 +410,7 @@ _numbers = itertools.count()
 
 
 class _Failed(NamedTuple):
-    """In the place of a result."""
+    """A placeholder of a result."""
 
     why: str
     goes_on: bool

@@ -85,7 +85,7 @@ class Program:
         }
         self._bias = {} if self._fused else self._biased_products()
         products = [i for i in range(len(graph.nodes)) if self._is_affine(i)]
-        # weights and biases in the form that products want lie behind the values of the nodes
+        # weights and biases in the form that products want lie after the values of the nodes
         self._packed = {w: len(graph.nodes) + k for k, w in enumerate(products)}
         self._packed_bias = {
             add: len(graph.nodes) + len(products) + k for k, add in enumerate(self._bias)
@@ -274,7 +274,7 @@ class Scratch:
         self._outs: dict[int, list[Any]] = {}
 
     def outs(self, rows: int) -> list[Any]:
-        """For every node the view that its result goes to, for a block of `rows` slices."""
+        """The view of each node's result, for a block of `rows` slices."""
         outs = self._outs.get(rows)
         if outs is None:
             graph = self._program.graph

@@ -1,7 +1,7 @@
 """Networks too deep for one kernel: in several, each of which keeps its values on chip.
 
 What one hands to the next goes through memory, to a *record* of each slice: the values that are
-kept, flat, one behind the other. Which values these are is chosen by what is to be computed, with
+kept, flat, one after the other. Which values these are is chosen by what is to be computed, with
 the margins of tiles, and what is to be moved.
 """
 

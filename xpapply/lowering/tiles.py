@@ -237,7 +237,7 @@ class Cutter:
         return as_strided(padded, (*lead, *counts, *own_source.window), strides)
 
     def _ranges(self, start: int, stop: int) -> list[tuple[int, int]]:
-        """For each axis that is cut the first tile, and how many."""
+        """First tile and count along each cut axis."""
         axes = self._tiles.axes
         return [(start, stop - start), *((0, a.count) for a in axes[1:])] if axes else []
 

@@ -102,7 +102,7 @@ class _Flow(NamedTuple):
     width : int
         How many numbers, or channels.
     places : int or None
-        Axes of places behind the channels; None: not known yet.
+        Spatial axes after the channels; None: not known yet.
     """
 
     width: int
@@ -376,7 +376,7 @@ def _with_activations(order: list[_Unit], each: list[Layer], json_name: str) -> 
     for i, u in enumerate(order):
         between = _between(order, places, i)
         layer = made(u.kind, {}, u.name, u.weights)
-        if between is None:  # before the first Linear, or at or behind the last
+        if between is None:  # before the first Linear, or at or after the last
             gap = _gap(u, order[i + 1]) if i + 1 < len(order) else 0
             if gap:
                 raise _unclear_place(order, json_name)

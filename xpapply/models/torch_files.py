@@ -194,7 +194,7 @@ def _as_beside(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bool:
     flags, crc, size, name, more = (
         int.from_bytes(header[a:b], "little") for a, b in _PLACES_IN_HEADER
     )
-    if flags & 8:  # behind the record, most often with a signature
+    if flags & 8:  # after the record, most often with a signature
         file.seek(info.header_offset + 30 + name + more + info.compress_size)
         behind = file.read(12)
         start = 4 if behind.startswith(b"PK\x07\x08") else 0

@@ -30,7 +30,7 @@ _perf = time.perf_counter
 
 
 def along_masked(original: Any, given: tuple, named: dict) -> Any:
-    """In the place of `numpy.ma.apply_along_axis`, which is counted and left as it is.
+    """The replacement of `numpy.ma.apply_along_axis`, which only counts calls.
 
     What it calls gets masked arrays, and may return masked numbers.
     """
@@ -96,9 +96,9 @@ def _along(name: str, original: Any, given: tuple, named: dict) -> Any:
 
 
 along_numpy = functools.partial(_along, "numpy.apply_along_axis")
-"""In the place of `numpy.apply_along_axis`."""
+"""The replacement of `numpy.apply_along_axis`."""
 along_cupy = functools.partial(_along, "cupy.apply_along_axis")
-"""In the place of `cupy.apply_along_axis`."""
+"""The replacement of `cupy.apply_along_axis`."""
 
 
 class Attempt:

@@ -42,7 +42,7 @@ _call_original, _VECTORIZE, _ARRAY = originals.call_vectorize, originals.vectori
 
 @functools.wraps(originals.call_vectorize)
 def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-    """In the place of ``numpy.vectorize.__call__``."""
+    """The replacement of ``numpy.vectorize.__call__``."""
     f = self.__dict__.get("pyfunc")
     if type(self) is not _VECTORIZE or _is_busy() or not callable(f):
         return _call_original(self, *args, **kwargs)

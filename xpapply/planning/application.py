@@ -20,7 +20,7 @@ from ..loop.arguments import Arguments, Looped
 from .plan import Plan
 
 
-@dataclass(slots=True, eq=False)  # nobody changes one: that is not forbidden, as it would take long
+@dataclass(slots=True, eq=False)  # never changed: not frozen, as that would cost time
 class Application:
     """``f(v, *args, **kwargs)`` for the slices `v` of an array along an axis, or along several.
 

@@ -1,4 +1,4 @@
-"""From a graph and an array to a result: choose a backend, bring axes in order, run.
+"""Engines: choose a backend for a graph, bring axes in order, run.
 
 Another library's backend may borrow the memory of arrays: CuPy's kernels that of CUDA
 tensors, torch's products that of NumPy arrays.

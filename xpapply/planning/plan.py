@@ -117,7 +117,7 @@ class Plan:
         return self.engine != "loop"
 
     def give_up(self, why: str) -> None:
-        """From now on the loop runs, for this reason."""
+        """Give up: the loop runs from now on, for this reason."""
         self.engine, self.kernels, self.reasons = "loop", (), (why,)
         self.limits = self.floor = self.expected = None
 

@@ -94,7 +94,8 @@ class VectorizedCall:
         self.loops_for = ""
         """Why the loop runs, if the caller knows."""
         self.looped: float = 0
-        """Up to how many elements the loop runs for calls like this one, which it has run for."""
+        """The largest number of elements up to which the loop runs again for calls like this
+        one."""
         self.in_loop = 0.0
         """Seconds of the loop."""
         self.budget: Any = None

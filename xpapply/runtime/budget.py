@@ -1,6 +1,6 @@
 """Budgets of seconds: what runs at once may take so long before something better is made.
 
-What is better has to be compiled, planned or looked for first, and nobody knows how often it will
+What is better has to be compiled, planned or looked for first, and it is unknown how often it will
 be wanted. So that is deferred until what runs meanwhile has taken about as long: then both together
 take at most about twice as long as whichever of them would have been right from the start. What was
 tried in vain is tried again later, each time after a wait twice as long.
@@ -91,7 +91,7 @@ class Quick(Budget):
 
     @property
     def slices(self) -> float:
-        """For up to so many slices."""
+        """A record for up to so many slices."""
         return self.most / self.seconds
 
     def serves(self, slices: int) -> bool:

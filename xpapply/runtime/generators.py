@@ -145,7 +145,7 @@ class Shared(Handled):
 
 
 class Kept:
-    """Within it generators may be drawn from: afterwards they are as they were, or `stays` says.
+    """Allow draws inside; afterwards generators are restored, unless `stays` was called.
 
     What ends a process or a thread is no reason to put them back: it comes of the function.
 
@@ -154,7 +154,7 @@ class Kept:
     sources : sequence of Source
         What is drawn from.
     alone : bool
-        Whether nobody else draws meanwhile.
+        Whether no other thread draws meanwhile.
 
     Raises
     ------
@@ -305,7 +305,7 @@ def _held(sources: Sequence[Source], calls: bool = False) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _in_one_order(locks: Sequence[Any]) -> Iterator[None]:
-    """Within it locks are held: each once, and in the order of all threads."""
+    """Hold locks inside: each once, in an order common to all threads."""
     with contextlib.ExitStack() as held:
         for _, lock in sorted({id(x): x for x in locks}.items()):
             held.enter_context(lock)

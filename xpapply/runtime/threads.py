@@ -147,7 +147,7 @@ class _Shared:
         return self
 
     def stop(self) -> None:
-        """There is no more to draw."""
+        """Stop drawing pieces."""
         with self._lock:
             self._pieces = iter(())
 
@@ -157,7 +157,7 @@ class _Shared:
 
 
 _stop: ContextVar[threading.Event | None] = ContextVar("xpapply_stop", default=None)
-"""In a thread of ours: what says that its work is not wanted any more."""
+"""The flag of our threads by which their work is no longer wanted."""
 
 
 class Stopped(TraceError):
@@ -170,7 +170,7 @@ def is_within() -> bool:
 
 
 def check() -> None:
-    """Between two calls of a thread's work: go on, or raise `Stopped`."""
+    """Raise `Stopped` if this thread's work is no longer wanted."""
     event = _stop.get()
     if event is not None and event.is_set():
         raise Stopped

@@ -28,7 +28,7 @@ PCG64, OWN = "PCG64", "own PCG64"
 WORDS, STATE, INNER = 12, 5, 8
 """Words of a generator in memory, and the offsets of its state and inner words."""
 FACTOR = 0x2360ED051FC65DA44385DF649FCCF645
-"""By which PCG64 multiplies its state."""
+"""The multiplier of PCG64's state."""
 UNIT = 2.0**-53
 _PARTS = 256
 

@@ -1,6 +1,6 @@
 """`special.bincount` of arrays of dask: lazy, in one pass over the blocks.
 
-How many bins there are nobody knows before the largest number is found. Each block is counted in as
+The number of bins is unknown before the largest number is found. Each block is counted in as
 many as it needs; what is merged gets the more of two, and all at last the most.
 """
 

@@ -33,7 +33,7 @@ class _Result:
     ) -> None:
         self.dtype = dtype
         self.wide = tuple(1 if a in axes and not vector else n for a, n in enumerate(shape))
-        """With length 1 along the axes of a slice that it is one number of."""
+        """The result with length 1 along the reduced axes."""
         self.squeezed = () if keep or vector else axes
         self.kept = [a for a in range(len(shape)) if a not in self.squeezed]
         self.shape = tuple(self.wide[a] for a in self.kept)
@@ -235,7 +235,7 @@ class BoundKernel:
         return out
 
     def _on_any_array(self, given: Sequence[Any], like: Any) -> list[Any]:
-        """By one array operation per node: a call for arrays that cannot be written to."""
+        """Run one array operation per node: for arrays that cannot be written to."""
         xp = arrays.compat(like)
         inputs = [
             arrays.asarray(x.item(), like, arrays.dtype_of(xp, dtype)) if number else x

@@ -95,7 +95,7 @@ class Journal:
         return self.about["blocks"]
 
     def begin(self) -> None:
-        """From now on the result is unfinished."""
+        """Mark the result as unfinished."""
         if self.path is None:
             return
         self._file = open(self.path, "a" if self.done else "w")  # noqa: SIM115  # until `close`

@@ -60,7 +60,7 @@ def through(ways: Ways, blocks: Iterable[tuple[int, Block]], step: Callable[[], 
             return
         try:
             ways.write(index, block, y)
-        except BaseException:  # nothing is written behind a gap
+        except BaseException:  # no block is written after a gap
             stopped.set()
             raise
 

@@ -114,7 +114,7 @@ Part = tuple[Any, Any]
 def _of_numbers(
     f: vectorize, looped: Sequence[Any], call: Callable[..., Any], mask: Any, dtype: Any
 ) -> tuple[list[Part], bool]:
-    """By `numpy.vectorize`, for those elements that `where` chooses."""
+    """Loop by `numpy.vectorize` over the elements that `where` chooses."""
     hosts = [arrays.on_host(x) for x in looped]
     shape = np.broadcast_shapes(*(x.shape for x in hosts), () if mask is None else mask.shape)
     chosen = hosts
@@ -140,7 +140,7 @@ def _of_slices(
     mask: Any,
     dtype: Any,
 ) -> list[Part]:
-    """By one call per slice; the first result says what dtype all of them have."""
+    """Loop over slices; the first result decides the dtypes."""
     dims = resolve(signature, [tuple(x.shape) for x in looped])
     loop = np.broadcast_shapes(dims.loop, () if mask is None else mask.shape)
     mask = None if mask is None else np.broadcast_to(mask, loop)

@@ -156,7 +156,7 @@ def _positions(x: np.ndarray, e: np.ndarray, u: float) -> np.ndarray:
     high = np.where(high > largest, np.inf, np.maximum(high, -largest))
     infinite, nan = np.isinf(x), np.isnan(x)
     low, high = (np.where(infinite, x, np.where(nan, np.inf, v)) for v in (low, high))
-    # found where none before it is surely as large, and none behind it surely larger
+    # found where none before it is surely as large, and none after it surely larger
     none = np.full((1, *x.shape[1:]), -np.inf)
     before = np.maximum.accumulate(np.concatenate([none, low]), axis=0)[:-1]
     behind = np.maximum.accumulate(np.concatenate([low, none])[::-1], axis=0)[::-1][1:]

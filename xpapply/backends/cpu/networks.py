@@ -236,7 +236,7 @@ def _kind(step: int, slice_: int, itemsize: int) -> str:
 
 
 def byte_strides(x: Any) -> tuple[int, ...]:
-    """In bytes."""
+    """Strides in bytes."""
     if isinstance(x, np.ndarray):
         return x.strides
     found = arrays.strides(x)

@@ -91,7 +91,7 @@ class Way:
     kept : int
         Elements of each.
     slices : Slices
-        The slices: what stands behind the geometry follows from them (`parts`).
+        The slices: what follows the geometry follows from them (`parts`).
     """
 
     form: Form

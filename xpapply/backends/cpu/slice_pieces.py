@@ -39,7 +39,7 @@ class Pieces:
 
     @property
     def graph(self) -> Graph:
-        """With all numbers of its accumulators."""
+        """The graph, with all numbers of its accumulators."""
         return self._graph
 
     def used(self, nodes: Sequence[int], known: Any) -> list[int]:
@@ -130,7 +130,7 @@ class _Level:
         if self._follow:
             after = part(graph, self._follow, self._known, whole.slices.length)
             arrays = len(graph.inputs)
-            # vectors are none of its operands: they are numbers by value that nobody reads
+            # vectors are none of its operands: they are unused numbers by value
             self._values = [k for k in range(arrays) if whole.slices.steps[k] is None]
             after, _ = _of_numbers(after)
             steps = (None,) * arrays + (1,) * (len(self._known) + len(self._follow))

@@ -97,7 +97,7 @@ class Lanes:
     Attributes
     ----------
     is_good : bool or None
-        Whether that is quicker; None: nobody knows yet.
+        Whether that is quicker; None: not known yet.
     took : float
         CPU seconds that one after the other has taken before lanes were compiled.
     one, beside : float

@@ -64,7 +64,7 @@ class CuPy(Backend):
         return TreesLowered(graph) if graph.descends else CuPyLowered(graph, precision)
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
-        """From CuPy's pool."""
+        """Empty arrays from CuPy's pool."""
         with _on(like.device.id):
             return cupy.empty(shape, self.result_dtype(dtype))
 
@@ -72,7 +72,7 @@ class CuPy(Backend):
         return "float32" if dtype == "bfloat16" else dtype  # CuPy has no bfloat16
 
     def limits(self, like: Any) -> tuple[float, float] | None:
-        """By the device's clocks and widths; operations of float32."""
+        """Limits by the device's clocks and widths, for float32."""
         if not isinstance(like, cupy.ndarray):
             return None
         memory, clock = compiler.rates(like.device.id)

@@ -69,7 +69,7 @@ class Way:
     what : str
         What `explain` shows of it.
     shown : bool
-        Whether `explain` says why it cannot run where nobody has asked for it.
+        Whether `explain` says why it cannot run where it was not requested.
     failed : dict
         By device and name: what the compiler or the driver said when it did not run there.
     """

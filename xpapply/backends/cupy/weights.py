@@ -35,7 +35,7 @@ class Weights:
         return found
 
     def packed(self, run: Any, text: Any) -> Any:
-        """In the order of a kernel; the same for every way of access that it packs alike."""
+        """Weights in the order of a kernel, shared by all accesses with the same packing."""
         key = (run, text.packing)
         found = self._packed.get(key)
         if found is None:
@@ -43,7 +43,7 @@ class Weights:
         return found
 
     def values(self, name: Any, program: Program) -> list[Any]:
-        """As the steps of a program want them."""
+        """Weights in the form of a program's steps."""
         if name not in self._values:
             self._values[name] = program.bind(self.consts)
             cupy.cuda.get_current_stream().synchronize()

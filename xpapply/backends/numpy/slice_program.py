@@ -172,7 +172,7 @@ class SliceProgram:
                 call(*[values[a] for a in args])
         for k, i in self._copied:
             kernels.copied(outs[k], values[i])
-        for i in self._passing:  # nobody's memory is kept
+        for i in self._passing:  # no array is kept alive
             values[i] = None
 
     def call(self, step: int, block: tuple[int, ...]) -> Callable[..., Any]:

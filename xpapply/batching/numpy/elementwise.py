@@ -12,7 +12,7 @@ from ..rules import aligned, batch_size, elementwise
 
 
 def where(xp: Any, call: Any, condition: Any, *values: Any) -> Any:
-    """With three arguments."""
+    """Choose by a condition, with three arguments."""
     if len(values) != 2:
         raise NoRule("where without values: the shape depends on the data")
     return elementwise(xp, call, (condition, *values), {})

@@ -52,7 +52,7 @@ def _rank_of_shared(rows: Any, keys: Any, right: bool) -> Any:
 
 
 FEW_KEYS = 16
-"""Up to so many keys a batched search is faster than a call of NumPy's own for each row."""
+"""The number of keys up to which a batched search beats NumPy's own for each row."""
 
 
 def searchsorted(xp: Any, call: Any, a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
@@ -144,7 +144,7 @@ def _interpolated_part(ns: Any, x: Any, xp: Any, fp: Any, left: Any, right: Any,
 
 
 def _between(ns: Any, x: Any, x0: Any, x1: Any, y0: Any, y1: Any, is_last: Any) -> Any:
-    """On the lines from (x0, y0) to (x1, y1)."""
+    """Interpolate on the lines from (x0, y0) to (x1, y1)."""
     with np.errstate(all="ignore"):
         slope = (y1 - y0) / (x1 - x0)
         found = slope * (x - x0) + y0

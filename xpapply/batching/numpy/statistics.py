@@ -79,7 +79,7 @@ def _of_largest(
 ) -> Any:
     """`found`, but for the quantiles that are the largest numbers of their slices.
 
-    CuPy's kernel adds 0 times the difference to the number behind. Behind the largest is the next
+    CuPy's kernel adds 0 times the difference to the number after. After the largest is the next
     slice's smallest, whose NaN or infinity makes NaN of it; of one slice it is the largest itself.
     """
     shares = np.asarray(q.get() if hasattr(q, "get") else q)

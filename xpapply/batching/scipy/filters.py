@@ -117,7 +117,7 @@ def _fits(kernel: Any, shape: tuple[int, ...]) -> bool:
 
 
 MANY_TAPS = 49
-"""Up to so many, sums of shifted slices are faster than SciPy's loops."""
+"""The number of taps up to which sums of shifted slices beat SciPy's loops."""
 
 
 @np.errstate(all="ignore")  # as SciPy's loops, which tell of nothing

@@ -43,7 +43,7 @@ class Fours:
         return len(self.starts) // 4
 
     def multiple(self, of: int) -> Fours:
-        """With steps of no terms, until their number is a multiple."""
+        """Pad with empty steps to a multiple."""
         more = -self.steps % of * 4
         slots = np.concatenate([self.slots, np.full((more, 4), -1)])
         return replace(self, starts=self.starts + self.starts[:1] * more, slots=slots)

@@ -89,7 +89,7 @@ def input_exponent(w: np.ndarray, final: bool) -> int:
 
 
 def output_exponents(w: np.ndarray, by: int) -> np.ndarray:
-    """For each output ``w[..., k]`` the power of two that its weights are multiplied by."""
+    """The power of two that scales the weights of each output ``w[..., k]``."""
     largest = np.abs(np.ldexp(w.astype(np.float64), -by)).max(-1, initial=0)
     q = np.clip(12 - exponents(largest), -110, 110)
     return np.where(largest == 0, 0, q)

@@ -37,7 +37,7 @@ _SIXTEENTHS = [Decimal(2) ** (Decimal(k) / 16) for k in range(16)]
 _POWERS_OF_2 = [float(p) for p in _SIXTEENTHS]
 _LOST_OF_THEM = [float(p - Decimal(float(p))) for p in _SIXTEENTHS]
 _EXP_RANGE = {"float": (-104.0, 89.0), "double": (-746.0, 710.0)}
-"""Beyond this the exponential is 0 or infinite."""
+"""The bound beyond which the exponential is 0 or infinite."""
 
 
 def clipped(writer: Writer, x: Register, low: float | None, high: float | None) -> Register:

@@ -12,7 +12,7 @@ _FROM_REGISTERS = {
     (512, "double"): (8, "llvm.x86.avx512.vpermi2var.pd.512"),
     (256, "float"): (8, "llvm.x86.avx2.permps"),
 }
-"""By the bits of registers and the element: the lanes of the instruction, and its name."""
+"""Look-up instructions by register bits and element: lanes and name."""
 
 
 def entry(writer: Writer, numbers: Sequence[float], index: Register) -> Register:

@@ -213,7 +213,7 @@ class Writer:
         return self.intrinsic("sqrt", x)
 
     def abs(self, x: Register) -> Register:
-        """Without its sign, also that of zero and NaN."""
+        """The absolute value, also of zero and NaN."""
         if x.type.is_float:
             return self.intrinsic("fabs", x)
         return self.select(x < 0, -x, x)

@@ -121,7 +121,7 @@ def _streamed(
 
 
 def _source(q: GraphQueries, i: int) -> Region | bool | None:
-    """For a product that may lead: the region between input and product (None: directly)."""
+    """The region between a leading product and its input (None: no region)."""
     x = q.graph.nodes[i].args[1]
     if q.graph.nodes[x].op == "input":
         return None

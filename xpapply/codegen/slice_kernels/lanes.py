@@ -49,7 +49,7 @@ def in_warps(s: Sharing, ctype: str, name: str, body: Sequence[str]) -> list[str
         f"  const int l = threadIdx.x % {s.lanes}, of = threadIdx.x / {s.lanes};",
         f"  {name} = all[l * {row} + of];",
         *indented(body),
-        f"  if (l == 0) all[of] = {name};",  # where nobody else has read
+        f"  if (l == 0) all[of] = {name};",  # before any other reads
         "  __syncthreads();",
         f"  {name} = all[(int)local];",
         "}",

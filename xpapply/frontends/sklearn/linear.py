@@ -99,7 +99,7 @@ def log_of_probabilities(b: FormulaWriter, est: Any, x: Value) -> Value:
 
 @formula("LinearDiscriminantAnalysis.predict_proba")
 def discriminant(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """As of logistic regression."""
+    """Probabilities, as of logistic regression."""
     scores = b.of(est, "decision_function", x)
     return b.op("softmax", scores, axis=0) if scores.shape else b.pair(_expit(scores))
 

@@ -224,7 +224,7 @@ def support_regression(b: FormulaWriter, est: Any, x: Value) -> Value:
 
 @formula("OneClassSVM.score_samples")
 def score_of_one(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """Without the offset."""
+    """The score of a one-class SVM: its decision without the offset."""
     return support_regression(b, est, x) + b.array(est.offset_[0], "float64")
 
 

@@ -232,7 +232,7 @@ def boosted_classes(b: FormulaWriter, est: Any, x: Value) -> ChosenValue:
 
 @formula(*(f"{name}.predict_proba" for name in _BOTH))
 def boosted_probabilities(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """By the loss."""
+    """Class probabilities of boosted trees, by the loss."""
     sums = _decision(b, est, x)
     loss = type(est._loss).__name__
     if loss == "HalfMultinomialLoss":

@@ -19,7 +19,7 @@ Value = Any
 Formula = Callable[["FormulaWriter", Any, Value], Any]
 
 FORMULAS: dict[str, Formula] = {}
-"""By the qualified name of the method: those who override it have another one."""
+"""Formulas by qualified name of the method: overridden methods have another one."""
 
 
 def formula(*names: str) -> Callable[[Formula], Formula]:
@@ -77,7 +77,7 @@ class FormulaWriter(NumPyBuilder):
     odd : list of Value
         Numbers that are NaN where the method may refuse what has come of its input on the way.
     shows : bool
-        Whether a choice is never sure for a sample with NaN or infinities, so that nobody need
+        Whether a choice is never sure for a sample with NaN or infinities, so that no method need
         look for these before.
     """
 
@@ -155,7 +155,7 @@ class FormulaWriter(NumPyBuilder):
     # --- labels ---------------------------------------------------------------------------
 
     def tolerance(self, x: Value, matrix: Any, more: Any, scores: Value) -> Value:
-        """By how much rounding may move scores that are a product with `matrix`, and some more.
+        """The bound of rounding in scores that are a product with `matrix`, and some more.
 
         Far more than it does: what is nearer is asked of the estimator, which costs little.
         """

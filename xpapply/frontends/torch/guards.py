@@ -193,7 +193,7 @@ class _Module:
 
 
 def _nothing() -> None:
-    """In the place of a child that there is not."""
+    """A stand-in for a missing child."""
 
 
 _parts = operator.itemgetter(

@@ -176,7 +176,7 @@ class _OfSlices:
 
     @property
     def __self__(self) -> nn.Module:
-        """As of a method: the object whose attributes and weights matter."""
+        """The object of a method, whose attributes and weights matter."""
         module = self._module()
         if module is None:
             raise InputError("the network that this plan was made for is gone: keep it alive")

@@ -90,7 +90,7 @@ class _Record(NamedTuple):
 
 
 def _opened(found: Any) -> Any:
-    """With records in the place of objects of dataclasses."""
+    """Replace dataclass instances by records."""
 
     def opened(x: Any) -> Any:
         if not _is_record(x):

@@ -42,7 +42,7 @@ class Op:
         spells NaN out: a comparison with NaN is false in C++ as in NumPy. For a
         reduction: how ``{1}`` joins what has come of the numbers before it; for argmax
         and argmin whether the number ``{1}`` takes the place of ``{0}``. Functions have
-        their names of float64; kernels write those of float32, with an f behind.
+        their names of float64; kernels write those of float32, with a suffix f.
     int_c : str
         C++ expression of integers, where it is another.
     slice_c : str

@@ -1,4 +1,4 @@
-"""From the graph of one function of one slice to a slice graph, where its values allow that.
+"""Conversion of a graph of one slice to a slice graph, where its values allow that.
 
 A graph of a function knows the length of its slices and has values of any shape. Where each is
 one number per element, or one per slice, kernels for slices of any length run it.

@@ -48,7 +48,7 @@ def tiled(graph: Graph, sizes: dict[int, int]) -> Tiles:
     ----------
     graph : Graph
         Of a slice, which may be flat. It may have several inputs: values that a slice is made of,
-        one behind the other.
+        one after the other.
     sizes : dict of int to int
         Axes of the result that are cut, as `axes_of` finds them, and how long a tile's result is
         along each. Without any a slice is one tile.

@@ -5,7 +5,7 @@ by a margin. Where the values of a whole slice do not fit in fast memory, those 
 tile is a slice of a graph of its own: every engine can run it.
 
 Beyond the ends of a slice a window has zeros, and what is computed of them is nothing that a padded
-value has there. So a tile has *masks* behind its window, which say what lies inside: 1, or 0.
+value has there. So a tile has *masks* after its window, which say what lies inside: 1, or 0.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Tiles:
     Attributes
     ----------
     graph : Graph
-        Of one tile: the windows, flat, one behind the other, and the masks of all axes behind them.
+        Of one tile: the windows, flat, one after the other, then the masks of all axes.
     sources : tuple of Source
         What the windows are of: the slice, or values that a slice is made of.
     axes : tuple of TiledAxis

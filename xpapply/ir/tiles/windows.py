@@ -1,6 +1,6 @@
 """Convolutions, pooling, padding and interpolation, written with a few ops of layout and einsum.
 
-Each function takes a value with the axes ``(..., channels, *places)``, the places behind all
+Each function takes a value with the axes ``(..., channels, *places)``, the places after all
 others, and returns another. Which of a network's layers means what is the frontends' business.
 """
 

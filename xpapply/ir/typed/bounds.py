@@ -1,4 +1,4 @@
-"""Between what an integer is, and what sums, products and comparisons of such integers are."""
+"""Interval arithmetic of integers: bounds of sums, products and comparisons."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _shifted(a: Bounds, b: Bounds) -> Bounds:
 
 
 def _quotient(a: Bounds, b: Bounds) -> Bounds:
-    """Without its fraction: towards zero."""
+    """Bounds of a quotient, truncated."""
     if b.low <= 0:
         return ANY
     if a.low >= 0:
@@ -164,7 +164,7 @@ def but(a: Bounds, b: Bounds) -> Bounds:
 
 
 def widened(old: Bounds, new: Bounds) -> Bounds:
-    """Without the bounds that have moved."""
+    """Widening: bounds that have moved are dropped."""
     low = new.low if new.low >= old.low else 0 if new.low >= 0 else LEAST
     high = new.high if new.high <= old.high else MOST
     above = {r: c for r, c in new.above.items() if c >= old.above.get(r, MOST)}

@@ -159,7 +159,7 @@ class Divergence:
         """Slices part at the end of a block.
 
         In a round of a loop a block runs once, for all that come to it. So what one way writes is
-        one number for all, unless somebody reads it who has gone another way, or who has left a
+        one number for all, unless a slice reads it that has gone another way, or that has left a
         loop that the others are still in.
         """
         end = self.ends[k]
@@ -199,7 +199,7 @@ class Divergence:
         return found
 
     def _live_in(self) -> list[set[Slot]]:
-        """For each block the slots that are read from there on, before they are written."""
+        """Live slots at the begin of each block."""
         reads, writes = [], []
         for b in self.blocks:
             read: set[Slot] = set()
@@ -223,7 +223,7 @@ class Divergence:
         return live
 
     def _meet(self) -> list[int]:
-        """For each block the next that all ways from there go through."""
+        """The immediate postdominator of each block."""
         n = len(self.blocks)
         everything = (1 << (n + 1)) - 1
         after = [everything] * n + [1 << n]

@@ -1,4 +1,4 @@
-"""In which order blocks are come to, what is read after them, and which run once."""
+"""The order of blocks, liveness of slots, and blocks that run once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def in_order(after: list[list[int]]) -> list[int]:
 def read_later(
     blocks: list[Block], after: list[list[int]], order: list[int]
 ) -> list[frozenset[Slot]]:
-    """For each block the slots of integers that are read from there on, before they are written."""
+    """Live integer slots at the begin of each block."""
     reads, writes = [], []
     for block in blocks:
         read: set[Slot] = set()

@@ -53,7 +53,7 @@ _UNUSED = frozenset(
 _State = dict[Slot, Bounds]
 _Shape = tuple[Bounds, ...]
 _Given = dict[int, list[Bounds]]
-"""By the number of a function what it is run with."""
+"""Bounds of arguments, by the number of the callee."""
 
 
 def decided(made: TypedFunction) -> None:
@@ -156,7 +156,7 @@ class _Ranges:
                 ways[k] = dict(self._all_ways(k))
 
     def _all_ways(self, k: int) -> Iterator[tuple[int, _State]]:
-        """As `_ways`, each block once."""
+        """Iterate over `_ways` with each block once."""
         found: dict[int, _State] = {}
         for target, state in self._ways(k):
             found[target] = self._joined(found[target], state) if target in found else state
@@ -443,7 +443,7 @@ class _Walk:
         return compared(op, *map(self.bounds, args)) if op in _COMPARED else None
 
     def assume(self, x: Value, truth: bool) -> None:
-        """From now on something is so, or not."""
+        """Assume that a condition is true, or false, from now on."""
         how = None if isinstance(x, Literal) else self._writes.get(x.number)
         if how is None:
             return

@@ -36,7 +36,7 @@ def side_by_side(
 def given(
     made: TypedFunction, slices: bool | Collection[int], near: set[Slot]
 ) -> Iterator[tuple[int, list[bool]]]:
-    """For each function that it runs its number, and which of its operands lie so.
+    """Callees of a function, with the operands that are contiguous.
 
     `near`: what `side_by_side` gives.
     """

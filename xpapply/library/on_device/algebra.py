@@ -365,7 +365,7 @@ def correlations(x: Any, y: Any, dtype: Any) -> Any:
 
 
 def _within(x: Any) -> Any:
-    """Between -1 and 1."""
+    """Clip to -1 and 1."""
     found = x * 1
     if found > 1:
         found = found / found

@@ -181,7 +181,7 @@ def _conv_transpose(
     w.room(*v.shape[:2], *(m * s for m, s in zip(v.shape[2:], of.steps, strict=True)))
 
     def turned() -> np.ndarray:
-        """As (G, N / G, C / G, *taps)."""
+        """Weights as (G, N / G, C / G, *taps)."""
         f = np.flip(filters, tuple(range(2, 2 + count)))
         f = f.reshape(groups, -1, *f.shape[1:]).swapaxes(1, 2)
         return np.ascontiguousarray(f if groups > 1 else f[0])

@@ -25,7 +25,7 @@ _WINDOW = 1 << 20
 _DAMAGED = "it is not an ONNX model, or damaged: protobuf cannot read it"
 _VARINT = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
 _NUMBERS = {0: _VARINT, 1: rb"[\s\S]{8}", 5: rb"[\s\S]{4}"}
-"""By how numbers are written."""
+"""Patterns of numbers by wire type."""
 _TEXTS = rb"(?:%s)" % b"|".join(rb"\x%02x[\s\S]{%d}" % (n, n) for n in range(_SHORT))
 
 

@@ -31,7 +31,7 @@ Given = Any
 Row = Callable[..., Any]
 
 ROWS: dict[tuple[str, str], Row] = {}
-"""By the domain and the name of the operator."""
+"""Rows by domain and name of the operator."""
 
 
 def row(*names: str, domain: str = "") -> Callable[[Row], Row]:

@@ -79,7 +79,7 @@ def decide(
         Of a slice.
     first_slice : callable
         Gives the first slice, with all dims of the array; None if there is none. It is not called
-        where nobody needs it.
+        where it is not needed.
     library : str
         That of the blocks.
     """

@@ -79,7 +79,7 @@ def compiled(
             if not all(x.flags.aligned for x in what.rows().views):  # others tell
                 return None
             rival = took
-    # nobody wants the loop, however short it is; on a device it takes very much longer
+    # the loop is not wanted, however short it is; on a device it takes very much longer
     on_device = what.rules != "numpy"
     wanted = bool(engine) or now.fallback == "raise" or rival is not None or on_device
     if wanted:

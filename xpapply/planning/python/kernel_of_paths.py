@@ -65,7 +65,7 @@ class KernelOfPaths(Way):
         self._paths = 0
         """The number of paths in the kernel."""
         self._many_left = False
-        """... and whether many slices were on none of them."""
+        """Whether many slices were on none of the paths in the kernel."""
         self._checked = False
         self._wasted = 0
         """Runs whose results were not used, since many slices were marked."""
@@ -160,7 +160,7 @@ class KernelOfPaths(Way):
         return len(self._tree.calls) * max(1, self._tree.count // 2)
 
     def _drop(self, why: str = "") -> None:
-        """There is no kernel any more."""
+        """Drop the kernel."""
         self._last = None
         if self.made is not None:
             self.made.forget()

@@ -61,7 +61,7 @@ class Decision:
     why : str or None
         Why the loop runs; None: it does not.
     quick : bool
-        Whether that is because the loop takes less time: nobody need hear of it.
+        Whether that is because the loop takes less time: no warning is due.
     begun : Begun or None
         The first calls of the loop, where these were asked for.
     loops : Quick or None

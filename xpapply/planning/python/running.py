@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def always(f: Any) -> bool:
-    """For a reason that does not depend on `f`."""
+    """A refusal that does not depend on `f`."""
     return True
 
 
@@ -69,7 +69,7 @@ class Refused:
 
 
 def along(what: Along, traced: Any, begun: Begun | None = None) -> Any:
-    """In blocks of slices; of the class that the loop would give."""
+    """Run in blocks of slices; the result has the class that the loop would give."""
     if type(what.arr) is not np.memmap:
         return at_once(traced, what, begun)
     try:
@@ -134,7 +134,7 @@ def remember(known: FunctionCache, key: Hashable, made: Any) -> None:
 
 
 SOURCE = "source"
-"""With a key: why a function is not compiled from its source, or what loops may take before."""
+"""The key of the refusal to compile a function from source, or of the budget before it."""
 
 
 class Awaited(Budget):

@@ -241,7 +241,7 @@ class TypedLoop(AtOnce):
         return bool(self.compiled.made.sources)
 
     def unspent(self, f: Any, alone: bool = True) -> AbstractContextManager[Kept]:
-        """Within it the function may be called once more: no generator has drawn afterwards."""
+        """A context for one more call of the function, after which generators are restored."""
         return Kept.of(self.compiled.made.sources, f, alone)
 
     def __call__(self, rows: Rows, f: Any, account: Account | None = None) -> Any:
@@ -514,7 +514,7 @@ class TypedLoop(AtOnce):
 
 
 class _OnePath:
-    """In the place of a tree of paths."""
+    """A stand-in for the tree of paths."""
 
     count, branches, catches = 1, 0, False
     singly: tuple[Any, ...] = ()

@@ -120,7 +120,7 @@ _PACKAGES = ("torch", "sklearn")
 
 
 ENGINES = {"numpy": ("", "cpu"), "cupy": ("",), "numbers of cupy": ("",)}
-"""Under which engines of `xpapply.options` functions are compiled by the rules of a library."""
+"""Engines of `xpapply.options` that compile functions, by the rules of a library."""
 
 
 def is_read(f: Any) -> bool:

@@ -1,7 +1,7 @@
 """Reductions of the elements that vectors hold: pass by pass, sums in the order of NumPy.
 
 NumPy adds by pairs. Up to 128 elements are a *leaf*: there is a sum of every eighth element; these
-eight are added as ``((r0+r1)+(r2+r3)) + ((r4+r5)+(r6+r7))``, then what is left behind, one after
+eight are added as ``((r0+r1)+(r2+r3)) + ((r4+r5)+(r6+r7))``, then what is left, one after
 the other. More elements are cut into two parts, again and again, and the sums of both are added.
 So results have NumPy's very bits (``pairwise_sum`` in its `loops_utils.h.src`).
 """
@@ -293,7 +293,7 @@ class Folding:
                         if f.ordered:
                             for x in self._sums_of(given[0]):
                                 chain[k] = f.add(chain[k], [x], where)
-                        elif f.finds and step:  # what is there may lie behind
+                        elif f.finds and step:  # what is there may lie after
                             chain[k] = f.join(chain[k], f.one(given, where))
                         else:
                             chain[k] = f.add(chain[k], given, where)

@@ -168,7 +168,7 @@ class _CalledWriter(CallingWriter):
         return self.whole(head, f"{structure} {{i32 MARK{nothing}}}")
 
     def begins(self, index: int) -> str:
-        """As far as it was counted before."""
+        """The caller's count."""
         return "%taken" if index == ARENA else "%rounds"
 
     def made_of(self, k: int) -> Any:

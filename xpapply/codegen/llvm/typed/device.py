@@ -36,7 +36,7 @@ UNROLLED = {COUNTED: 16, COUNTED_OF_OURS: 32}
 """Numbers of a slice up to which the rounds of such loops are written one after the other."""
 LOOPS = 100
 """The first number of what is said of loops."""
-_NOTES = Notes(Target("", "", "", "", 0, True, 0))  # which nobody reads here
+_NOTES = Notes(Target("", "", "", "", 0, True, 0))  # unused here
 
 _ON_SLICES = (
     "mark,catch,errors,round,differs,input,constant,load,store,length,stride,element,row,view,"
@@ -338,10 +338,10 @@ class DeviceWriter(FunctionWriter):
         return self.emit(f"fpext float {value} to double")
 
     def keep_notes(self) -> None:
-        """There are none."""
+        """Do nothing: there are no notes."""
 
     def set_errors(self, ignored: Sequence[str], marked: Sequence[str]) -> None:
-        """There are none."""
+        """Do nothing: there are no notes."""
 
 
 def _cast(w: FunctionWriter, x: Instruction) -> None:

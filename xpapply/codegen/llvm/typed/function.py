@@ -235,7 +235,7 @@ class FunctionWriter:
         return self.quiet(how, self.kind(str(a.type)), self.operand(a), self.operand(b))
 
     def quiet(self, how: str, kind: str, a: str, b: str) -> str:
-        """The same for written values."""
+        """Compare written values without notes."""
         truth, full = self.kind("bool"), f"llvm.experimental.constrained.fcmp.{suffix(kind)}"
         self.declared[full] = f"declare {truth} @{full}({kind}, {kind}, metadata, metadata)"
         given = f'metadata !"{how}", metadata !"fpexcept.strict"'
@@ -519,7 +519,7 @@ class FunctionWriter:
         return InRegisters(base, tuple(dims), tuple(strides))
 
     def back(self, block: Block, target: int) -> str:
-        """Where a block goes on; what is said of a loop, if that is an earlier one."""
+        """The label of a jump's target, with loop metadata for a backward jump."""
         return f"%b{target}"
 
     def set(self, x: Instruction, value: Any) -> None:

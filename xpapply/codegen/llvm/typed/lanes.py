@@ -25,15 +25,15 @@ from .notes import Notes
 from .operations import ON_NUMBERS, OPERATIONS
 
 _ALONE = frozenset("length,row,view,new,new axis,reshape,expected,constant,round".split(","))
-"""Instructions on what all slices share, whatever they are part of."""
+"""Instructions on values that all slices share, in any context."""
 _HEAVY = frozenset(
     "element,set element,new,round,call,ufunc,div,rem,sqrt,put,put array,fill".split(",")
 )
-"""Instructions before which it is looked whether a slice is there at all."""
+"""Instructions before which it is tested whether any lane is active."""
 _WIDE = frozenset("put,put array,set element,fill,copy,map,as type".split(","))
-"""Instructions that write what differs."""
+"""Instructions that write varying values."""
 _SHORT = 16
-"""Up to so many others are done without looking."""
+"""The number of other instructions up to which no such test is made."""
 
 
 class LanesWriter(FunctionWriter):

@@ -345,7 +345,7 @@ def _fill(w: FunctionWriter, x: Instruction) -> None:
 
 
 def _copy(w: FunctionWriter, x: Instruction) -> None:
-    """By way of other memory, if the arrays may be parts of one."""
+    """Copy through a buffer, if the arrays may overlap."""
     to, from_ = (w.array(y) for y in x.args)
     kind, (mark, are_apart) = x.args[0].type, x.what
     assert isinstance(kind, Array)

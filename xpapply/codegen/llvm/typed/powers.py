@@ -54,4 +54,4 @@ def _whole(n: int) -> Callable[[FunctionWriter, Double], tuple[Double, Double]]:
 
 
 WITH = {0.5: _root, **{float(n): _whole(n) for n in (2, 3, 4)}}
-"""By the exponent."""
+"""Writers of powers by exponent."""

@@ -1,11 +1,11 @@
-"""Functions of the C library that are seldom called: what they give is computed to more bits.
+"""Functions of the C library, inlined: computed to more bits, and seldom called.
 
-Functions that draw random numbers are seldom called either, where a ziggurat is known and how its
-generator goes on: see `xpapply.runtime.ziggurats`.
+Where the result is so far from the midpoint of two floats that every value within glibc's error
+bound rounds to the same float, that is glibc's result. For other arguments the function is called.
+No flag but "inexact" is set here.
 
-Where that lies so far from the middle between two floats that whoever is off by less than glibc's
-functions are rounds it as it is rounded here, it is their result. For other arguments they are
-called. Nothing here notes more than that numbers are inexact.
+Functions that draw random numbers are inlined too, where their ziggurat and the steps of the
+generator are known: see `xpapply.runtime.ziggurats`.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ found:
   %next.half = phi i32 [0, %kept], [%half.other, %new]
   %next.state = phi i128 [0, %kept], [%next, %new]
 """
-"""Half of them, or the half that was left ..."""
+"""Draw 32 bits: the kept half of a word, or half of a new one."""
 _KEEP_HALF = """
   br i1 %is.kept, label %take, label %make
 take:
@@ -110,7 +110,7 @@ make:
   br label %done
 done:
 """
-"""... which is kept too."""
+"""Keep the other half."""
 
 
 def drawn(w: FunctionWriter, x: Instruction, function: Callable[[], str]) -> bool:

@@ -55,7 +55,7 @@ _BLOCK = 100
 class Scope:
     """The elements that are in registers at this point of the kernel.
 
-    What was computed in a block that need not run is not there behind it.
+    What was computed in a block that need not run is not available after it.
 
     Parameters
     ----------

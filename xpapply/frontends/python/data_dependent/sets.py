@@ -94,7 +94,7 @@ def in1d(
 
 
 def trim_zeros(recorder: Recorder, filt: Any, trim: str = "fb") -> Any:
-    """Without the zeros at the ends: slices where they begin and end alike go together."""
+    """Trim zeros at the ends: slices that begin and end alike go together."""
     if not isinstance(filt, Tracer) or filt.ndim != 1 or not set(trim.lower()) <= {"f", "b"}:
         return NotImplemented
     mask, n = filt != 0, filt.shape[0]

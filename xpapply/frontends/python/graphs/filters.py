@@ -18,7 +18,7 @@ from .places import along, joined, part, picked, places_of, vector
 _MODES = {"reflect": "symmetric", "mirror": "reflect", "nearest": "edge", "wrap": "wrap"}
 """Modes of scipy.ndimage by the names of numpy.pad."""
 _MODES |= {"grid-mirror": "symmetric", "grid-wrap": "wrap"}
-"""... of which some have two names."""
+"""Synonyms of modes."""
 
 _AT_ONCE = 4
 """Products that SciPy's convolution in two dims adds at once."""
@@ -398,4 +398,4 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "scipy.signal.correlate2d": _convolved2d(turned=True),
     "scipy.signal.savgol_filter": _savgol,
 }
-"""By their names."""
+"""Lowerings by names of functions."""

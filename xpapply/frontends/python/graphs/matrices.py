@@ -140,4 +140,4 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "numpy.linalg.inv": _inv,
     "numpy.linalg.solve": _solve,
 }
-"""By their names."""
+"""Lowerings by names of functions."""

@@ -273,4 +273,4 @@ CALLS: dict[str, Callable[..., Any]] = {
     "Python round": _round,
     "Python sum": _sum,
 }
-"""By the names of batching rules."""
+"""Lowerings by names of batching rules."""

@@ -19,7 +19,7 @@ from .places import along, joined, number, part, taken, vector
 _BEGIN = float(np.mean(np.array([-0.0])))
 """The initial value of NumPy's mean: 0.0 turns -0.0 into 0.0."""
 _FEW = 32
-"""Up to so many sorted numbers, as many comparisons find a place sooner than a search."""
+"""The number of sorted numbers up to which comparisons are faster than a search."""
 MOST = 1 << 13
 """Comparisons for a slice, at most."""
 
@@ -461,7 +461,7 @@ def _between_edges(lowering: Any, values: Value, edges: list[Any], outside: Valu
 
 
 def _histogram_of_range(lowering: Any, x: Value, bins: int) -> Any:
-    """Between the smallest and the largest number."""
+    """Bin edges between the smallest and the largest number."""
     if x.dtype.kind != "f" or bins < 1:
         raise UnsupportedError(f"a histogram of {x.dtype} without limits")
     low, high = (lowering.op(op, x, axis=(0,), keepdims=False) for op in ("min", "max"))
@@ -496,6 +496,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "numpy.digitize": _digitize,
     "numpy.histogram": _histogram,
 }
-"""By their names."""
+"""Lowerings by names of functions."""
 CALLS: dict[str, Callable[..., Any]] = {"bincount": bincount, "count of unique": _distinct}
-"""By the names of batching rules."""
+"""Lowerings by names of batching rules."""

@@ -451,9 +451,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "numpy.ones_like": _ones(1),
     "numpy.empty_like": _ones(0),
 }
-"""By their names."""
+"""Lowerings by names of functions."""
 CALLS: dict[str, Callable[..., Any]] = {
     "write": written,
     "index by traced integers": gathered,
 }
-"""By the names of batching rules."""
+"""Lowerings by names of batching rules."""

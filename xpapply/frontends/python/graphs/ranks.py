@@ -102,7 +102,7 @@ def _window(x: Value, size: Any, footprint: Any) -> np.ndarray:
 
 
 def _filter(rank: Callable[[int], int]) -> Callable[..., Value]:
-    """With `rank`, which it has among so many numbers."""
+    """A lowering that picks the number with `rank` among so many."""
 
     def lowered(
         lowering: Any,
@@ -184,4 +184,4 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "scipy.ndimage.maximum_filter1d": _extreme1d(largest=True),
     "scipy.signal.medfilt2d": _medfilt2d,
 }
-"""By their names."""
+"""Lowerings by names of functions."""

@@ -187,4 +187,4 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "numpy.ptp": _ptp,
     "numpy.linalg.norm": _norm,
 }
-"""By their names."""
+"""Lowerings by names of functions."""

@@ -25,7 +25,7 @@ _MOST_RANKS = 32
 _SQUARES = 1e150
 """Below it sums of squares do not overflow."""
 _SMALL, _LARGE = 1e-280, 1e280
-"""Between them a product neither overflows nor vanishes."""
+"""Bounds between which a product neither overflows nor vanishes."""
 
 # --- moments --------------------------------------------------------------------------------
 
@@ -261,7 +261,7 @@ def _dtype_of_ranks(dtype: Any) -> np.dtype[Any]:
 
 
 def _rankdata(lowering: Any, a: Any, method: str = "average", axis: Any = None) -> Value:
-    """By how many numbers are smaller: as exact as a sort, for few of them."""
+    """Ranks by counting smaller numbers: as exact as a sort, for few numbers."""
     along(axis)
     x = vector(a)
     n = x.shape[0]
@@ -330,7 +330,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "scipy.stats.zscore": _zscore,
     "scipy.signal.detrend": _detrend,
 }
-"""By their names."""
+"""Lowerings by names of functions."""
 CALLS: dict[str, Callable[..., Any]] = {
     "scipy.signal.find_peaks": _peaks,
     "whether all are finite": _all_finite,

@@ -66,4 +66,4 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{f"scipy.fft.{kind}": _of_line(f"scipy.fft.{kind}") for kind in _KINDS},
     **{f"scipy.fft.{kind}n": _of_axes(f"scipy.fft.{kind}") for kind in _KINDS},
 }
-"""By their names."""
+"""Lowerings by names of functions."""

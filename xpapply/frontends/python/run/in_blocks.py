@@ -1,4 +1,4 @@
-"""By the calls that a function makes: all slices at once, block by block."""
+"""Runs in blocks: all slices go through the calls that a function makes."""
 
 from __future__ import annotations
 

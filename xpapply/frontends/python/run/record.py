@@ -184,5 +184,5 @@ class AtOnce:
         self.agreed, self.ready = BoundedDict(), BoundedDict()
 
     def unspent(self, f: Any) -> AbstractContextManager[Any]:
-        """Within it the function may be called once more: no generator has drawn afterwards."""
+        """A context for one more call of the function, after which generators are restored."""
         return nullcontext()

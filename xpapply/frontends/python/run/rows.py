@@ -14,7 +14,7 @@ from ....loop.thin import rows_of
 
 
 class Block:
-    """As many slices of each of several arrays, which begin with that dim.
+    """Corresponding slices of several arrays, which have the batch dim first.
 
     It is indexed and assigned to as one array is. One slice is a tuple.
 

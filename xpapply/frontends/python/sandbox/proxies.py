@@ -177,7 +177,7 @@ class Type(Substitute):
 
     @property
     def dtype(self) -> Any:
-        """For a comparison of a dtype with it."""
+        """The object for comparisons of a dtype with it."""
         return np.dtype(self.__xpapply_real__)
 
     def __getattr__(self, name: str) -> Any:

@@ -423,7 +423,7 @@ class Sandbox(Stage):
             self.watch.names(x)
             own = vars(x).keys() - getattr(wrapped, "__dict__", {}).keys()
             own -= {n for n in own if n.startswith("__")} | {"cache_parameters"}
-            if own:  # somebody has set them
+            if own:  # the user has set them
                 return Forbidden(self, x, name)
             return self.substitute(wrapped)
         if type(x).__module__.startswith(("numpy.random", "random", "cupy.random")):

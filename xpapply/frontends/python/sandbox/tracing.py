@@ -50,7 +50,7 @@ class Tracing:
         self.limit = math.inf
         """CPU seconds that a run may take."""
         self.per_step = 0.0
-        """... and those for each step that it writes down."""
+        """CPU seconds that each recorded step may take."""
         self.catches = False
         """Whether `f` catches exceptions."""
         self.keeps = False

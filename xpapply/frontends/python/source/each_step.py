@@ -118,4 +118,4 @@ STEPS: dict[str, Callable[..., Abstract]] = {
     "exit": lambda t, before: t.set_errors(t.value(before)),
     "round": lambda t: t.count_round(),
 }
-"""By the kind of a step, of what writes it and operands."""
+"""Writers of steps by kind."""

@@ -115,11 +115,11 @@ class State(dict[At, Abstract]):
             super().__delitem__(at)
 
     def get(self, at: At, default: Any = None) -> Abstract:  # type: ignore[override]
-        """As of a dict."""
+        """The value, as in a dict."""
         return self[at] if at in self.left else super().get(at, default)
 
     def pop(self, at: At, default: Any = None) -> Abstract:  # type: ignore[override]
-        """The same."""
+        """Remove a value, as in a dict."""
         found = self.get(at, default)
         super().pop(at, None)
         return found
@@ -143,7 +143,7 @@ class Version:
 RESULT = ".result"
 """The name of what a function gives that calls itself, until its caller has it."""
 HUB = -1
-"""In the place of a part: where such a function goes on from a return."""
+"""The pseudo-part where a self-calling function continues after a return."""
 
 
 def calls_itself(code: Code) -> bool:

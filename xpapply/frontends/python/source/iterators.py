@@ -167,7 +167,7 @@ def is_long(it: Abstract) -> bool:
 
 
 _SHORT = 32
-"""Up to which a range's end is no sign of many rounds."""
+"""The end of a range up to which it is no sign of many rounds."""
 
 
 def most_rounds(t: Writes, it: Abstract) -> Value:

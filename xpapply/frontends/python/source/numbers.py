@@ -2,7 +2,7 @@
 
 A mark stands where Python raises (a division by zero) or where a result has another type (an
 integer beyond 64 bits). Of what NumPy warns of floats, the flags of the processor tell afterwards:
-an operation whose flags count is ``noted``, so it is done even where nobody needs its result.
+an operation whose flags count is ``noted``, so it is done even where its result is unused.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _WEAK: dict[str, Any] = {
     "bool": np.dtype(bool), "int64": int, "float64": float, "complex128": complex
 }  # fmt: skip
 OF_PYTHON = {"b": "bool", "f": "float64", "c": "complex128"}
-"""By the letter of a kind the dtype of Python's numbers; others are integers."""
+"""Dtypes of Python numbers by NumPy's kind; others are integers."""
 
 
 def kind_of(dtype: str) -> str:

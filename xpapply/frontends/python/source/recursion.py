@@ -200,7 +200,7 @@ class RecursiveCalls(Blocks, ABC):
             for s in g.sites
             for dtype, kind, site in lists(s.keys)
         }
-        if kept & self._retyped:  # of what is on the stack nobody would know
+        if kept & self._retyped:  # the types on the stack would be unknown
             raise self.refuse("a list gets its type while a function calls itself")
         memory = self.mark_number("its recursion needs much memory")
         self._block = Block()
@@ -449,7 +449,7 @@ class SharedCalls(RecursiveCalls, ABC):
         for at, key in keys:
             inner.state[at] = built(key, values)
         inner.place = place
-        found.result = ()  # whoever calls it meanwhile writes it there
+        found.result = ()  # callers write it there meanwhile
         try:
             inner._write_all(place)
         except _NotAlone:
@@ -511,7 +511,7 @@ def _names_around(flow: Flow) -> Iterator[tuple[int, str]]:
 
 
 def _calls(flow: Flow, part: int, step: int) -> int:
-    """In how many places a function calls what it calls in one."""
+    """The number of places at which a function calls a callee."""
     wanted = _called(flow.parts[part].steps, step)
     count = 0
     for p in flow.parts:

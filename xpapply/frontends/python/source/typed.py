@@ -62,7 +62,7 @@ _flows: weakref.WeakKeyDictionary[types.CodeType, Flow] = weakref.WeakKeyDiction
 
 
 class Input(NamedTuple):
-    """In the place of an argument: a slice, or an element as a number of Python's."""
+    """A stand-in for an argument: a slice, or an element as a Python number."""
 
     k: int
     as_python: bool = False

@@ -16,7 +16,7 @@ PYTHON, NUMPY, EITHER, NO_AXES = "python", "numpy", "either", "no axes"
 """Whose number it is. Python's and NumPy's float64 compute the same; beside float32 they do not.
 An array without axes is NumPy's number, until something is done to it in place."""
 HOST = "host"
-"""In the place of these: slices are on a device, and their copies on the host are NumPy's."""
+"""The kind of numbers where slices are on a device, with copies on the host that are NumPy's."""
 DEVICE, FRESH = "device", "fresh"
 """CuPy's numbers are arrays without axes: elements of arrays, and others that something else may
 hold as well; and what an operation gave, as long as one name alone has it."""
@@ -406,7 +406,7 @@ class Inlined(NamedTuple):
 
 
 LETTERS = "letters"
-"""In the place of a dtype: the result is the letters of texts that are put together."""
+"""The pseudo-dtype of results made of letters: texts that are put together."""
 
 
 class Expected(NamedTuple):

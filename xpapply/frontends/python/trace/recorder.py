@@ -29,7 +29,7 @@ _EPS = {"bfloat16": 2**-7, "float16": 2**-10, "float32": 2**-23, "complex64": 2*
 
 
 _DIFFERENT = object()
-"""In the place of a part of a result that for several slices is not what it is for one."""
+"""A stand-in for a part of a result that differs for several slices."""
 
 
 _READ_ONLY = "buffer source array is read-only"
@@ -331,7 +331,7 @@ class Recorder:
             raise
 
     def raised(self, error: Exception, *, decided: bool = False, escapes: bool = False) -> None:
-        """From here on the slice is left to ``f``; what it does then is only looked at.
+        """Leave the slice to ``f`` from here on; the rest of the run is only observed.
 
         `escapes`: whether that has left ``f``, raised by no call on real values.
         """

@@ -37,7 +37,7 @@ def _binary(ufunc: Any, python: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
 
 _PYTHON = (int, float, bool, complex)
 _SEQUENCES = (list, tuple, range)
-"""With which NumPy's arrays calculate, and its numbers do all but multiply."""
+"""Operands of arithmetic with NumPy's arrays, and of all but products with its scalars."""
 
 
 class Tracer(Traced):
@@ -398,7 +398,7 @@ class Tracer(Traced):
     def is_view_of(self, other: Tracer, key: Any, *, writeable: bool = True) -> None:
         """Note that both are the same memory.
 
-        `key`: which part of the other one this is; None: nobody can tell.
+        `key`: which part of the other one this is; None: unknown.
         """
         self.owned = other.owned
         if not other.owned:  # nothing is ever written there
@@ -591,7 +591,7 @@ def must(condition: Any) -> None:
 def must_be_set(recorder: Any, unset: Any) -> None:
     """Leave slices to ``f`` that read uninitialized elements.
 
-    What is there in memory nobody can tell: if it is so for all slices, it is refused.
+    The content of uninitialized memory is unknown: if all slices read it, `f` is refused.
     """
     if isinstance(unset, Tracer) and unset.ref is not None:
         must((unset.any() if unset.ndim else unset) == False)  # noqa: E712

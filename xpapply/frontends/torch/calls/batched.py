@@ -320,7 +320,7 @@ class Batches:
         return Parts(parts)
 
     def _vmapped(self, rows: torch.Tensor) -> Parts:
-        """By torch.vmap, which keeps the meaning of one call per slice."""
+        """Run by torch.vmap, which keeps the meaning of one call per slice."""
         f = with_batch_of_one(self.function)
 
         def one(v: torch.Tensor) -> Any:
@@ -332,7 +332,7 @@ class Batches:
         return Parts(found if self._several else [found])
 
     def _together(self, rows: torch.Tensor) -> Parts:
-        """By one call; what it returns in the shapes that slices give alone."""
+        """Run by one call; results have the shapes that slices give alone."""
         n = rows.shape[0]
         found = self._of_batch(n)(rows, *self._args, **self._kwargs)
         if isinstance(found, (tuple, list)) != self._several:

@@ -63,7 +63,7 @@ class ChunkSize:
             self._other = 0
 
     def _compare(self, other: int) -> None:
-        """With another size; with half the first one where it is too large, or 0."""
+        """Try another size; half the first one where it is too large, or 0."""
         if not 1 <= other <= self._most and self._up and self._best == self._first:
             self._up, other = False, self._first // 2
         self._other = other if 1 <= other <= self._most else 0

@@ -31,7 +31,7 @@ def _meta(x: Any) -> Any:
 
 
 def _broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """As `torch.broadcast_shapes`, whose first call imports SymPy: that takes half a second."""
+    """`torch.broadcast_shapes` without SymPy, whose import takes half a second."""
     try:
         return np.broadcast_shapes(*map(tuple, shapes))
     except ValueError as error:

@@ -166,7 +166,7 @@ def _split(r: Recorder, input: Proxy, split_size: Any, dim: int = 0) -> list[Pro
 
 
 def chunk(r: Recorder, input: Proxy, chunks: int, dim: int = 0) -> list[Proxy]:
-    """In equal parts, the last of which may be shorter."""
+    """Split in equal parts, the last of which may be shorter."""
     n = input.shape[axis_of(dim, input.ndim)]
     return _split(r, input, max(1, -(-n // chunks)), dim)
 
@@ -195,4 +195,4 @@ SHAPE_RULES: dict[str, Callable[..., Any]] = {
     "chunk": chunk,
     "unbind": _unbind,
 }
-"""By their names in torch."""
+"""Rules by names in torch."""

@@ -361,7 +361,7 @@ WINDOW_RULES: dict[str, Callable[..., Any]] = {
     "interpolate": _interpolate,
     "pixel_shuffle": _shuffle,
 }
-"""By their names in torch."""
+"""Rules by names in torch."""
 for _n in (1, 2, 3):
     WINDOW_RULES |= {
         f"conv{_n}d": _convolution(_n),

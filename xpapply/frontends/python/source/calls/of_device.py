@@ -445,7 +445,7 @@ _UFUNCS: dict[str, Callable[..., Any]] = {
     **{n: _calledof_cupy(n, 1) for n in _OF_ONE},
     **{n: _calledof_cupy(n, 2) for n in ("power", "hypot", "arctan2", "copysign")},
 }  # fmt: skip
-"""By the names that they have in CuPy and in NumPy, whose own call CuPy's."""
+"""Rows by names in CuPy, and in NumPy, which dispatches to CuPy."""
 _AS_THEY_ARE = (len, range, enumerate, zip, reversed, int, float, bool)
 _MATH = (
     "sqrt fabs floor ceil trunc copysign radians degrees gcd isnan isinf isfinite factorial comb "

@@ -275,5 +275,5 @@ FUNCTIONS: dict[str, Call] = METHODS | {
     "count_nonzero": _reduced(_C.count, _C.count, "int64"), "diff": _one(_C.differences, "iuf", ""),
     "sort": _one(_C.in_order, "iuf"), "median": _one(_C.median, "f"), "where": _where,
 }  # fmt: skip
-"""By their names in CuPy and NumPy."""
+"""Rows by names in CuPy and NumPy."""
 ALL_METHODS: dict[str, Call] = METHODS | {"astype": _astype}

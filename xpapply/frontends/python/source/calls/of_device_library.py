@@ -348,9 +348,9 @@ FUNCTIONS: dict[str, Call] = METHODS | {
     "corrcoef": _of_both(algebra.correlations), "flip": _flip, "concatenate": _concatenate,
     "nansum": _typed(order.known_sum), "nanmean": _typed(order.known_mean),
 }  # fmt: skip
-"""By their names in CuPy and NumPy."""
+"""Rows by names in CuPy and NumPy."""
 LINALG: dict[str, Call] = {
     "norm": _norm, "det": _of_matrix(algebra.determinant), "solve": _of_matrix(algebra.solved, 1),
     "inv": _of_matrix(algebra.inverse), "eigvalsh": _of_matrix(algebra.eigenvalues),
 }  # fmt: skip
-"""By their names in ``linalg``."""
+"""Rows by names in ``linalg``."""

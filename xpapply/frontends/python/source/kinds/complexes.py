@@ -18,7 +18,7 @@ from .....ir.typed.function import NOTED, PARTS, Value
 from ..values import EITHER, PYTHON, Writes
 
 MOST_POWER = 100
-"""Up to which a power with a whole exponent is one of products, for Python."""
+"""The whole exponent up to which Python multiplies."""
 
 
 def parts(w: Writes, x: Value) -> tuple[Value, Value]:
@@ -106,7 +106,8 @@ def _no_nan(w: Writes, real: Value, imag: Value) -> None:
 
 
 def _quotient(w: Writes, x: Value, y: Value, kind: str, noted: Any) -> Value:
-    """By R. L. Smith (Communications of the ACM 5 (1962), 435): the larger part divides first.
+    """Divide by R. L. Smith's method (Communications of the ACM 5 (1962), 435): the larger part
+    divides first.
 
     NumPy multiplies by an inverse, Python divides.
     """
@@ -188,7 +189,7 @@ def _power_by_angle(w: Writes, x: Value, y: Value, *, is_real: bool) -> Value:
 
 
 def _by_angle(w: Writes, x: Value, y: tuple[Value, Value], how: str) -> Value:
-    """By the size and the angle; `how`: what the imaginary part of the exponent does to it."""
+    """A power by magnitude and angle; `how`: the use of the exponent's imaginary part."""
 
     def call(name: str, *args: Value) -> Value:
         what = w.external("libm", name, "float64", str(len(args)))

@@ -35,7 +35,7 @@ from ..values import (
 from . import texts
 
 SITE = -1
-"""In the place of the site of a list of letters: its type never changes."""
+"""The pseudo-site of a list of letters, whose type never changes."""
 _LONG = "its texts grow long"
 _MOST = 64
 """Letters of known texts that are written one by one."""

@@ -12,7 +12,7 @@ from .....ir.typed.function import Value
 from ..values import PYTHON, Abstract, Known, Leaves, Num, Text, Tup, Writes
 
 TEXT = "text"
-"""In the place of a dtype: results that are texts."""
+"""The pseudo-dtype of results that are texts."""
 
 
 def is_text(x: Abstract) -> bool:
