@@ -94,15 +94,13 @@ class VectorizedCall:
         self.loops_for = ""
         """Why the loop runs, if the caller knows."""
         self.looped: float = 0
-        """The largest number of elements up to which the loop runs again for calls like this
-        one."""
+        """The largest number of elements for which the loop runs again."""
         self.in_loop = 0.0
         """Seconds of the loop."""
         self.budget: Any = None
         """The budget of the loop that runs in place of a way that was given up."""
         self.ready: Any = None
-        """The prepared run for further calls on arrays of the same layout, without further
-        arguments."""
+        """The prepared run for arrays of the same layout, without further arguments."""
         if signature is None:
             if axis is not None or axes is not None or keepdims:
                 raise TypeError(

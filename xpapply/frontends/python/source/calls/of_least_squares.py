@@ -433,10 +433,14 @@ def _data(t: Writes, x: Abstract) -> Abstract:
 def _of_array(t: Writes, x: Tup) -> list[Num]:
     """Numbers as they are in an array of them: all floats, or all integers."""
     given = [number(t, y) for y in x.items]
-    kinds = {numbers.kind_of(y.dtype) for y in given}
-    if not kinds <= set("if") or not {y.dtype for y in given} <= {"int64", "float64"}:
-        raise t.refuse("scipy.optimize.curve_fit from other numbers than float64")
-    if "f" in kinds:
+    dtypes = {y.dtype for y in given}
+    if "float64" in dtypes:  # of which an array is, beside shorter ones
+        dtypes -= {"float32"}
+    if not dtypes <= {"int64", "float64"}:
+        raise t.refuse(
+            "scipy.optimize.curve_fit from other numbers than float64: p0=(float(x), ...)"
+        )
+    if "float64" in dtypes:
         given = [as_float(t, [y], {}) for y in given]
     return [y._replace(kind=NUMPY) for y in given]
 
