@@ -423,6 +423,12 @@ def test_as_python(name):
         assert found is None, (x.dtype, x.shape)
 
 
+def test_a_refusal_names_the_list():
+    why = "the attribute append of a list of several types, or one that it did not make, line"
+    with pytest.raises(TraceError, match=why):
+        loops.compared(source(REFUSED["a list of several types"]), loops.Given(X[10:], False))
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(name):
     with pytest.raises(TraceError):

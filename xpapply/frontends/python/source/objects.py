@@ -118,7 +118,9 @@ def attribute(t: Writes, x: Abstract, name: str, *to: Abstract) -> Abstract:
     if isinstance(x, Record):
         return _of_record(t, x, name)
     if not isinstance(x, Known):
-        raise t.refuse(f"the attribute {name} of a {type(x).__name__.lower()}")
+        is_others = isinstance(x, Tup) and x.is_list
+        what = places.described(x) + ", or one that it did not make" * is_others
+        raise t.refuse(f"the attribute {name} of {what}")
     holder = x.value
     if generators.is_one(x):
         return generators.attribute(t, holder, name)
