@@ -425,7 +425,7 @@ def test_as_python(name):
 
 
 def test_a_refusal_names_the_list():
-    why = "the attribute append of a list of several types, or one that it did not make, line"
+    why = "the attribute append of a list of several types, or one that it did not make"
     with pytest.raises(TraceError, match=why):
         loops.compared(source("SEEN.append(v[0])\nreturn v[0]"), loops.Given(X[10:], False))
 
