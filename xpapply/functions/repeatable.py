@@ -129,7 +129,10 @@ def _why_class(cls: type, look: _Look) -> str | None:
 
 
 def _computes(module: str) -> bool:
-    return module.partition(".")[0] in _LIBRARIES and not module.startswith("numpy.random")
+    parts = module.split(".")
+    if "array_api_compat" in parts:  # a copy inside another package, too
+        return True
+    return parts[0] in _LIBRARIES and not module.startswith("numpy.random")
 
 
 def _why_code(
