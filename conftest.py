@@ -370,6 +370,7 @@ PATIENT = {
     "first_call": 600.0,
     "lent": 1200.0,
     "run_tells": 0.0,
+    "run_close": 0.0,
 }
 
 

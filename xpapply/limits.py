@@ -78,10 +78,12 @@ class Limits:
     typed_depth = 12  # functions that call each other
     typed_rounds = 1 << 27  # rounds of its `while` loops, after which the function itself runs
     typed_arena = 1 << 25  # bytes for the arrays and lists that it makes for a slice, per thread
-    typed_worth = 0.85  # of its price, which the loop must take for a function to be compiled
+    # times its price, which the loop must take for a function to be compiled: on a slow machine,
+    # or beside others, that is two thirds more than it says
+    typed_worth = 1.3
     # times its price that loops take before a function is compiled, where one is shorter: so
     # if it is not called again, at most a third was spent in vain
-    typed_waits = 3.0
+    typed_waits = 2.0
     typed_short = 0.5  # seconds that its loops take, each too short for a plan, before one is made
     typed_rounding = 1e-9  # the relative difference from a real call where solvers may round ...
     typed_solving = 1e-7  # ... or ask for differences of what they round, ...
@@ -197,6 +199,7 @@ class Limits:
     # times what a run has taken that tells whether the loop is done sooner: looking takes time
     # too
     run_tells = 1.25
+    run_close = 4.0  # ... and that it may be done about as soon: then a loop over all is timed
     saved_share = 0.5  # part of what was saved that may be spent on what makes later calls faster
     paths_share = 0.1  # share of the loop's time that finding further paths may take ...
     paths_at_least = 0.03  # ... and seconds that it may take in any case

@@ -1,5 +1,6 @@
 """Functions with loops over elements of CuPy's arrays: one launch gives what CuPy's loop gives."""
 
+import importlib
 import warnings
 
 import device_functions
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 import xpapply
+from xpapply.backends.cpu import for_gpus
 
 pytestmark = pytest.mark.gpu
 
@@ -80,7 +82,48 @@ def test_a_long_slice(cupy):
     check(cupy, device_functions.recurrence, cupy.asarray(numbers(3, 300)))
 
 
-@pytest.mark.parametrize("length", [40, 300, 1500, 4000])
+def test_the_first_slice_has_the_kernel_of_all(cupy, monkeypatch):
+    """What the driver takes seconds for, of long functions, is compiled once."""
+    texts, ptx = [], for_gpus.ptx
+
+    def counted(text, architecture):
+        texts.append(text)
+        return ptx(text, architecture)
+
+    def decayed(v):
+        s = 0.0
+        for i in range(len(v)):
+            s = s * 0.75 + v[i] if v[i] > 0.25 else s * 0.5
+        return s
+
+    monkeypatch.setattr(for_gpus, "ptx", counted)
+    x = cupy.asarray(numbers(40, 9, special=False))
+    check(cupy, decayed, x)
+    assert len(set(texts)) == 1
+
+
+def test_machine_code_of_ptx_is_kept(cupy, tmp_path, monkeypatch):
+    """The driver takes seconds for a long kernel: the next process reads a file."""
+    compiler = importlib.import_module("xpapply.backends.cupy.compiler")
+    ptx = b".version 6.3\n.target sm_75\n.address_size 64\n.visible .entry typed() { ret; }\n\0"
+    calls, link = [], compiler._linked
+
+    def counted(*given):
+        calls.append(given)
+        return link(*given)
+
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(compiler, "_linked", counted)
+    for _ in range(2):
+        compiler.of_ptx(ptx, "", "typed", 0)
+    assert len(calls) == 1
+    (path,) = tmp_path.glob("*.cubin")
+    path.write_bytes(b"damaged")
+    compiler.of_ptx(ptx, "", "typed", 0)
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize("length", [40, 300, 1500, 5000])
 def test_arrays_of_its_own_of_any_length(cupy, length):
     """The last one is more than a thread has: the function runs as it did."""
     x = cupy.asarray(numbers(3, length, special=False))
@@ -88,7 +131,7 @@ def test_arrays_of_its_own_of_any_length(cupy, length):
     got = xpapply.apply_along_axis(f, 1, x)
     assert same_bits(cupy, got, cupy.apply_along_axis(f, 1, x))
     is_compiled = "on the GPU, one launch" in str(xpapply.explain(f, 1, x))
-    assert is_compiled is (length < 4000)
+    assert is_compiled is (length < 5000)
 
 
 def test_an_argument(cupy):

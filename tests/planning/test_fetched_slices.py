@@ -345,6 +345,27 @@ def test_what_rounding_changes_runs_in_code_of_the_host():
     assert again.shape == first.shape
 
 
+def test_where_last_bits_tell_in_most_slices_the_host_takes_all():
+    """A search that ends by its last bits: a launch would leave nearly all slices."""
+    x = 1 + np.random.default_rng(0).random((30, 4))
+
+    def root(v):
+        data = v.get()
+        y, target = 1.0, np.exp(data[0])
+        for _ in range(100):
+            if abs(y * y - target) <= 4e-16 * target:
+                break
+            y = 0.5 * (y + target / y)
+        return y
+
+    with evaluated_on_standin() as cupy, LIMITS.set(typed_worth=0.0):
+        y = cupy.asarray(x)
+        for _ in range(2):
+            got = values(xpapply.apply_along_axis(root, 1, y))
+            np.testing.assert_array_equal(got, [root(standin_cupy.ndarray(v)) for v in x])
+        assert "compiled on the host" in str(xpapply.explain(root, 1, y))
+
+
 def test_an_array_of_the_device_where_the_host_is_wanted():
     """CuPy raises; what is to be written instead is said."""
     with standin_cupy.installed(), pytest.raises(TypeError, match="Implicit") as caught:

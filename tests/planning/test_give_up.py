@@ -9,6 +9,7 @@ import itertools
 import math
 import types
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -1053,6 +1054,35 @@ def test_runs_that_were_slower_are_tried_again_and_ever_more_seldom(measured):
             count += 1
         loops.append(count)
     assert loops == pytest.approx([40, 80, 160], abs=1)
+
+
+@pytest.mark.parametrize("signature", [None, "", "(n)->()"])
+def test_where_runs_are_not_much_quicker_a_loop_is_timed(signature):
+    """First calls take several times as long as others: they say that the loop takes longer."""
+    f, x = fresh(lambda v, _=None: v * 2.5 if v > 0.5 else v + 1.5), RNG.random(1000)
+    if signature is None:
+        f, x = fresh(lambda v, _=None: v.sum() if v[0] > 0.5 else v.min()), RNG.random((1000, 12))
+        call = partial(xpapply.apply_along_axis, f, 1)
+    elif signature:
+        f, x = fresh(lambda v, _=None: v.sum() if v[0] > 0.5 else v.min()), RNG.random((1000, 12))
+        call = xpapply.vectorize(f, signature=signature)
+    else:
+        call = xpapply.vectorize(f)
+    limits = {"run_tells": 1.25, "run_close": 4.0, "plan_worth": 0.0}
+    limits |= {"loops_per_plan": 0.0, "loops_per_run": 20.0}
+    with LIMITS.set(**limits), xpapply.options(fallback="silent"):
+        want = call(x)
+        (traced,) = (t for t in cache_of(f)[0].traced.values() if isinstance(t, TracedFunction))
+        record, key = traced.record, (1000).bit_length()
+        record.runs, record._least[key], traced.blocks.seconds = 2, 2e-3, 4e-6
+        np.testing.assert_array_equal(call(x), want)
+        assert record.looped < math.inf
+        runs, record._least[key] = record.runs, 2000 * record.looped
+        np.testing.assert_array_equal(call(x), want)
+        assert record.runs == runs  # by the loop
+        record._least[key] = 400 * record.looped
+        np.testing.assert_array_equal(call(x), want)
+        assert record.runs == runs + 1
 
 
 def test_it_is_so_for_a_function():

@@ -71,6 +71,7 @@ class Compiled:
         instructions = [*made.instructions]
         self._size = len(instructions)
         self._calls = any(x.op == "call" for x in instructions)
+        self._took = 0.0  # CPU seconds of compiling one slice after the other
         self._waited = 0.0  # seconds that the quiet one might have saved
         self._may_warn = any(_may_warn(made, x) for x in instructions)
         self._compares = any(
@@ -96,7 +97,9 @@ class Compiled:
         return LIMITS.typed_lanes if any(x.is_good for x in self._lanes.values()) else 1
 
     def _own_seconds(self) -> float:
-        return LIMITS.typed_compiling + LIMITS.typed_per_instruction * self._size
+        """What compiling it takes, about; no less than it has taken."""
+        price = LIMITS.typed_compiling + LIMITS.typed_per_instruction * self._size
+        return max(price, self._took)
 
     def _unrolls(self, form: str) -> bool:
         """Whether loops are unrolled."""
@@ -122,6 +125,7 @@ class Compiled:
         if found is None:
             self._addresses()
             target = compiler.host()
+            began, loads = time.thread_time(), loading() > 0
             if form == LANES:
                 width = LIMITS.typed_lanes
                 how = (width, self._may_warn, c_library.is_near(), side_by_side)
@@ -144,6 +148,8 @@ class Compiled:
                 vectorizes=not self._may_warn and form != LANES,
             )
             self._forms[key], self.has_compiled = found, True
+            if form == ONE and not loads:
+                self._took = time.thread_time() - began
         return found
 
     def _key(self, form: str, side_by_side: bool) -> tuple[str, bool]:

@@ -11,6 +11,7 @@ import functools
 import hashlib
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -63,18 +64,55 @@ def function(source: str, name: str, number: int, shared: int) -> Any:
     """
     capability = cupy.cuda.Device(number).compute_capability
     architecture = f"sm_{capability}a" if capability == "90" else f"sm_{capability}"
+    found = _loaded(lambda: _machine_code(source, architecture)).get_function(name)
+    driver.funcSetAttribute(found.ptr, _MAX_DYNAMIC_SHARED_SIZE, shared)
+    return found
+
+
+def of_ptx(ptx: bytes, others: str, name: str, number: int) -> Any:
+    """Kernel `name` of some PTX on a device, linked with functions in CUDA that it calls.
+
+    The driver takes seconds to make machine code of a long one, which is kept as well.
+
+    Raises
+    ------
+    CUDADriverError
+        Where the driver refuses.
+    """
+    capability = cupy.cuda.Device(number).compute_capability
+    version = str(cupy.cuda.runtime.driverGetVersion())
+
+    def make() -> bytes:
+        return _linked(ptx, relocatable(others, number) if others else b"")
+
+    key = "\0".join((ptx.decode(), others, capability, version, cupy.__version__))
+    return _loaded(lambda: _kept(key, make)).get_function(name)
+
+
+def _loaded(find: Callable[[], tuple[bytes, Path]]) -> Any:
+    """The module of machine code, which is made anew where its file is damaged."""
     module = cupy.cuda.function.Module()
-    code, path = _machine_code(source, architecture)
+    code, path = find()
     try:
         module.load(code)
-    except cupy.cuda.driver.CUDADriverError:  # a damaged file
+    except driver.CUDADriverError:
         with contextlib.suppress(OSError):
             path.unlink()
         module = cupy.cuda.function.Module()
-        module.load(_machine_code(source, architecture)[0])
-    found = module.get_function(name)
-    driver.funcSetAttribute(found.ptr, _MAX_DYNAMIC_SHARED_SIZE, shared)
-    return found
+        module.load(find()[0])
+    return module
+
+
+def _linked(ptx: bytes, others: bytes) -> bytes:
+    """Machine code of PTX, and of what it calls."""
+    state = driver.linkCreate()
+    try:
+        driver.linkAddData(state, driver.CU_JIT_INPUT_PTX, ptx, "xpapply.ptx")
+        if others:
+            driver.linkAddData(state, driver.CU_JIT_INPUT_CUBIN, others, "cupy.cubin")
+        return bytes(driver.linkComplete(state))
+    finally:
+        driver.linkDestroy(state)
 
 
 def relocatable(source: str, number: int) -> bytes:
@@ -95,20 +133,28 @@ _AS_CUPY = ("--std=c++17", "-ftz=true", "-rdc=true")
 def _machine_code(
     source: str, architecture: str, options: tuple[str, ...] = _OPTIONS
 ) -> tuple[bytes, Path]:
-    """The code, and the file where it is kept."""
-    version = nvrtc.getVersion()
-    key = "\0".join((source, architecture, *options, str(version), cupy.__version__))
+    """The code of CUDA source, and the file where it is kept."""
+
+    def make() -> bytes:
+        program = nvrtc.createProgram(source, "xpapply.cu", (), ())
+        try:
+            nvrtc.compileProgram(program, (f"-arch={architecture}", *options))
+            return bytes(nvrtc.getCUBIN(program))
+        except nvrtc.NVRTCError as error:
+            raise RuntimeError(nvrtc.getProgramLog(program)) from error
+        finally:
+            nvrtc.destroyProgram(program)
+
+    version = str(nvrtc.getVersion())
+    return _kept("\0".join((source, architecture, *options, version, cupy.__version__)), make)
+
+
+def _kept(key: str, make: Callable[[], bytes]) -> tuple[bytes, Path]:
+    """Code by what it is made of, from a file or new, and that file."""
     path = _cache_folder() / f"xpapply_{hashlib.sha256(key.encode()).hexdigest()}.cubin"
     with contextlib.suppress(OSError):
         return path.read_bytes(), path
-    program = nvrtc.createProgram(source, "xpapply.cu", (), ())
-    try:
-        nvrtc.compileProgram(program, (f"-arch={architecture}", *options))
-        code: bytes = nvrtc.getCUBIN(program)
-    except nvrtc.NVRTCError as error:
-        raise RuntimeError(nvrtc.getProgramLog(program)) from error
-    finally:
-        nvrtc.destroyProgram(program)
+    code = make()
     with contextlib.suppress(OSError):  # a cache that cannot be written is not an error
         path.parent.mkdir(parents=True, exist_ok=True)
         # another process may write the same: a file is there whole or not at all

@@ -211,7 +211,8 @@ class Compiled:
         strides = [x.strides[:batch] for x in everything]
         axes = merged(shape, list(zip(*strides, strict=True)), range(batch)) if batch else []
         sizes = [d.size for d in axes] or [1]
-        steps = [[d.steps[k] for d in axes] or [0] for k in range(len(strides))]
+        # one slice alone has the kernel of many, which lie one after the other
+        steps = [[d.steps[k] for d in axes] or [_bytes(x, batch)] for k, x in enumerate(everything)]
         values = self._values(arrays, outs, batch)
         packed = [
             k
@@ -343,23 +344,10 @@ def _types(loop: Any) -> tuple[Any, ...]:
 _IN_CUDA = {"float32": "float", "float64": "double"}
 
 
-def _linked(code: bytes, others: bytes) -> bytes:
-    """PTX and machine code as one."""
-    state = driver.linkCreate()
-    try:
-        driver.linkAddData(state, driver.CU_JIT_INPUT_PTX, code, "xpapply.ptx")
-        driver.linkAddData(state, driver.CU_JIT_INPUT_CUBIN, others, "cupy.cubin")
-        return bytes(driver.linkComplete(state))
-    finally:
-        driver.linkDestroy(state)
-
-
 @remembered(256)
 def _loaded(code: bytes, others: str, number: int) -> Any:
-    """The kernel of some PTX, on a device: the driver compiles it, and links it with the others."""
-    module = cupy.cuda.function.Module()
+    """The kernel of some PTX, on a device."""
     try:
-        module.load(_linked(code, compiler.relocatable(others, number)) if others else code)
+        return compiler.of_ptx(code, others, NAME, number)
     except driver.CUDADriverError as error:
         raise UnsupportedError(f"the driver does not take its kernel: {error}") from error
-    return module.get_function(NAME)

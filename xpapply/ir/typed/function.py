@@ -199,6 +199,9 @@ class TypedFunction:
     calm : set of Register
         What a solver of ours computes and asks, which goes on until roundings are left: it may
         decide otherwise.
+    of_host : TypedFunction or None
+        Of one for a device that marks slices in which last bits decide: the same without such
+        marks, for the host, whose last bits are right.
     """
 
     name: str
@@ -222,6 +225,7 @@ class TypedFunction:
     gives: tuple[Type, ...] = ()
     sources: list[Any] = field(default_factory=list)
     calm: set[Register] = field(default_factory=set)
+    of_host: TypedFunction | None = None
 
     @property
     def instructions(self) -> Iterator[Instruction]:

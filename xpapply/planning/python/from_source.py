@@ -149,11 +149,11 @@ def compiled(
             return None
         running.remember(known, key, found)
         return found
-    cost = LIMITS.typed_worth * (found.compiling + reading)
     found.seconds = max(found.seconds, seconds or 0.0)  # first slices may take less than others
-    if not wanted and what.slices * found.seconds < cost:  # it is longer than it looked
+    # it is longer than it looked; what reading it has taken is gone in any case
+    if not wanted and what.slices * found.seconds < LIMITS.typed_worth * found.compiling:
         spent = tried.spent if isinstance(tried, Awaited) else spent
-        more = Awaited(cost, spent, found.seconds)
+        more = Awaited(LIMITS.typed_worth * (found.compiling + reading), spent, found.seconds)
         if not more.is_over:
             known.traced[SOURCE, key] = more
             return None

@@ -196,7 +196,7 @@ def _sooner_in_loop(found: TracedFunction | TypedLoop, slices: int, kept: bool) 
         return None
     if slices <= LIMITS.few_slices and is_traced(found):
         return _FEW_SLICES
-    seconds = slices * found.seconds
+    seconds = slices * min(found.seconds, found.record.looped)
     overhead = found.overhead if kept else max(found.overhead, LIMITS.plan_worth)
     if seconds < overhead or found.record.loops_instead(slices, found.seconds):
         return f"{slices:,} slices take less time in the loop, about {seconds * 1e3:.2g} ms"

@@ -139,6 +139,8 @@ def keep(what: Along, traced: TracedFunction | TypedLoop, layout: Hashable) -> N
             return
         if record.is_slower(what.slices, traced.seconds):
             return
+        if record.is_close(what.slices, traced.seconds):
+            return
     rows = what.rows()
     if (again := traced.ran(rows)) is not None:
         made = Ready(rows, rows.views, what.arguments, traced, *again)

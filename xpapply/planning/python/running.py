@@ -96,6 +96,11 @@ def at_once(traced: Any, what: Applied, begun: Begun | None = None) -> Any:
     if record.rests and not config.current().engine:
         _announce(what, record.why)
         return _timed(record, what, known)
+    if counts(traced) and record.is_close(what.slices, traced.seconds):
+        began = time.thread_time()
+        result = looped(what, known)
+        record.looped = (time.thread_time() - began) / max(1, what.slices - len(known))
+        return result
     error, result = _tried(traced, what, known)
     # here no exception is handled, which would become the context of what f raises
     if isinstance(error, Users):

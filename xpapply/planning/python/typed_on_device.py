@@ -22,6 +22,7 @@ from ...frontends.python.run.rows import Rows
 from ...functions.purity import has_loop
 from ...ir.typed import TypedFunction
 from ...ir.typed.function import ARRAYS, LISTS, WARNED
+from ...ir.typed.margins import WHY
 from ...limits import LIMITS
 from ...loop.arguments import Arguments
 from ...loop.begun import Begun, Users
@@ -188,6 +189,11 @@ class TypedOnDevice(TypedLoop):
                 self._has_other_bits = self._checked = True
                 return super().__call__(rows, f, account)
 
+    @property
+    def state(self) -> Any:  # type: ignore[override]
+        """What plans say something else of."""
+        return self._has_other_bits
+
     def _said(self) -> str:
         if self._has_other_bits:
             return "compiled on the host, for a copy of the array: a GPU's last bits tell here"
@@ -229,8 +235,12 @@ class TypedOnDevice(TypedLoop):
 
     def _by_itself(self, rows: Rows, f: Any, outs: list[Any], left: np.ndarray) -> None:
         if self._may_fetch:
+            tell = [k for k, m in enumerate(self.compiled.made.marks, 1) if m.why == WHY]
+            told = sum(self._marked.get(k, 0) for k in tell)
             left = self._on_host(rows, outs, left)
             self.looped = left.size
+            # where last bits tell in nearly all slices, the next launch would be for nothing
+            self._has_other_bits |= told > LIMITS.typed_marked * int(np.prod(rows.batch)) > 1
         if left.size:
             super()._by_itself(rows, f, outs, left)
 
@@ -245,7 +255,8 @@ class TypedOnDevice(TypedLoop):
         from ...backends.cpu import typed as backend
 
         if self._host is None:
-            self._host = backend.Compiled(self.compiled.made)
+            made = self.compiled.made
+            self._host = backend.Compiled(made.of_host or made)
         self._spent += left.size * self.seconds  # by the function itself, until compiling pays
         if self._spent < LIMITS.typed_worth * self._host.seconds or not rows.batch:
             return left

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -37,6 +38,8 @@ class Record:
         How many there were.
     planning : float
         CPU seconds that went before the first one.
+    looped : float
+        What a slice has taken in a loop over all, in CPU seconds; inf: none was timed.
     """
 
     __slots__ = (
@@ -44,6 +47,7 @@ class Record:
         "_least",
         "_times",
         "given_up",
+        "looped",
         "loops",
         "lost",
         "planning",
@@ -63,6 +67,7 @@ class Record:
         self._least: dict[int, float] = {}
         self._budgets: dict[int, Budget] = {}
         self._times = LIMITS.loops_per_run
+        self.looped = math.inf
 
     @property
     def rests(self) -> bool:
@@ -84,7 +89,17 @@ class Record:
 
     def is_slower(self, slices: int, seconds: float) -> bool:
         """Whether runs of about so many slices have taken longer than the loop."""
+        seconds = min(seconds, self.looped)
         return LIMITS.run_tells * (self.expected(slices) or 0.0) > slices * seconds
+
+    def is_close(self, slices: int, seconds: float) -> bool:
+        """Whether a loop is to be timed: runs take not much less than first calls say of it.
+
+        These may take several times as long as others.
+        """
+        if self.looped < math.inf or self.is_slower(slices, seconds):
+            return False
+        return LIMITS.run_close * (self.expected(slices) or 0.0) > slices * seconds
 
     def loops_instead(self, slices: int, seconds: float) -> bool:
         """Whether the loop runs now, since runs of similar size have been slower.
