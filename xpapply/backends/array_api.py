@@ -84,8 +84,7 @@ class ArrayAPI(Backend):
     name = "array_api"
 
     def why_not(self, graph: Graph, given: Sequence[Any]) -> str | None:
-        """The reason if the library lacks functions; functions of slices run by `evaluate`, none is
-        lowered."""
+        """The reason if the library lacks functions; functions of slices run by `evaluate`."""
         xp = arrays.compat(given[0])
         if graph.any_length:
             return missing(xp, graph)

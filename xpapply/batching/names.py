@@ -15,8 +15,7 @@ CUPY = ("cupy", "cupyx")
 
 _names: dict[int, tuple[Any, tuple[str, ...]]] = {}
 _taken: tuple[int, Any] = (0, None)
-"""The number of modules that names were taken from, and the package, kept alive as ids may be
-reused."""
+"""The number of modules searched for names, and the package, which keeps its id."""
 
 
 def root_of(x: Any) -> str:

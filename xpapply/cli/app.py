@@ -42,20 +42,12 @@ def _of_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @click.argument("model_", metavar="MODEL")
     @click.argument("input_", metavar="INPUT")
-    @click.option(
-        "--activation", help="Activation of hidden layers, for a file of weights: relu, tanh ..."
-    )
+    @click.option("--activation", help="Activation of hidden layers, for a file of weights.")
     @click.option("--output-activation", help="Activation of the last layer.")
     @click.option("--key", help="Which set of weights of a checkpoint with several.")
-    @click.option(
-        "--model-output", metavar="NAME", help="Which output of an ONNX file with several."
-    )
-    @click.option(
-        "--trust", is_flag=True, help="Allow the model's file to run code (pickles, TorchScript)."
-    )
-    @click.option(
-        "--axis", help="Axis of a slice: a number, or several with commas; by default the last."
-    )
+    @click.option("--model-output", metavar="NAME", help="Which output, of an ONNX file.")
+    @click.option("--trust", is_flag=True, help="Allow the model's file to run code.")
+    @click.option("--axis", help="Axis of a slice, or several with commas; default: the last.")
     @click.option("--device", default="", help="cuda, cuda:1 ...; by default the CPU.")
     @click.option("--precision", type=click.Choice(["highest", "high", "medium"]))
     @functools.wraps(command)

@@ -218,13 +218,11 @@ class Schedule:
         return [i for i in step.region.nodes if i not in known]
 
     def cheap(self, nodes: list[int]) -> bool:
-        """Whether elementwise nodes are cheap enough to be computed while operands are in
-        registers."""
+        """Whether elementwise nodes are cheap enough to be computed in registers."""
         return sum(OPS[self.graph.nodes[i].op].instructions for i in nodes) <= COSTLY
 
     def rises(self, step: Step) -> bool:
-        """Whether the function after a product is increasing, so that a maximum can be taken
-        first."""
+        """Whether the function after a product is increasing: a maximum may be taken first."""
         for i in self.rest(step):
             n = self.graph.nodes[i]
             others = [a for a in n.args if not self.queries.dependent[a]]

@@ -15,8 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 FEATURE_BITS = 10
-"""Bits of a small node for the feature. The next bit says where NaN goes, the others are the
-child."""
+"""Bits of a small node for the feature; the next is for NaN, the others for the child."""
 CHILD_SHIFT = FEATURE_BITS + 1
 _CHILDREN = 1 << (32 - CHILD_SHIFT)
 WIDE_AFTER = 31

@@ -62,8 +62,7 @@ class FlatFunction(NamedTuple):
     alike: bool = False
     """The last axis of its results is flat as well."""
     structure: Any = None
-    """Structure of several results: ``filled()`` is the function's own container, without its
-    tensors."""
+    """Structure of several results: ``filled()`` is the function's container, empty."""
 
 
 class Frontend:

@@ -124,8 +124,7 @@ def own_names(cls: type) -> list[str]:
 
 
 def is_record(cls: type) -> bool:
-    """Whether a class is a dataclass with its fields alone, so that making one has no side
-    effects."""
+    """Whether a class is a dataclass with its fields alone: making one has no effects."""
     if type(cls) is not type or not dataclasses.is_dataclass(cls):
         return False
     factories = {f.default_factory for f in dataclasses.fields(cls)}

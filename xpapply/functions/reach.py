@@ -1,5 +1,4 @@
-"""Reachability: objects outside a function that its code can reach, for functions that are not
-traced.
+"""Reachability: objects outside a function, one that is not traced, that its code reaches.
 
 The names in the code of a function lead to its globals, closures and defaults, from there to
 helpers, modules, objects and classes, and on to what these functions name. All of it is guarded.

@@ -42,7 +42,6 @@ class NumPyBuilder(Builder):
             return super().scalar(np.asarray(number).astype(dtype), dtype)
 
     def cast(self, x: Value, dtype: str) -> Any:
-        """Cast a value to another dtype."""
         if x.aval.dtype == dtype:
             return x
         if np.dtype(x.aval.dtype).kind == "c" and np.dtype(dtype).kind != "c":

@@ -61,8 +61,7 @@ class Arguments:
         return self.caller(f)(*slices)
 
     def caller(self, f: Callable[..., Any], *, whole: bool = False) -> Callable[..., Any]:
-        """The function that loops call for one slice of each array: `f` itself, if there are no
-        further arguments.
+        """The function that loops call for a slice of each array: `f` if it gets no more.
 
         `whole`: results that are containers are not taken apart.
         """

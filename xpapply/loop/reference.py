@@ -103,8 +103,7 @@ def _thin(
 
 
 def _called(f: Any, axes: tuple[int, ...], arr: Any, args: tuple, kwargs: dict) -> Any:
-    """The function that the loop calls for slices along some axes: `f`, or one that shares it with
-    processes."""
+    """The function that the loop calls: `f`, or one that shares it with processes."""
     if config.current().plain_loop:
         return nullcontext(f)
     from . import processes

@@ -41,8 +41,7 @@ class Segment:
 
     @property
     def multiplies(self) -> bool:
-        """Whether it has a product; otherwise it is a reduction of whole slices, without a
-        kernel."""
+        """Whether it has a product; otherwise it is a reduction, without a kernel."""
         return _multiplies(self.tiles.graph)
 
 

@@ -42,8 +42,7 @@ class Bound:
         self.failed: dict[str, str] = {}
         """Messages of compilers that refused the graph, by engine."""
         self.small = Budget(LIMITS.small_patience)
-        """The time that NumPy's engine may take for small arrays before kernels are loaded and
-        compiled."""
+        """The budget of NumPy's engine for small arrays, before kernels are compiled."""
 
     def weights(self, engine: str, lowered: Lowered, like: Any) -> Any:
         """The weights as an engine wants them: packed and copied once."""

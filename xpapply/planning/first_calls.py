@@ -19,8 +19,7 @@ from .planner import Remembered, key_of
 
 
 def result(f: Any, axis: int, arr: Any) -> Any:
-    """The loop's result, or None where a plan is to be made, which also raises for bad
-    arguments."""
+    """The loop's result, or None where a plan is to be made."""
     now, frontend = config.current(), frontends.find(f)
     waits = frontend.waits and LIMITS.first_plan and not now.engine
     if not waits or now.fallback == "raise" or not thin.takes(arr, axis):

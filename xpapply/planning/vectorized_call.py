@@ -257,8 +257,7 @@ class VectorizedCall:
         return found
 
     def _there(self, operands: list[Any], dims: Dims, place: Place) -> tuple[Any, str]:
-        """The run of a function of numbers on the arrays' device; None, and why a copy runs
-        instead."""
+        """The run of a function of numbers on the arrays' device, or None and the reason."""
         if arrays.library(self._like) != "cupy":
             return None, ""
         if any(self._scalars) or any(x.dtype.kind not in "biufc" for x in operands):

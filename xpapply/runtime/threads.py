@@ -117,8 +117,7 @@ def _in_threads(
 
 
 def _called(f: Callable[..., None], *args: Any) -> Future[None]:
-    """Run the call in the current thread; return its result or exception. An interrupt is raised at
-    once."""
+    """Run the call in this thread; keep its exception. Interrupts are raised."""
     from concurrent.futures import Future
 
     found: Future[None] = Future()

@@ -15,8 +15,7 @@ from typing import Any
 from ..errors import warn
 
 Place = tuple[str, CodeType | None, Hashable]
-"""The place of a warning: a text, or a kind of floating-point error; the code, and the position in
-it."""
+"""The place of a warning: text or kind of floating-point error, code, position."""
 
 FILTERS = threading.RLock()
 """Held while warning filters are changed."""

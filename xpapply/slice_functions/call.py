@@ -33,7 +33,7 @@ class _Result:
     ) -> None:
         self.dtype = dtype
         self.wide = tuple(1 if a in axes and not vector else n for a, n in enumerate(shape))
-        """The result with length 1 along the reduced axes."""
+        """The shape with length 1 along the reduced axes."""
         self.squeezed = () if keep or vector else axes
         self.kept = [a for a in range(len(shape)) if a not in self.squeezed]
         self.shape = tuple(self.wide[a] for a in self.kept)

@@ -24,7 +24,6 @@ _compiled: Dict = kept(Dict())
 
 
 def _function(graph: Graph, form: Form) -> compiler.Function:
-    """A kernel, compiled."""
     target = compiler.host()
     found = _compiled.get((graph, form, target))
     if found is None:

@@ -370,7 +370,6 @@ class NetworkLowered(Lowered):
         return -(-least // self._whole) * self._whole
 
     def _by_definition(self, at: int, bound: _Weights) -> Callable[[Any, Any], None]:
-        """The run without a kernel."""
         reference = array_api.BACKEND.lower(self.graph)
         weights: Any = None
 

@@ -58,7 +58,6 @@ class Slices:
 
     @property
     def count(self) -> int:
-        """The number of slices."""
         return math.prod(d.size for k, d in enumerate(self.batch) if k != self.cut)
 
     @property
@@ -68,7 +67,6 @@ class Slices:
 
     @property
     def longest(self) -> int:
-        """Elements of the longest piece."""
         return int(self.pieces.max())
 
 

@@ -95,7 +95,6 @@ class LoweredSlices:
 
     @property
     def is_begun(self) -> bool:
-        """Whether a thread compiles."""
         return self._deferred.is_begun
 
     def instead_of(self, seconds: float) -> None:
@@ -123,7 +122,6 @@ class LoweredSlices:
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        """The description for `explain`."""
         what = f"one kernel, {compiler.host().name}"
         return (what if self._pieces == 1 else f"{what}, slices in {self._pieces} pieces",)
 

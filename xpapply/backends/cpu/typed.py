@@ -102,7 +102,6 @@ class Compiled:
         return max(price, self._took)
 
     def _unrolls(self, form: str) -> bool:
-        """Whether loops are unrolled."""
         if form != LANES:
             return self._size < LIMITS.typed_unrolled
         return self._size < LIMITS.typed_lanes_unrolled and not self._calls
@@ -234,7 +233,6 @@ class Compiled:
     def _layout(
         self, arrays: Sequence[np.ndarray], outs: Sequence[np.ndarray], batch: int
     ) -> Prepared:
-        """The prepared layout of a call."""
         everything = [*arrays, *outs]
         if any(s % x.itemsize for x in everything for s in x.strides):
             raise UnsupportedError(_ODD)
@@ -345,7 +343,6 @@ class Compiled:
         return 0.0 < self._waited < LIMITS.typed_worth * self._own_seconds()
 
     def _memory(self, tile: int) -> np.ndarray:
-        """Memory for a thread."""
         while self._arenas:
             try:
                 arena = self._arenas.pop()  # no other thread has it now
@@ -356,7 +353,6 @@ class Compiled:
         return np.empty(self._arena + tile + 64, np.uint8)
 
     def _addresses(self) -> np.ndarray:
-        """Addresses of external functions."""
         if self._table is None:
             words = [w for name in self.made.externals for w in externals.address(*name)]
             self._table = np.array(words or [0], np.uintp)

@@ -64,7 +64,6 @@ class CuPy(Backend):
         return TreesLowered(graph) if graph.descends else CuPyLowered(graph, precision)
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
-        """Empty arrays from CuPy's pool."""
         with _on(like.device.id):
             return cupy.empty(shape, self.result_dtype(dtype))
 

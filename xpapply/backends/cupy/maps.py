@@ -122,7 +122,6 @@ class SegmentsWay(MapsWay):
 
 
 def _seconds(tiles: Tiles, task: Task) -> float:
-    """Seconds of the kernel of tiles."""
     return cost.tiles(tiles.graph, task.slices * tiles.count, task.device)
 
 
@@ -142,7 +141,6 @@ def _run(graph: Graph, on: tensor_network.Target) -> SegmentsRun:
 
 
 def _runs(found: Segments, on: tensor_network.Target) -> list[Kernel | Passes]:
-    """The kernels of all parts."""
     tiles = [(part.multiplies, part.tiles) for part in found.parts]
     return [_maps(t.graph, on, t) if kernel else Passes(t) for kernel, t in tiles]
 

@@ -329,7 +329,6 @@ class Run:
 
 
 def _described(share: Sharing, blocks: int) -> str:
-    """A description for users."""
     who = "one thread" if share.lanes == 1 else f"{share.lanes} threads"
     if share.split:
         who = f"{blocks} blocks" if blocks > 1 else "one block"

@@ -280,7 +280,6 @@ def _launch(function: Any, blocks: int, given: Sequence[int]) -> None:
 
 
 def _bytes(x: Any, batch: int) -> int:
-    """The bytes of a slice."""
     return int(math.prod(x.shape[batch:])) * int(x.itemsize)
 
 

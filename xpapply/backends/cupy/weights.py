@@ -50,7 +50,6 @@ class Weights:
         return self._values[name]
 
     def const(self, k: int) -> Any:
-        """A constant on the device."""
         if k not in self._arrays:
             self._arrays[k] = _uploaded(np.ascontiguousarray(self.consts[k]))
         return self._arrays[k]

@@ -145,7 +145,6 @@ class SliceProgram:
         return SliceScratch(self, shape)
 
     def shape(self, i: int, block: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape of a value in a block."""
         if self._kinds[i] == NUMBER:
             return tuple(1 if a in self.axes else n for a, n in enumerate(block))
         return block if self._kinds[i] == VECTOR else ()

@@ -351,7 +351,6 @@ class _Pieces:
         outs: Sequence[Any],
         boxes: Iterator[Box],
     ) -> None:
-        """Results per element."""
         scratch = self._map.scratch(tuple(self._sizes))
         for box in boxes:
             of_numbers = self._of_numbers(box)

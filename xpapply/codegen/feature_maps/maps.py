@@ -61,8 +61,7 @@ class Maps(Schedule):
         return super().lies(i)
 
     def at_home(self, i: int) -> bool:
-        """Whether a padded or joined map is written, in part or whole, by the steps of its
-        parts."""
+        """Whether the steps of its parts write a padded or joined map, in part or whole."""
         return any(root == i for root, _ in self.homes.values())
 
     def parts(self, i: int) -> list[tuple[int, np.ndarray]]:

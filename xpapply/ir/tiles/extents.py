@@ -42,7 +42,6 @@ class Extent(NamedTuple):
 
     @property
     def length(self) -> int:
-        """The number of places."""
         return self.stop - self.start
 
 

@@ -89,7 +89,6 @@ class TiledAxis:
 
     @property
     def count(self) -> int:
-        """The number of tiles."""
         return -(-self.out_size // self.tile)
 
     def inside(self) -> np.ndarray:

@@ -332,8 +332,7 @@ def _bits(x: int) -> Iterable[int]:
 
 
 def _simplified(made: TypedFunction) -> list[Block]:
-    """The blocks without jumps to jumps, merged where they follow each other; the first stays
-    first."""
+    """The blocks without jumps to jumps, merged where they follow each other."""
     blocks = made.blocks
 
     def goes_to(k: int) -> int:

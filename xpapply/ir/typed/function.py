@@ -237,7 +237,6 @@ class TypedFunction:
 
     @property
     def size(self) -> int:
-        """The number of instructions."""
         return sum(1 for _ in self.instructions)
 
     @property
@@ -258,7 +257,6 @@ class TypedFunction:
         return [*block.targets, *(x.what for x in block.instructions if x.op == "catch")]
 
     def keep_reachable(self) -> None:
-        """Remove unreachable blocks."""
         found, waiting = {0}, [0]
         while waiting:
             for t in self.targets(self.blocks[waiting.pop()]):

@@ -159,8 +159,7 @@ class OfAnyLength(Adapted):
         return np.moveaxis(values, -1, at), lengths
 
     def _runs_at_once(self, seconds: float) -> bool:
-        """Whether all slices run at once; a plan is told if not. `seconds`: estimate for the
-        loop."""
+        """Whether all slices run at once; if not, that is warned of. `seconds`: of the loop."""
         app, budget = self._app, self._budget()
         if budget is not None and not budget.is_over:
             # a first call takes longer than others

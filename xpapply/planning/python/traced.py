@@ -94,8 +94,7 @@ class TracedFunction(AtOnce):
         self.keeps = self._tracing.keeps
         self._is_timed = False
         self._gives_up: tuple[TraceError, int] | None = None
-        """The error that the next run raises, as `explain` said, and the most slices for which it
-        does."""
+        """The error that `explain` announced for the next run, and for how many slices."""
         asked = arguments.dtypes
         if asked is not None and any(np.dtype(d).kind == "U" for d in asked):
             raise TraceError("it returns text")  # which a loop that is compiled chooses

@@ -245,8 +245,7 @@ class TypedOnDevice(TypedLoop):
             super()._by_itself(rows, f, outs, left)
 
     def _on_host(self, rows: Rows, outs: list[Any], left: np.ndarray) -> np.ndarray:
-        """Run marked slices of a function that fetches them by compiled code of the host; return
-        those left.
+        """Run marked slices, which it fetches, by code of the host; return those left.
 
         That has NumPy's bits, so that last bits decide as they do there, and knows what warns.
         """

@@ -90,8 +90,7 @@ class _Lowering:
         self.marks: list[Value] = []
 
     def mark(self, condition: Value) -> None:
-        """Mark slices for which `condition` holds: NumPy's own calls run, which warn, raise or
-        differ."""
+        """Mark slices for which `condition` holds: NumPy's own calls run for them."""
         axes = tuple(range(len(condition.shape)))
         if axes:
             condition = self.op("max", condition, axis=axes, keepdims=False)

@@ -152,8 +152,7 @@ class Executor:
         self._errstate = error_state.for_slices() if xp is np else None
         self.bar: progress.Bar | None = None
         self.exactly = False
-        """Whether results are converted to another dtype as Python numbers are, which never
-        wrap."""
+        """Whether results are converted as Python numbers are, which never wrap."""
         self.first: tuple[Any] | None = None
         """The result of ``f`` for the first slice, if required."""
         self.why = ""

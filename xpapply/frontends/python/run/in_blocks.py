@@ -262,8 +262,7 @@ class InBlocks:
         return one and self.library == "numpy" and not isinstance(self._like, tuple)
 
     def _at_first(self, slices: int, account: Account) -> int:
-        """The block size of a run that may be given up: one block is enough to estimate the
-        others."""
+        """The block size of a run that may be given up: one block estimates the others."""
         each = len(self.tree.calls) * LIMITS.call_in_block
         blocks = min(LIMITS.tried_blocks, int(LIMITS.tried_share * account.loop / max(each, 1e-9)))
         return max(1, slices // max(1, blocks))
@@ -447,8 +446,7 @@ class InBlocks:
     def _growing(
         self, f: Any, seconds: float, account: Account | None
     ) -> Callable[[Any], SideExit | None]:
-        """A function that finds further paths in a run, within the time of the run or of an
-        account."""
+        """A function that finds further paths in a run, within the time that remains."""
         until = self._spent + seconds
         if account is None:
             return lambda v: self._grow(f, v, math.inf if self._spent <= until else -1.0)

@@ -199,8 +199,7 @@ class Blocks:
             raise self.refuse("it writes into its slice, of which ravel may have made a copy")
 
     def ignores(self, kind: str) -> bool:
-        """Whether NumPy's warnings of a kind are ignored here, whatever the caller's error
-        state."""
+        """Whether NumPy's warnings of a kind are ignored here, whatever the caller says."""
         return self.errors.of(kind) == "ignore"
 
     @property

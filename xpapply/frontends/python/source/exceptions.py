@@ -28,8 +28,7 @@ def _is_class(x: Any) -> bool:
 
 
 def _is_plain(t: Writes, kind: type) -> bool:
-    """Whether an exception class accepts any arguments, and its construction has no other
-    effects."""
+    """Whether an exception class accepts any arguments, without other effects."""
     if issubclass(kind, UnicodeError):
         return False
     for name in ("__init__", "__new__"):

@@ -493,8 +493,7 @@ class Writes(Protocol):
         """Say that a part of a slice is flattened: a copy or not, as the slice lies in memory."""
 
     def ignores(self, kind: str) -> bool:
-        """Whether NumPy's warnings of a kind are ignored here, whatever the caller's error
-        state."""
+        """Whether NumPy's warnings of a kind are ignored here, whatever the caller says."""
 
     def mark_number(self, why: str) -> int:
         """The number of a mark on this line."""

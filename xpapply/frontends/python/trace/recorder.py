@@ -439,8 +439,7 @@ class Recorder:
         return Tracer(self, real, None, owned=False)
 
     def path(self, result: Any, several: int = 0) -> tuple[Path, Any]:
-        """The recorded path, and the real result; `several`: number of results, if they are
-        separate."""
+        """The recorded path and the real result; `several`: number of separate results."""
         if self.refused is not None:
             raise self.refused
         if self.left is not None:

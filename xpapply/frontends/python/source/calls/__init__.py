@@ -28,8 +28,7 @@ _SOLVERS = (
     "solvers.simplexes", "solvers.splines", "solvers.trust_regions",
 )  # fmt: skip
 SOLVERS = tuple(f"{LIBRARY}.{name}" for name in _SOLVERS)
-"""Modules where ``raise`` raises SciPy's exceptions, which callers may handle; not
-NotImplementedError."""
+"""Modules where ``raise`` raises SciPy's exceptions; not NotImplementedError."""
 
 
 def is_ours(f: Any) -> bool:

@@ -460,8 +460,7 @@ _OF_C = (
 
 _LIKE = ("zeros_like", "empty_like", "ones_like", "full_like")
 _MADE = ("zeros", "empty", "ones", "full")
-"""Functions that make arrays: under NumPy's names only those for which a CuPy array is
-dispatched."""
+"""Functions that make arrays, under NumPy's names only those dispatched to CuPy."""
 
 
 _OF_NUMBERS = frozenset(

@@ -39,8 +39,7 @@ _OPTIONS = {
 
 
 def agrees(name: str, solver: Callable[..., Any]) -> bool:
-    """Whether this SciPy takes the same steps as ours; other methods check this where they are
-    compiled."""
+    """Whether this SciPy takes our steps; other methods check this when compiled."""
     if name not in ("minimize", "fmin"):
         return True
     rest = (), 1e-4, 1e-4, None, None, False, 1

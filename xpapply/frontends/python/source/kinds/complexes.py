@@ -106,8 +106,7 @@ def _no_nan(w: Writes, real: Value, imag: Value) -> None:
 
 
 def _quotient(w: Writes, x: Value, y: Value, kind: str, noted: Any) -> Value:
-    """Divide by R. L. Smith's method (Communications of the ACM 5 (1962), 435): the larger part
-    divides first.
+    """Divide, the larger part first: R. L. Smith, Communications of the ACM 5 (1962), 435.
 
     NumPy multiplies by an inverse, Python divides.
     """

@@ -398,8 +398,7 @@ class _Reader(Formats):
         return self.expression(e)
 
     def _comprehension(self, e: _Comprehension) -> Operand:
-        """Write a list that grows in loops; a generator is one too, if nothing else happens
-        meanwhile."""
+        """Write a list that grows in loops, or a generator without other effects."""
         if isinstance(e, (ast.DictComp, ast.SetComp)):
             made = self._step("dict" if isinstance(e, ast.DictComp) else "set", e.lineno)
         else:
