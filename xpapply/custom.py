@@ -130,7 +130,6 @@ class elementwise:
         return _stacked(self(*operands), axis)
 
     def bound(self, axis: int, *operands: Any) -> BoundKernel:
-        """The bound kernel of `along`."""
         return self._call.bound(operands, ())
 
     def __reduce__(self) -> Any:
@@ -250,7 +249,6 @@ class reduction:
         return _stacked(self(*operands, axis=axis), axis)
 
     def bound(self, axis: int, *operands: Any) -> BoundKernel:
-        """The bound kernel of `along`."""
         return self._call.bound(operands, axis)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -527,6 +527,5 @@ class Limits:
 
 
 LIMITS = Limits()
-"""The rows in force."""
 
 __all__ = ["LIMITS", "Limits"]

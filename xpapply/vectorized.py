@@ -539,7 +539,6 @@ _FRESH = ("_fits", "_again", "_plain", "_ufunc", "_like", "_kinds")
 
 
 def _fresh() -> dict[str, Any]:
-    """Fresh attributes of copies."""
     return {"_fits": kept(BoundedDict()), "_again": None, "_plain": (None, None), "_ufunc": {}}
 
 
