@@ -53,7 +53,7 @@ _FILES = {
     "special": ("special",),
     "vectorized": ("vectorize",),
 }
-"""Where the public names are, each loaded when it is first asked for."""
+"""Files of the public names, loaded on first access."""
 
 if TYPE_CHECKING:
     from . import special

@@ -130,7 +130,7 @@ def apply_along_axis(
 
 
 def _adapted(app: Application) -> Adapted:
-    """What stands for an application; the way to it is loaded by the first one that takes it."""
+    """Adapt an application; the adapters are loaded on the first call."""
     global _adapted
     from .planning import adapters
 
@@ -146,7 +146,7 @@ def explain(
     *args: Any,
     **kwargs: Any,
 ) -> Plan:
-    """What ``apply_along_axis(f, axis, arr, *args, **kwargs)`` would run, and why.
+    """The plan of ``apply_along_axis(f, axis, arr, *args, **kwargs)``: what would run, and why.
 
     Parameters
     ----------
@@ -334,7 +334,7 @@ _ORDER = "the order is f, axis, arr"
 
 
 def _asked(f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict) -> Application:
-    """What a call asks for, which may name `f`; keywords of its own are left to `f`.
+    """The application of a call, which may name `f`; its other keywords are left to `f`.
 
     As in NumPy, ``apply_along_axis(g, 0, arr, f=1)`` is for ``g(v, f=1)``, and so is
     ``apply_along_axis(func1d=g, axis=0, arr=arr, f=1)``.
@@ -375,7 +375,7 @@ def _check_order(f: Any, axis: Any, arr: Any, named: Iterable[str] = ()) -> None
 
 
 def _no_function(f: Any, axis: Any = None, arr: Any = None) -> str:
-    """What is wrong with `f`, and what to do."""
+    """The message for an `f` that is no function, with advice."""
     text = f"f is not a function: found {shown(f)}"
     if callable(axis) or callable(arr):
         return f"{text}; {_ORDER}"

@@ -33,7 +33,7 @@ class Options:
     """The options in force. Each has an environment variable ``XPAPPLY_<NAME>``."""
 
     fallback: str = "warn"
-    """What happens when the slow loop has to run: "warn", "silent" or "raise"."""
+    """The reaction to a slow loop: "warn", "silent" or "raise"."""
     threads: int = 0
     """CPU threads to use; 0 means every CPU that this process may use."""
     block_bytes: int = 0
@@ -45,22 +45,22 @@ class Options:
     workers: int = 1
     """Processes that share the slices of a loop; -1 means as many as CPUs may be used."""
     progress: bool = False
-    """Whether runs of more than a second show on stderr how far they are."""
+    """Whether runs of more than a second show their progress on stderr."""
     output_dims: tuple[Hashable, ...] = ()
     """Names of the dims that results of a slice have, in labelled arrays; () for the usual ones."""
 
     rechunk: str = "warn"
-    """What happens when slices of a dask array lie in several chunks: "warn", "silent", "raise"."""
+    """The reaction to slices of a dask array in several chunks: "warn", "silent", "raise"."""
     memory: int = 0
     """Bytes that blocks of arrays in files may take; 0 means a part of what is free."""
     resume: bool = False
-    """Whether a run into a file goes on where an earlier one was interrupted."""
+    """Whether a run into a file continues an interrupted one."""
     device: str = ""
-    """Where arrays of the host are computed: "cuda", "cuda:1"; "" for where they are."""
+    """The device for arrays of the host: "cuda", "cuda:1"; "": where they are."""
     compile: bool = True
     """Whether Python functions with loops may be compiled from their source."""
     fill: Any = None
-    """What fills up results that are shorter than the longest; None: all have one length."""
+    """The fill for results shorter than the longest; None: all have one length."""
 
     def __post_init__(self) -> None:
         choices = (("fallback", FALLBACKS), ("precision", PRECISIONS), ("rechunk", RECHUNK))
@@ -90,12 +90,12 @@ class Options:
 
     @property
     def plain_loop(self) -> bool:
-        """Whether a loop is nothing but a loop: in this process, and without a word."""
+        """Whether a loop runs in this process, without a progress bar."""
         return self.workers == 1 and not self.progress
 
     @property
     def has_few(self) -> bool:
-        """Whether nothing is asked for that calls on plain arrays hardly ever need."""
+        """Whether no option is set that calls on plain arrays hardly ever need."""
         return not self.device and self.fill is None
 
     def worker_count(self) -> int:
@@ -195,7 +195,7 @@ def _from_environment() -> Options:
 
 
 def origin(name: str) -> str:
-    """Where the option in force comes from, for a message: "" or the environment variable."""
+    """The origin of an option in force, for a message: "" or the environment variable."""
     value, default = getattr(current(), name), _NAMES[name].default
     from_there = _environment is not None and getattr(_environment, name) == value != default
     return f" (environment variable XPAPPLY_{name.upper()})" if from_there else ""
@@ -217,11 +217,11 @@ def current() -> Options:
 
 
 _asked: tuple[Any, bool] = None, False
-"""Options, and whether loops are to be nothing but loops under them, wherever they are best."""
+"""The last options, and whether functions stay in plain loops under them where these are best."""
 
 
 def is_plain() -> bool:
-    """Whether loops are to be nothing but loops, wherever they are best, under these options."""
+    """Whether functions stay in plain loops where these are best, under these options."""
     global _asked
     now, asked = current(), _asked  # other threads have options of their own
     if asked[0] is not now:
@@ -231,7 +231,7 @@ def is_plain() -> bool:
 
 
 _outer: ContextVar[tuple[Options | None, ...]] = ContextVar("xpapply_outer_options", default=())
-"""What held outside each ``with``: here and not in the objects, which threads may share."""
+"""Options outside each ``with``: held here and not in the objects, which threads may share."""
 
 
 class options:  # called as a function

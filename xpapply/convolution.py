@@ -234,7 +234,7 @@ def avg_pool(
 
 
 def _places(name: str, x: Any, layout: str) -> int:
-    """How many axes of places a layout has, which must be that of `x`."""
+    """The number of spatial axes of a layout, checked against `x`."""
     if arrays.library(x) is None:
         raise InputError(f"{name} takes an array, found {type(x).__name__}")
     digits = sorted(k for k in layout if k.isdigit())

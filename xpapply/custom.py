@@ -126,11 +126,10 @@ class elementwise:
     keeps_shape = True
 
     def along(self, axis: int, *operands: Any) -> Any:
-        """What the loop over slices would give: it does not matter which."""
+        """The result of the loop over slices, whatever the axis."""
         return _stacked(self(*operands), axis)
 
     def bound(self, axis: int, *operands: Any) -> BoundKernel:
-        """What `along` runs."""
         return self._call.bound(operands, ())
 
     def __reduce__(self) -> Any:
@@ -246,11 +245,10 @@ class reduction:
     keeps_shape = False
 
     def along(self, axis: int, *operands: Any) -> Any:
-        """What the loop over slices along `axis` would give."""
+        """The result of the loop over slices along `axis`."""
         return _stacked(self(*operands, axis=axis), axis)
 
     def bound(self, axis: int, *operands: Any) -> BoundKernel:
-        """What `along` runs."""
         return self._call.bound(operands, axis)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -286,7 +284,7 @@ class reduction:
     def _accumulator(
         self, states: Sequence[Expression], several: bool, *, some: bool = False
     ) -> Accumulator:
-        """How mapped elements of these dtypes are combined; `some`: those that are kept."""
+        """The accumulator of mapped elements of these dtypes; `some`: kept elements."""
         dtypes = [s.aval.dtype for s in states] + ["bool"] * some
         for _ in range(3):  # until what is combined has the dtype of what it is combined of
             pair = self._pair(dtypes, several, some)

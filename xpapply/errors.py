@@ -1,4 +1,4 @@
-"""What can go wrong, and what only means "take the slower way"."""
+"""Exceptions, and those that only mean "take the slower way"."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class TraceError(UnsupportedError):
     """`f` does something that cannot be written down as a graph of one slice."""
 
     unchanged: Callable[[Any], bool] | None = None
-    """``unchanged(f)``: whether all that was looked at before is as it was; None: not known.
-    Of networks it is told without them: `f` is None."""
+    """``unchanged(f)``: whether all that was inspected is unchanged; None: unknown. For networks
+    `f` is None."""
 
 
 def said(error: BaseException) -> str:
-    """What an exception says, without what its library asks its own users to do."""
+    """The message of an exception, without advice of its library to its own users."""
     text = re.sub(r"^vmap: We do not", "vmap does not", str(error))
     text = re.sub(r"\. Attempted to vmap over [\w:]+", "", text)
     text = re.split(r"[.,;]? *Please (?:file|report|open)\b|[.;] [^.;]*https?://", text)[0]
@@ -66,7 +66,7 @@ class TooManyPaths(TraceError):
 
 
 class TooLong(TraceError):
-    """To find out what ``f`` does takes longer than it may save; `steps`: so many are known."""
+    """Raised where tracing ``f`` takes longer than it may save; `steps`: recorded so far."""
 
     steps = 0
 
@@ -80,7 +80,7 @@ class Raises(TraceError):
 
 
 class OnlyTraced(Raises):
-    """What stands for the slice went into something that raises; the slice itself may not."""
+    """Raised where the tracer, not necessarily the slice, causes an exception."""
 
 
 class FallbackWarning(UserWarning):
@@ -111,13 +111,13 @@ def outermost(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def located(what: str, otherwise: str = "") -> str:
-    """`what`, with the user's line behind it; `otherwise`: the line where ``f`` is left."""
+    """`what`, followed by the user's line; `otherwise`: the line where ``f`` returns."""
     line = user_line() or otherwise
     return f"{what} ({line})" if line else what
 
 
 def user_line(error: BaseException | None = None) -> str:
-    """Where the user's code is now: "file:line", outside xpapply and the libraries it calls.
+    """The current line of the user's code: "file:line", outside xpapply and libraries.
 
     "" where none of it runs. Installed packages are the user's as well if ``f`` is in one.
     `error`: where that was raised instead.
@@ -136,12 +136,12 @@ def user_line(error: BaseException | None = None) -> str:
 
 
 def written_at(path: str) -> bool:
-    """Whether code of this file is neither xpapply's nor Python's own."""
+    """Whether a file is neither xpapply's nor the standard library's."""
     return not path.startswith((_HERE, _LIBRARY, "<frozen", "<__array"))
 
 
 def _called_at() -> Iterator[tuple[FrameType, None]]:
-    """The frames within ``f``, the innermost one first; of most the line is not asked."""
+    """Frames within ``f``, innermost first, without lines."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code not in _outermost:
         yield frame, None
@@ -162,7 +162,7 @@ def _raised_at(error: BaseException) -> list[tuple[FrameType, int]]:
 
 
 _ARRAYS = frozenset(("numpy", "scipy", "cupy", "cupyx", "torch", "sklearn", "array_api_compat"))
-"""Packages whose lines say nothing to a user."""
+"""Packages whose lines do not help a user."""
 
 
 def code_of(f: Any, *, library: bool = False) -> CodeType | None:
@@ -180,12 +180,12 @@ def code_of(f: Any, *, library: bool = False) -> CodeType | None:
 
 
 def _inner(f: Any) -> Any:
-    """What a function hands its arguments on to, if it has that: mocks make what they are asked."""
+    """The function wrapped by `f`, if any; mocks make any attribute."""
     return f.func if isinstance(f, functools.partial) else getattr(f, "__dict__", {}).get("func")
 
 
 def line_of(f: Any, *, library: bool = False) -> str:
-    """Where a Python function begins: "file:line"; "" for anything else.
+    """The first line of a Python function: "file:line"; "" for anything else.
 
     `library`: also of a library's function.
     """

@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Limits:
-    """One row for each number. Comments that begin with "..." go on from the row before."""
+    """A row for each threshold. Comments that begin with "..." continue the row before."""
 
     # --- Seconds that the loop, a call or a step takes on a usual machine ------
     loop_turn = 1e-6  # NumPy's loop for a slice, beside the call of the function
@@ -65,7 +65,7 @@ class Limits:
     mask_columns = 16  # of a matrix whose rows a mask selects, for which they go together
     drawn_least = 4  # ... and at least so many after a mark
     typed_turn = 0.02  # seconds after which an interruption is looked for
-    scipy_loading = 0.3  # CPU seconds to import scipy.special, where nobody has done so
+    scipy_loading = 0.3  # CPU seconds to import scipy.special, where it is not loaded
     module_loading = 0.15  # CPU seconds of the largest of our modules, with all that it imports
 
     # --- Typed functions: what is compiled from source ------------------------
@@ -82,7 +82,7 @@ class Limits:
     # or beside others, that is two thirds more than it says
     typed_worth = 1.3
     # times its price that loops take before a function is compiled, where one is shorter: so
-    # whoever calls it no more pays a third in vain, at the most
+    # if it is not called again, at most a third was spent in vain
     typed_waits = 2.0
     typed_short = 0.5  # seconds that its loops take, each too short for a plan, before one is made
     typed_rounding = 1e-9  # the relative difference from a real call where solvers may round ...
@@ -335,7 +335,7 @@ class Limits:
     streamed_from = 1 << 26  # arrays in files are read in blocks, and not as a whole
     streamed_reads = 2.0  # times that chunks are read, from which it is worth a warning
     stored_block = 1 << 26  # a block that is large enough for its overhead not to count
-    stored_memory = 1 << 30  # the most that is taken where nobody says how much
+    stored_memory = 1 << 30  # the most that is taken where no limit is given
     # pieces of a file that are asked for one by one; a block of more is read as it comes
     stored_pieces = 4096
     nifti_piece = 1 << 24  # what is read of a NIfTI file at a time
@@ -348,7 +348,7 @@ class Limits:
     disk_cache_kept = 0.75  # ... until this part of them is left
     disk_cache_goes = 256  # files that go at a time, at the most
     disk_cache_looks = 64  # writes of any process, about, between two looks at the folder
-    disk_cache_stale = 3600.0  # seconds after which nobody is still writing a temporary file
+    disk_cache_stale = 3600.0  # seconds after which a temporary file is abandoned
     disk_cache_largest = 64 << 20  # the largest file that is kept
 
     # --- Work that is worth a thread, another kernel or a copy -----------------
@@ -458,7 +458,7 @@ class Limits:
     # functions that are told apart; those of a program that makes ever new ones go to one row
     patched_functions = 10_000
     patched_reasons = 20  # reasons that are told apart for a function
-    patched_kept = 64  # calls that looped are counted when there are so many, or when somebody asks
+    patched_kept = 64  # calls that looped are counted when there are so many, or on request
     shown_functions = 12  # functions that the text of a patched run names
     shown_reason = 100  # letters of a reason in it ...
     shown_name = 40  # ... and of a function's name
@@ -527,6 +527,5 @@ class Limits:
 
 
 LIMITS = Limits()
-"""Those that hold."""
 
 __all__ = ["LIMITS", "Limits"]

@@ -24,7 +24,7 @@ from .ir.rewrite import MATVEC, compact, expand, with_input
 
 
 def _fixed(name: str, doc: str) -> Any:
-    """An attribute that is read: plans are made once and look at nothing again."""
+    """A read-only attribute: plans are made once and do not check it again."""
 
     def refuse(self: MLP, value: Any = None) -> None:
         raise AttributeError(
@@ -124,7 +124,7 @@ class MLP:
         self._biases = tuple(None if b is None else constant(b.astype(self.dtype)) for b in vectors)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Of a copy, or of one from another process: its arrays are constants again."""
+        """Restore a copy, or one from another process, with constant arrays."""
         vars(self).update(state)
         self._weights = tuple(map(constant, self._weights))
         self._biases = tuple(None if b is None else constant(b) for b in self._biases)
@@ -230,7 +230,7 @@ def _ready(graph: Graph, rows: np.ndarray) -> Graph:
 
 
 def constant(x: np.ndarray) -> np.ndarray:
-    """A copy in memory that nobody can write to: its flag cannot be set back."""
+    """A copy that cannot be made writable: its flag cannot be set back."""
     return np.ndarray(x.shape, x.dtype, x.tobytes())
 
 
@@ -239,7 +239,7 @@ _NEEDS = ("keepdims", "eps", "weight", "correction")
 
 
 def known_activations() -> list[str]:
-    """The names of activations: ops that need nothing but their operand, or an axis."""
+    """Names of activations: ops with only an operand, or an axis."""
     rows = (r for r in OPS.values() if r.kind is Kind.COMPOSITE or r.activation)
     return ["identity", *(r.name for r in rows if not {*_NEEDS} & {*r.parameters})]
 

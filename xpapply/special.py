@@ -46,14 +46,14 @@ Axis = int | tuple[int, ...] | None
 
 
 class MeanAndVar(NamedTuple):
-    """What `mean_var` returns."""
+    """The result of `mean_var`."""
 
     mean: Any
     var: Any
 
 
 class ArgmaxAndMax(NamedTuple):
-    """What `argmax_and_max` returns."""
+    """The result of `argmax_and_max`."""
 
     argmax: Any
     max: Any
@@ -557,7 +557,7 @@ def argmax_and_max(x: Any, axis: Axis = None, keepdims: bool = False) -> ArgmaxA
 
 
 def bincount(x: Any, axis: Axis = None, weights: Any = None, minlength: int = 0) -> Any:
-    """How often each number occurs in each slice, as `numpy.bincount`.
+    """Count the occurrences of each number in each slice, as `numpy.bincount`.
 
     Parameters
     ----------
@@ -575,7 +575,7 @@ def bincount(x: Any, axis: Axis = None, weights: Any = None, minlength: int = 0)
     array (Ni..., bins, Nk...)
         int64 counts, or float64 sums of weights. There are ``x.max() + 1`` bins, as many for
         every slice, so the largest number is waited for where devices work by themselves. Of dask
-        arrays nobody knows before they are computed how many, unless `minlength` is enough for all
+        arrays the number is unknown before they are computed, unless `minlength` is enough for all
         numbers of the dtype, such as 256 for uint8.
 
     Raises

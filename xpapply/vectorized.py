@@ -151,7 +151,7 @@ class vectorize(OwnVectorize):  # called as a function
         self._plain: tuple[Any, Any] = None, None
         """A function whose results are no containers, and the `otypes` for which that is known."""
         self._kinds: dict[Hashable, InputSpec] = {}
-        """What it was called with: what graphs go to other processes."""
+        """Kinds of calls: those for which graphs go to other processes."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs or self.excluded or self._core is not None or self._on_error != "raise":
@@ -204,7 +204,7 @@ class vectorize(OwnVectorize):  # called as a function
         return found
 
     def _goes_on(self, args: tuple, kwargs: dict, loops: Loops) -> None:
-        """Say that the next call like this one is a loop, for which nothing is looked up."""
+        """Remember that the next call like this one is a plain loop."""
         if kwargs or self.excluded or self.cache:
             return
         otypes = self.otypes if isinstance(self.otypes, str | None) else list(self.otypes)
@@ -212,14 +212,14 @@ class vectorize(OwnVectorize):  # called as a function
             self._again = ref(self.pyfunc), otypes, self._alike(args), loops
 
     def _alike(self, args: tuple) -> Hashable:
-        """What tells calls apart that may run in other ways: kinds of arguments, and core dims."""
+        """The key of calls that run alike: kinds of arguments, and core dims."""
         if self._core is None:
             return straight.kinds(args)
         dims = self._dims(args)
         return straight.kinds(args), None if dims is None else tuple(dims.sizes.known.items())
 
     def _elements(self, args: tuple, kwargs: dict) -> float:
-        """How many elements or slices a call has, as `straight.elements` says."""
+        """The number of elements or slices of a call, as in `straight.elements`."""
         if self._on_error != "raise" or not _OWN.isdisjoint(kwargs):
             return 0
         if self._core is not None:
@@ -241,7 +241,7 @@ class vectorize(OwnVectorize):  # called as a function
         return found
 
     def _tells_enough(self, leaves: Leaves | None = None) -> bool:
-        """Whether NumPy's loop makes results of what `pyfunc` returns: no containers of it.
+        """Whether NumPy's loop makes the results of `pyfunc`: no containers.
 
         `leaves`: of a call that has just ended.
         """
@@ -256,7 +256,7 @@ class vectorize(OwnVectorize):  # called as a function
         return self._plain[0] is f and self._plain[1] is otypes
 
     def _how(self, args: tuple, kwargs: dict) -> Hashable:
-        """What decides how a call of a function runs, beside how many elements there are."""
+        """The key of how a call runs, beside its number of elements."""
         otypes = None if self.otypes is None else tuple(self.otypes)  # it may be a list
         named = (*kwargs, straight.kinds(kwargs.values())) if kwargs else None
         excluded = frozenset(self.excluded) if self.excluded else None
@@ -288,7 +288,7 @@ class vectorize(OwnVectorize):  # called as a function
     def _looked_at(
         self, args: tuple, kwargs: dict, layout: Hashable
     ) -> tuple[Any, VectorizedCall | None]:
-        """The results of a call of any kind; and the call, which tells what ran."""
+        """Results of a call of any kind, and the call, which knows what ran."""
         if labelled.given((*args, *kwargs.values())) is not None:
             found = self._of_labelled(self, args, kwargs)
             if found is not None:
@@ -312,7 +312,7 @@ class vectorize(OwnVectorize):  # called as a function
         return found if leaves is None else leaves.put_back(found), call
 
     def _remember(self, layout: Hashable, call: VectorizedCall) -> None:
-        """What runs calls like this one, for as long as that is remembered itself."""
+        """Remember the run for calls like this one, as long as it exists."""
         known, ready = cache_of(self.pyfunc)[0].ready, call.ready
         if ready is None:
             known.pop(layout, None)
@@ -321,7 +321,7 @@ class vectorize(OwnVectorize):  # called as a function
         known[layout] = ready.traced.ready[layout] = ready
 
     def explain(self, *args: Any, **kwargs: Any) -> Plan:
-        """What a call with these arguments would run, and why.
+        """The plan of a call with these arguments.
 
         Parameters
         ----------
@@ -423,7 +423,7 @@ class vectorize(OwnVectorize):  # called as a function
         return Blockwise(self, call, operands, how)
 
     def _of_labelled(self, call: Any, args: tuple, kwargs: dict) -> Any:
-        """What `call` makes of the arrays inside, with their labels.
+        """Call on the arrays inside labelled ones, and label the results.
 
         None where no argument that is looped over has labels: others `pyfunc` gets as they are.
         """
@@ -442,7 +442,7 @@ class vectorize(OwnVectorize):  # called as a function
         return leaves.put_back(wing.looped(run, operands, how, self._core, names))
 
     def _takes(self, args: tuple) -> bool:
-        """Whether `pyfunc` may have more arguments that are looped over than these."""
+        """Whether `pyfunc` may have more looped arguments than these."""
         looped = len(args) - sum(type(k) is int and k < len(args) for k in self.excluded)
         return self._core is None or looped < len(self._core.inputs)
 
@@ -489,7 +489,7 @@ class vectorize(OwnVectorize):  # called as a function
             self.pyfunc = self.pyfunc.function(self)
 
     def _layout(self, args: Sequence[Any]) -> Hashable:
-        """How arrays lie, and what else decides what runs; None: the long way is gone."""
+        """A key of layout and options; None: no shortcut for such calls."""
         if self.excluded or self.cache or self._on_error != "raise":
             return None
         if type(self.pyfunc) is not FunctionType:
@@ -506,12 +506,12 @@ class vectorize(OwnVectorize):  # called as a function
 
     @property
     def _holds_objects(self) -> bool:
-        """Whether each result is an element of one array, as it is."""
+        """Whether each result is stored as an object."""
         otypes: Any = self.otypes
         return bool(otypes) and len(otypes) == 1 and bool(np.dtype(otypes[0]).hasobject)
 
     def _leaves(self, operands: list[Any]) -> Leaves | None:
-        """What takes results apart, where it is said how many there are.
+        """The function that takes results apart, where their number is known.
 
         It is remembered with the traces of `pyfunc`, which do not call it again.
         """
@@ -535,16 +535,15 @@ class vectorize(OwnVectorize):  # called as a function
 _OWN = frozenset(GUFUNC)
 _NDARRAY = frozenset((np.ndarray,))
 _FRESH = ("_fits", "_again", "_plain", "_ufunc", "_like", "_kinds")
-"""What does not go to other processes."""
+"""Attributes that are not pickled."""
 
 
 def _fresh() -> dict[str, Any]:
-    """What copies have of their own."""
     return {"_fits": kept(BoundedDict()), "_again": None, "_plain": (None, None), "_ufunc": {}}
 
 
 def _names_of_results(given: Any) -> tuple[tuple[Hashable, ...], ...]:
-    """The names of each result's core dims; () where nobody said them."""
+    """Names of each result's core dims; () if not given."""
     if not given:
         return ()
     if isinstance(given, (tuple, list)) and all(isinstance(d, (tuple, list)) for d in given):

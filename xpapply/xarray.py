@@ -30,7 +30,7 @@ Dim = Hashable | tuple[Hashable, ...]
 @xr.register_dataset_accessor("xpapply")
 @xr.register_dataarray_accessor("xpapply")
 class Accessor:
-    """What ``.xpapply`` of a DataArray or a Dataset is, after ``import xpapply.xarray``."""
+    """The accessor ``.xpapply`` of a DataArray or a Dataset, after ``import xpapply.xarray``."""
 
     def __init__(self, container: Any) -> None:
         self._container = container
@@ -87,5 +87,5 @@ class Accessor:
             return apply_along_axis(f, dim, self._container, *args, **kwargs)  # type: ignore[arg-type]
 
     def explain(self, f: Callable[..., Any], dim: Dim) -> Plan:
-        """What ``apply(f, dim)`` of a DataArray would run, and why: see `xpapply.explain`."""
+        """The plan of ``apply(f, dim)`` of a DataArray: see `xpapply.explain`."""
         return explain(f, dim, self._container)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ import pytest
 import fuzz
 
 CASES = 2000 if os.environ.get("XPAPPLY_PROFILE") == "deep" else 12
-MORE = {"loops": 15}
+MORE = {"loops": 15, "tables": 4}
 """Times as many, of generators whose cases are quick."""
 
 

@@ -292,55 +292,6 @@ def test_columns_of_other_kinds():
     check(gaps.astype({"kind": object}), lambda row: row.a if row["kind"] == "x" else 0)
 
 
-HOLES = INTEGERS.a.astype("Int64").where(NUMBERS.a > -1)
-NULLABLES = {
-    "Int64": INTEGERS.astype("Int64"),
-    "Float64": NUMBERS.astype("Float64"),
-    "boolean": (NUMBERS > 0).astype("boolean"),
-    "both": NUMBERS.astype({"b": "Float64"}).assign(a=INTEGERS.a.astype("Int64"), c=INTEGERS.c),
-    "among others": MIXED.assign(a=INTEGERS.a.astype("Int64"), b=(NUMBERS.b > 0).astype("boolean")),
-    "Int8": INTEGERS.astype("Int8"),
-    "Float32": NUMBERS.astype("Float32"),
-    "missing": INTEGERS.astype("Int64").assign(a=HOLES),
-    "missing among others": MIXED.assign(a=HOLES),
-    "NaN": GAPS.astype("Float64"),
-}
-
-
-@pytest.mark.parametrize("name", NULLABLES)
-def test_nullable_dtypes(name):
-    table = NULLABLES[name]
-    for f in (
-        two, whole_numbers, texts, lambda r: r["a"] > r.b, lambda r: r.a**-1, lambda r: r.a // r.b,
-        lambda r: r.a + 0.5, lambda r: pd.Series({"p": r.a, "q": 2}), lambda r: r.sum(),
-        lambda r: r[["a", "b"]].max(), lambda r: r * 2, lambda r: pd.isna(r.a), lambda r: 1 - r.b,
-    ):  # fmt: skip
-        check(table, f)
-    for column in ("a", "b"):
-        for f in (
-            lambda x: x + 1, lambda x: x / 2 if x is not pd.NA else 0, lambda x: "a" if x else "b",
-            lambda x: None, lambda x: 2.5, lambda x: 1 // x, lambda x: x > 0,
-        ):  # fmt: skip
-            for action in (None, "ignore"):
-                mapped(table[column], f, na_action=action)
-
-
-def test_nullable_dtypes_run_at_once():
-    many = {name: pd.concat([table] * 50) for name, table in NULLABLES.items()}
-    for name in ("Int64", "Float64", "both", "among others"):
-        check(many[name], two, at_once=True)
-    for name, why, f in (
-        ("missing", "'a', some of its elements, Int64, are missing", lambda r: r.a + r.b),
-        ("missing among others", "some of its elements, Int64, are missing", lambda r: r.a + r.b),
-        ("Int8", "Int8", lambda r: r.a + r.b),
-        ("Float32", "Float32", lambda r: r.a + r.b),
-    ):
-        with pytest.warns(xpapply.FallbackWarning, match=why):
-            many[name].apply(f, axis=1, engine=xpapply)
-    with pytest.warns(xpapply.FallbackWarning, match="its elements are str"):
-        many["among others"].kind.map(lambda x: len(x), engine=xpapply)
-
-
 def test_a_name_that_becomes_something_else():
     def f(row):
         row = row["a"] + 1
@@ -506,15 +457,16 @@ SERIES = {
 }
 
 
-def mapped(series, f, **how):
+def mapped(series, f, *, at_once=False, **how):
     wanted, warned, _ = outcome(lambda: series.map(f, **how))
     for _ in range(2):
-        found, also, _ = outcome(lambda: series.map(f, engine=xpapply, **how))
+        found, also, shown = outcome(lambda: series.map(f, engine=xpapply, **how))
         if isinstance(wanted, tuple):
             assert found == wanted
         else:
             same(found, wanted)
         assert also == warned
+        assert not (at_once and shown - also)
 
 
 def shifted(x, by=1):
@@ -547,6 +499,7 @@ def test_short_tables_are_pandas_own(monkeypatch):
     from xpapply.pandas import engine
 
     limits = xpapply.limits.LIMITS
+    xpapply.functions.cache.clear()
     for name, value in (("unknown_elements", N), ("unknown_rows", N), ("patched_worth", 1.0)):
         monkeypatch.setattr(limits, name, value)
     for wing in (engine.elements, engine.rows):
@@ -559,7 +512,9 @@ def test_short_tables_are_pandas_own(monkeypatch):
         same(NUMBERS.a.map(f, engine=xpapply), NUMBERS.a.map(f))
         same(NUMBERS.apply(two, axis=1, engine=xpapply), NUMBERS.apply(two, axis=1))
     many = pd.concat([NUMBERS.a] * 500)
+    xpapply.functions.cache.clear()
     monkeypatch.setattr(limits, "patched_worth", 1e-5)
+    same(NUMBERS.a.map(f, engine=xpapply), NUMBERS.a.map(f))
     with pytest.raises(TypeError, match="NoneType"):
         many.map(f, engine=xpapply)
     with xpapply.options(fallback="raise"), pytest.raises(TypeError, match="NoneType"):

@@ -422,6 +422,13 @@ def test_other_transforms():
     check(lambda: TIMES.resample("7min").transform(SPREAD[0]))
     check(lambda: TABLE.assign(x=1 << 62).groupby("k").x.transform(lambda x: x.max()))
     check(lambda: TABLE.groupby("k").transform(lambda x: x.max()))
+    for f in (
+        lambda x: "high" if x.mean() > 0 else "low", lambda x: "a",
+        lambda x: "a" if x.any() else 1.0,
+        lambda x: "u" if x.sum() > 0 else None,
+    ):  # fmt: skip
+        check(lambda: TABLE.groupby("k").x.transform(f))
+        check(lambda: TABLE.groupby("k")[["x", "w"]].transform(f))
 
 
 def test_transforms_run_at_once(monkeypatch):
@@ -478,6 +485,7 @@ def test_filters_run_at_once(monkeypatch):
     for f in OF_FILTERS[:3]:
         check(lambda: many.groupby("k").filter(f), at_once=True, loop="groupby.filter")
     check(lambda: many.groupby("k").x.filter(lambda x: x.mean() > 0), at_once=True)
+    check(lambda: many.groupby("k").x.filter(lambda x: x.mean()))  # names the class of what it got
     check(lambda: many.groupby("k").filter(lambda x, a: x.x.mean() > a, a=0.1), at_once=True)
 
 

@@ -131,6 +131,23 @@ def test_networks_of_torch(jax):
     np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-5)
 
 
+def test_functions_of_any_library_with_an_array_among_the_arguments(jax):
+    """Under `jax.jit` too: a loop over all slices would be a long program."""
+    from array_api_compat import array_namespace
+
+    def slope(v, t):
+        xp = array_namespace(v)
+        t = t - xp.mean(t)
+        return xp.sum(t * (v - xp.mean(v))) / xp.sum(t * t)
+
+    assert why_not_repeatable(slope) is None
+    arr = jax.numpy.asarray(X)
+    t = jax.numpy.linspace(0.0, 1.0, arr.shape[-1])
+    assert xpapply.explain(slope, -1, arr, t).engine == "jax.vmap"
+    made = jax.make_jaxpr(lambda x: xpapply.apply_along_axis(slope, -1, x, t))(arr)
+    assert len(made.eqns) < 40
+
+
 def test_jitted_functions(jax):
     f = jax.jit(lambda v: jax.numpy.sort(v)[::2])
     arr = jax.numpy.asarray(X[0])

@@ -517,6 +517,15 @@ BOUNDED = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("f", [fit, fit_from], ids=lambda f: f.__name__)
+def test_of_images_in_float32(f):
+    """A start with a float32 number beside Python's is an array of float64."""
+    arr = decays().astype(np.float32)
+    want = np.apply_along_axis(f, 1, arr)
+    np.testing.assert_array_equal(xpapply.apply_along_axis(f, 1, arr), want)
+    assert compiled(f)
+
+
 @pytest.mark.parametrize("f", BOUNDED, ids=lambda f: f.__name__)
 def test_within_bounds_as_the_loop(f):
     arr = decays()

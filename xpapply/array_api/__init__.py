@@ -1,4 +1,4 @@
-"""For packages that are written for any library of the array API standard.
+"""`apply_along_axis` for packages written for any library of the array API standard.
 
 `apply_along_axis` has the shape that array-api-extra proposes for its own, so that a package may
 take either.

@@ -1,4 +1,4 @@
-"""Which library, which device, which axis.
+"""Facts of arrays: library, device, axes.
 
 The one place that imports array_api_compat, and only once an array is seen
 that is neither NumPy's nor CuPy's.
@@ -225,7 +225,7 @@ def broadcast_to(x: Any, shape: tuple[int, ...], subok: bool = False) -> Any:
 
 
 def read_only(x: Any) -> Any:
-    """What `numpy.broadcast_to` gives for its own shape, in a tenth of the time.
+    """A read-only view, as `numpy.broadcast_to` to the same shape gives it, in a tenth of the time.
 
     All but arrays of NumPy is given back as it is.
     """
@@ -243,7 +243,7 @@ def plain(arr: Any) -> Any:
 
 
 def is_mixed(x: Any) -> bool:
-    """Whether an array of a list has other elements than the list.
+    """Whether elements of a list change when it becomes an array.
 
     Theirs are of several types, or NumPy's scalars: the array of ``[1, "a"]`` has two strings, and
     what `ndarray.tolist` gives are Python's numbers.

@@ -1,4 +1,4 @@
-"""Where the elements of arrays are in memory."""
+"""Addresses of arrays in memory."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ def _of_tensor(x: Any) -> int:
 
 
 def address_of(x: Any) -> Callable[[Any], int]:
-    """What gives the addresses of the first elements of arrays such as `x`."""
+    """The function that returns the address of the first element of such arrays."""
     return of_array if isinstance(x, np.ndarray) else _of_tensor

@@ -9,11 +9,11 @@ from typing import Any
 from .. import arrays
 
 KERNEL = "all array operations as one program of jax.jit"
-"""What `program` runs on arrays of JAX, for `explain`."""
+"""The description of `program` on arrays of JAX, for `explain`."""
 
 
 def program(run: Callable[..., Any], like: Any) -> Callable[..., Any]:
-    """What calls `run` on arrays, and numbers in tuples of them, of the library of `like`.
+    """Wrap `run` for arrays, and numbers in tuples of them, of the library of `like`.
 
     JAX compiles each operation for each shape anyway, so that all of them as one program are ready
     sooner, too. It is compiled once for each shape and dtype, as long as the caller keeps it, and
@@ -27,7 +27,7 @@ def program(run: Callable[..., Any], like: Any) -> Callable[..., Any]:
 
 
 def constants(like: Any) -> AbstractContextManager[Any]:
-    """What makes arrays of the library of `like` that may be kept, also while JAX traces."""
+    """A context for making arrays that may be kept, also while JAX traces."""
     if arrays.library(like) != "jax":
         return nullcontext()
     import jax

@@ -1,4 +1,4 @@
-"""How the slices of an array lie in memory, and how to cut them into blocks.
+"""The layout of slices in memory, and their division into blocks.
 
 Backends never transpose an array to bring the slices to the end. They get it
 with its axes in *memory order* (slowest first) and the position `at` of the
@@ -44,7 +44,7 @@ class MemoryOrder:
         return cls(axes, axes.index(axis))
 
     def batch(self, shape: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The batch dims before and behind the applied axis, in memory order."""
+        """The batch dims before and after the applied axis, in memory order."""
         dims = [shape[a] for a in self.axes]
         return tuple(dims[: self.at]), tuple(dims[self.at + 1 :])
 
@@ -212,7 +212,7 @@ class Dim(NamedTuple):
 
     size: int
     steps: tuple[int, ...]
-    """In each array."""
+    """Steps in each array."""
     axis: int
     """The fastest of the axes."""
 
@@ -250,7 +250,7 @@ def merged(
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """How the elements of an array lie, for a function of the slices of several arrays.
+    """The layout of one array, for a function of slices of several arrays.
 
     Attributes
     ----------
@@ -269,7 +269,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the arrays of a function of slices lie.
+    """The layout of the arrays of a function of slices.
 
     Attributes
     ----------
@@ -298,7 +298,7 @@ class Layout:
 
 
 def span(x: np.ndarray) -> tuple[int, int]:
-    """How many bytes an array takes before its first element, and from there on."""
+    """Bytes of an array before its first element, and from there on."""
     far = [stride * (size - 1) for stride, size in zip(x.strides, x.shape, strict=True)]
     return -sum(n for n in far if n < 0), sum(n for n in far if n > 0) + x.itemsize
 
@@ -313,7 +313,7 @@ def lying_alike(x: np.ndarray) -> np.ndarray:
 
 
 def is_apart(x: np.ndarray, others: Sequence[np.ndarray]) -> bool:
-    """Whether no element of an array is another one of it too, or one of others, or read-only."""
+    """Whether no element of a writable array overlaps another one of it, or of others."""
     far = x.itemsize
     for stride, size in sorted(zip(map(abs, x.strides), x.shape, strict=True)):
         if size > 1 and stride < far:

@@ -17,7 +17,7 @@ from ..errors import InputError
 
 
 def is_masked(x: Any) -> bool:
-    """Whether this is a masked array. `numpy.ma`, which takes a while to load, is left alone."""
+    """Whether it is a masked array, tested without loading `numpy.ma`."""
     return "numpy.ma" in sys.modules and isinstance(x, np.ma.MaskedArray)
 
 
@@ -74,7 +74,7 @@ def data(arrays: Sequence[Any]) -> list[Any]:
 
 
 def union(arrays: Sequence[Any]) -> Any:
-    """Where one of them is masked; `numpy.ma.nomask` if none has a mask."""
+    """The union of masks; `numpy.ma.nomask` if none has one."""
     masks = [np.ma.getmask(x) for x in arrays if isinstance(x, np.ma.MaskedArray)]
     masks = [m for m in masks if m is not np.ma.nomask]
     if not masks:

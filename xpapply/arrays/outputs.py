@@ -45,7 +45,7 @@ def check_casts(y: Any, target: Any, name: str) -> None:
 
 
 def write_into(target: Any, y: Any, name: str) -> None:
-    """Write a result to where it was asked for.
+    """Write a result into `out`.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def write_into(target: Any, y: Any, name: str) -> None:
 
 
 def copied(target: Any, y: Any) -> None:
-    """Write a result to where it was asked for."""
+    """Copy a result into `out`."""
     y = np.asarray(y) if isinstance(y, np.generic) else y
     name = arrays.dtype_name(target)
     if name != arrays.dtype_name(y):  # the standard writes no other dtypes

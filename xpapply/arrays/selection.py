@@ -27,12 +27,12 @@ def spread(found: Any, mask: Any, rest: Any) -> Any:
 
 
 def nth(mask: Any, index: tuple[int, ...]) -> tuple[int, ...]:
-    """Where one of the slices is that a mask chooses."""
+    """The index of one of the slices chosen by a mask."""
     return nth_of(np.nonzero(np.asarray(arrays.on_host(mask))), index) if mask.ndim else ()
 
 
 def nth_of(places: tuple[np.ndarray, ...], index: tuple[int, ...]) -> tuple[int, ...]:
-    """The same, where all of their places are known."""
+    """The same by the indices of all of them."""
     return tuple(int(p[index[0]]) for p in places)
 
 

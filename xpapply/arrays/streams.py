@@ -22,7 +22,7 @@ def shared(library: str | None) -> AbstractContextManager[Any]:
 
 
 def of_cupy(device: int | None = None) -> AbstractContextManager[Any]:
-    """CuPy's current stream as torch's: nothing waits, and nothing overtakes."""
+    """Make CuPy's current stream torch's, so that work stays in order without a synchronization."""
     import cupy
     import torch
 

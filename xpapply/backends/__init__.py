@@ -1,4 +1,4 @@
-"""One file per array library: what runs graphs on its arrays, and what that promises.
+"""Backends, one file per array library, and their contract.
 
 `Backend` is the contract, with defaults for all that a library need not have.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Later(NamedTuple):
-    """What calls may take before something is compiled for them, and what one is said to take."""
+    """A budget of calls until something is compiled, and the cost of one."""
 
     budget: Budget
     cost: float
@@ -126,7 +126,7 @@ class Lowered:
         """
 
     def on(self, layout: Layout, like: Any) -> Run:
-        """What runs on arguments that lie as `layout` says, on the device of `like`.
+        """Prepare a run for arguments of a layout, on the device of `like`.
 
         The first of them are those that the graph has inputs for, and what `bind` gave follows. A
         number among them is passed by value. ``UnsupportedError`` leaves them to the next engine.
@@ -134,14 +134,14 @@ class Lowered:
         raise NotImplementedError
 
     def faster_than_layers(self, x: Any, consts: tuple[Any, ...], at: int | None = None) -> bool:
-        """Whether a network with convolutions takes less time here than in its own library.
+        """Whether a network with convolutions is faster here than in its own library.
 
         The parameters are those of `estimate`. False where that is not known.
         """
         return False
 
     def estimate(self, x: Any, consts: tuple[Any, ...], at: int | None = None) -> Estimate | None:
-        """What a call with arrays like `x` would run, and what that takes.
+        """The estimate of a call with arrays like `x`.
 
         None where the device and the size of the array make no difference. `consts` are those of
         the model at hand, which may rule a way out; `x` and `at` are what `__call__` would get, or
@@ -158,7 +158,7 @@ class Lowered:
         return 0
 
     def slower_than_half(self, x: Any, consts: tuple[Any, ...], at: int | None = None) -> bool:
-        """Whether the library's own operations in 16 bits take less time than float32 here."""
+        """Whether the library's own operations in 16 bits are faster than float32 here."""
         return False
 
 
@@ -191,7 +191,7 @@ class Backend:
         return "it has no graphs of several arrays or results" if graph.is_several else None
 
     def later(self, graph: Graph, x: Any, at: int) -> Later | None:
-        """What tells when a graph that it refuses for few slices is worth a kernel, if it will be.
+        """The budget after which a graph refused for few slices is worth a kernel; None: never.
 
         `x` and `at` are what `Lowered.__call__` would get.
         """
@@ -219,7 +219,7 @@ class Backend:
         """
 
     def counts(self, x: Any, weights: Any, axes: tuple[int, ...], bins: int) -> Any:
-        """How often each number occurs in a slice, or sums of weights: ``(batch..., bins)``.
+        """Count each number in a slice, or sum weights: ``(batch..., bins)``.
 
         None: `array_api` counts.
         """
@@ -227,7 +227,7 @@ class Backend:
     # --- the memory of arrays ---------------------------------------------------------
 
     slices_engines: tuple[str, ...] = ()
-    """Other engines that run functions of slices on this library's arrays, to be asked first."""
+    """Other engines for functions of slices on this library's arrays, to be tried first."""
 
     def borrowers(self, x: Any, dtype: str) -> Sequence[Borrower]:
         """The other backends that run networks on arrays laid out like `x` faster, best first.
@@ -242,18 +242,18 @@ class Backend:
         return next((b for b in self.borrowers(x, dtype) if b.engine == engine), None)
 
     def slices_borrower(self, arrays: Sequence[Any]) -> Borrower | str | None:
-        """Which other backend runs functions of slices on these arrays.
+        """The borrower that runs functions of slices on these arrays.
 
-        None: this one itself. A text says why nobody may (autograd records the call), and
+        None: this one itself. A text says why none may (autograd records the call), and
         `array_api` runs.
         """
 
     def on_borrowed(self) -> Backend:
-        """What runs networks on another library's memory, which may have further dtypes."""
+        """The backend for networks on another library's memory, which may have further dtypes."""
         return self
 
     def way(self, name: str) -> Backend | None:
-        """What runs networks in one way alone, which is an engine with a name of its own.
+        """The backend of a single way, which is an engine with a name of its own.
 
         None for a name that is no way of this backend. It is for those who ask for it by
         ``options(engine=...)``: nothing else chooses it.
@@ -263,5 +263,5 @@ class Backend:
         """Called after an array of the user's, an ``out=``, was written to."""
 
     def is_wrapped(self, x: Any) -> bool:
-        """Whether an array stands for others, inside a transform of its library."""
+        """Whether an array is abstract, inside a transform of its library."""
         return False

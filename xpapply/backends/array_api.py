@@ -55,7 +55,7 @@ def special_function(xp: ModuleType, name: str) -> Callable[[Any], Any] | None:
 
 
 def missing(xp: ModuleType, graph: Graph) -> str | None:
-    """What a library lacks of what a graph without composites needs, or None."""
+    """The reason if a library lacks functions for a graph without composites, or None."""
     for node in graph.nodes:
         if node.op == "accumulate":
             by = node.attr("by")
@@ -84,7 +84,7 @@ class ArrayAPI(Backend):
     name = "array_api"
 
     def why_not(self, graph: Graph, given: Sequence[Any]) -> str | None:
-        """What the library lacks; functions of slices run by `evaluate`, and none is lowered."""
+        """The reason if the library lacks functions; functions of slices run by `evaluate`."""
         xp = arrays.compat(given[0])
         if graph.any_length:
             return missing(xp, graph)
@@ -111,7 +111,7 @@ def run(graph: Graph, x: Any, axis: int) -> Any:
 
 
 class ArrayAPILowered(Lowered):
-    """One namespace call per node, on a block of slices."""
+    """Run one namespace call per node, on a block of slices."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -148,7 +148,7 @@ class ArrayAPILowered(Lowered):
         return out
 
     def estimate(self, x: Any, consts: tuple[Any, ...], at: int | None = None) -> Estimate | None:
-        """What runs differs on arrays of JAX only."""
+        """The estimate, which differs for arrays of JAX."""
         if arrays.library(x) != "jax" or x.ndim == 1:
             return None
         return Estimate((KERNEL,), (), None, None)
@@ -162,12 +162,12 @@ class ArrayAPILowered(Lowered):
 
 
 def _bytes_of_places(graph: Graph, node: Node) -> int:
-    """What places in all trees take for a slice, and what is looked up by them."""
+    """Bytes per slice of positions in all trees, and of look-ups."""
     return 0 if node.op != "trees" else 40 * graph.nodes[node.args[6]].aval.shape[0]
 
 
 Own = Mapping[int, Callable[[Any], Any]]
-"""What computes nodes of a graph in another way, by their numbers: of the first operand."""
+"""Other implementations of nodes, by number: functions of the first operand."""
 
 
 def run_block(batched: Graph, at: int, x: Any, bound: tuple[Any, ...], own: Own) -> Any:
@@ -176,7 +176,7 @@ def run_block(batched: Graph, at: int, x: Any, bound: tuple[Any, ...], own: Own)
 
 
 def _run(batched: Graph, at: int, x: Any, bound: tuple[Any, ...], own: Own | None = None) -> Any:
-    """One block."""
+    """Run one block."""
     xp = arrays.compat(x)
     before, behind = x.shape[:at], x.shape[at + 1 :]
     rows = xp.reshape(xp.moveaxis(x, at, 0), (x.shape[at], -1))
@@ -253,7 +253,7 @@ def _number(xp: ModuleType, node: Node, value: Any, like: Any) -> Any:
 
 
 def apply(xp: ModuleType, node: Node, args: list[Any], batch_size: int) -> Any:
-    """One node on arrays of the namespace `xp`."""
+    """Run one node on arrays of the namespace `xp`."""
     attrs, row = dict(node.attrs), OPS[node.op]
     if node.op == "cast":
         dtype = arrays.dtype_of(xp, attrs["dtype"])
@@ -371,7 +371,7 @@ def trees(
     *,
     depth: int,
 ) -> Any:
-    """What the leaves that slices come to add up to, one tree after the other.
+    """Sum the leaves of all trees, one tree after the other.
 
     Slices lie along the last axis of `x`, which has two: ``(M, B)``. All trees go down together.
     """
@@ -503,7 +503,7 @@ def _last(xp: ModuleType, x: Any, axes: tuple[int, ...]) -> Any:
 
 
 def counts(x: Any, weights: Any, axes: tuple[int, ...], bins: int) -> Any:
-    """How often each number occurs in a slice, or sums of weights: ``(batch..., bins)``."""
+    """Count each number in a slice, or sum weights: ``(batch..., bins)``."""
     xp = arrays.compat(x)
     x = xp.astype(x, arrays.dtype_of(xp, "int64"))  # small dtypes would wrap the bins around
     dtype = x.dtype if weights is None else weights.dtype

@@ -1,4 +1,4 @@
-"""Which backends can run something on arrays, and why others cannot."""
+"""The choice of backends, and reasons of those that refuse."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def able(
     why_not: Callable[[Backend, Any], str | None],
     reasons: list[str],
 ) -> Iterator[tuple[Backend, Any]]:
-    """Those that do not refuse what they are given; why others do goes to `reasons`."""
+    """Those that do not refuse their array; reasons of others go to `reasons`."""
     for one, given in asked:
         refusal = why_not(one, given)
         if refusal is None:
@@ -89,7 +89,7 @@ def able(
 def able_for_slices(
     graph: Graph, given: Sequence[Any], reasons: list[str]
 ) -> list[tuple[Backend, Borrower | None]]:
-    """What can run a function of slices on arrays, and as which borrower of their memory.
+    """Backends for a function of slices on arrays, each with the borrower of their memory.
 
     The fastest is the first; the reference is asked where no other can. Why others cannot goes to
     `reasons`. `given` are the arguments that are not numbers.

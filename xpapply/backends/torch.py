@@ -167,7 +167,7 @@ class Torch(Backend):
         return (Borrower("cupy", _AsCuPy(x), _on_stream_of),)
 
     def slices_borrower(self, arrays: Sequence[torch.Tensor]) -> Borrower | str:
-        """Where nobody borrows tensors, torch's own operations run, which autograd records."""
+        """The borrower, or a reason; without one torch's own operations run."""
         if torch.is_grad_enabled() and any(t.requires_grad for t in arrays):
             return "autograd records this call; under torch.no_grad() it runs fused"
         if any(map(self.is_wrapped, arrays)):
@@ -358,7 +358,6 @@ class TorchLowered(Lowered):
 
     @staticmethod
     def _rows(program: Program, x: torch.Tensor, slices: int) -> int:
-        """Slices per block."""
         chosen, on_cpu = config.current().block_bytes, x.device.type == "cpu"
         rows = (
             chosen or (LIMITS.torch_block if on_cpu else LIMITS.torch_gpu_block)

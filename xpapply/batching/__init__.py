@@ -27,7 +27,7 @@ from .names import CUPY, mirrored, public_names, root_of
 
 
 class Batched:
-    """One value per slice: an array ``(B, *shape)`` for values of the given shape."""
+    """One value per slice: an array ``(B, *shape)``."""
 
     __slots__ = ("array",)
 
@@ -86,7 +86,7 @@ class RaisesForSome(Exception):
 
 @dataclass(frozen=True, eq=False)
 class BatchingRule:
-    """One row: a function and how it runs on all slices.
+    """A batching rule: a function, and how it runs on all slices.
 
     Attributes
     ----------
@@ -197,7 +197,7 @@ def _load(package: str) -> None:
 
 
 def _is_of(package: str, function: Any) -> bool:
-    """Whether a function is the library's own, not one that a user has put there."""
+    """Whether a function is the library's own, not one set by a user."""
     root = (getattr(function, "__module__", None) or package).partition(".")[0]
     return root == package or not isinstance(function, FunctionType)
 

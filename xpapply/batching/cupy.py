@@ -89,7 +89,7 @@ def gradient_magnitude(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
 
 
 _CENTRE = {0: 1.0, 1: 1.0, 2: 3 / 4, 3: 2 / 3, 4: 115 / 192, 5: 11 / 20}
-"""What a spline of an order is at a place of its own grid."""
+"""The value of a spline at its own grid point, by order."""
 _APART = 4
 """Places from slice to slice, so that no spline reaches from one to another."""
 

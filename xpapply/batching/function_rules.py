@@ -1,4 +1,4 @@
-"""What batching rules that are written for one function share.
+"""Common parts of batching rules for single functions.
 
 Such a rule is a function with the parameters of the NumPy function after `xp` and `call`, made a
 rule by `rule`. It raises `Unsupported` for arguments that are not worth a batched way.
@@ -29,7 +29,7 @@ def no_output(given: dict) -> None:
 
 
 def is_data(name: str, x: Any, axis_name: str) -> bool:
-    """Whether a plain argument is numbers that are combined with those of a slice."""
+    """Whether an argument is data, combined with that of a slice."""
     return name != axis_name and not isinstance(x, (Batched, str, type, np.dtype, tuple))
 
 
@@ -104,7 +104,7 @@ def as_rows(xp: Any, x: Any, n: int) -> Batched:
 
 
 def infinite_products(xp: Any, *operands: Any) -> bool:
-    """Whether there are products of complex infinities or NaN.
+    """Whether products of complex infinities or NaN occur.
 
     BLAS computes them in another way for vectors than for matrices.
     """
@@ -120,7 +120,7 @@ def flat(x: Batched) -> Any:
 
 
 def traced(x: Any) -> bool:
-    """Whether there are `Batched` in arguments."""
+    """Whether arguments contain a `Batched`."""
     return any(True for _ in leaves(x))
 
 

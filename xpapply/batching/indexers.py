@@ -23,7 +23,7 @@ class _Joiner:
 
     @property
     def of_numpy(self) -> Callable[..., Any]:
-        """The same of NumPy arrays."""
+        """The joiner of NumPy arrays."""
         return _Joiner(np, self.__name__, self._first)
 
 

@@ -37,7 +37,7 @@ _DATA |= {name: [] for name in _SINGLE.split()}
 METHODS = frozenset(
     "__call__ derivative antiderivative derivatives integral integrate get_residual".split()
 )
-"""Methods that change nothing."""
+"""Methods without side effects."""
 
 
 def maker(function: Any) -> str | None:
@@ -53,7 +53,7 @@ def writeable(tree: Any) -> Any:
 
 
 class Instances:
-    """One object per slice.
+    """An object per slice.
 
     `whole`: one for all slices, but for those that are `odd`; `each`: makes that of one slice.
     """
@@ -75,7 +75,7 @@ class Instances:
         return self._made[b]
 
     def take(self, index: Any) -> Instances:
-        """Some of the slices."""
+        """Select slices."""
         found = Instances(self.whole, self.each, self.index[index], self.odd)
         found._made = self._made
         return found
@@ -116,7 +116,7 @@ def _make(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def _whole(xp: Any, function: Any, given: tuple, named: dict, odd: Any = None) -> Any:
-    """One object of all slices, which lie along the last axis, but for those that are `odd`."""
+    """Make one object of all slices along the last axis, except the `odd` ones."""
     arguments = bound(function, given, named)
     n = len(next(leaves(arguments)).array)
     for k in _DATA[function.__name__]:
@@ -198,7 +198,7 @@ def call_row(name: str) -> BatchingRule:
 
 
 def is_single(function: Any, args: tuple, kwargs: dict, moving: Callable[[Any], list]) -> bool:
-    """Whether an object is made for each slice; `moving`: what in arguments depends on it."""
+    """Whether an object is made for each slice; `moving`: arguments that depend on it."""
     data = _DATA[function.__name__]
     if not data:
         return True
@@ -246,4 +246,4 @@ ROWS = [
     for names in _WHOLE.values()
     for name in names.split()
 ]
-"""For CuPy's arrays, whose objects are made and called on the GPU, in one call."""
+"""Rules for CuPy's arrays, whose objects are made and called on the GPU at once."""

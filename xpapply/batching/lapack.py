@@ -1,4 +1,4 @@
-"""Which functions hand numbers to LAPACK's iterations, some of which never end on infinities.
+"""Functions that pass numbers to iterations of LAPACK, some of which never end on infinities.
 
 NumPy's loop may have stopped at an earlier slice, so that no slice is handed over that the loop
 may not have reached: those that are not finite are left to ``f``, in their order.
@@ -18,7 +18,7 @@ _OF_SINGULAR_VALUES = (2, -2, "nuc")
 
 
 def may_not_end(name: str, args: tuple, kwargs: dict) -> bool:
-    """Whether a call is unsafe for numbers that are not finite."""
+    """Whether a call may not end for numbers that are not finite."""
     if name in _ALWAYS:
         return True
     if name in ("numpy.linalg.norm", "numpy.linalg.matrix_norm"):

@@ -26,7 +26,7 @@ _PYTHON: dict[str, Callable[..., float]] = {
     **{f"arc{name[1:]}": getattr(math, name) for name in "asinh acosh atanh".split()},
     "power": operator.pow,
 }
-"""What differs from NumPy's function of that name on some machines."""
+"""Python functions that differ from NumPy's of that name on some machines."""
 
 _PAIRS = frozenset(("arctan2", "hypot", "power"))
 _TRIED = 4096
@@ -35,7 +35,7 @@ hundreds at the least."""
 
 
 def differs(name: str) -> bool:
-    """Whether a function of `math`, or ``**``, has not the bits of NumPy's, or nobody knows."""
+    """Whether a function of `math`, or ``**``, differs in bits from NumPy's, or may."""
     return name in _PYTHON and not _agree(name)
 
 
@@ -97,7 +97,7 @@ def _numpys(name: str) -> Any:
 
 @functools.cache
 def is_of_c(base: type, exponent: type) -> bool:
-    """Whether ``a ** b`` of numbers of such types is C's own power, not that of NumPy's arrays.
+    """Whether ``a ** b`` of scalars of such types is C's power, not that of NumPy's arrays.
 
     An integer to the power of Python's float is the latter.
     """
@@ -112,7 +112,7 @@ def is_of_c(base: type, exponent: type) -> bool:
 
 @functools.cache
 def _powers_agree(dtype: np.dtype) -> bool:
-    """Whether powers of arrays have the bits of powers of single numbers of that dtype."""
+    """Whether powers of arrays have the bits of powers of scalars."""
     rng = np.random.default_rng(0)
     columns = rng.lognormal(size=(2, _TRIED)).astype(dtype)
     with np.errstate(all="ignore"):
@@ -121,7 +121,7 @@ def _powers_agree(dtype: np.dtype) -> bool:
 
 @functools.cache
 def _agree(name: str) -> bool:
-    """Whether NumPy's loop calls what Python calls, as far as some thousand numbers tell."""
+    """Whether NumPy's loop and Python's function agree on some thousand numbers."""
     rng = np.random.default_rng(0)
     sizes = np.exp(rng.normal(size=_TRIED) * 2) * np.where(rng.random(_TRIED) < 0.5, 1, -1)
     columns = [sizes, rng.permutation(sizes)] if name in _PAIRS else [sizes]

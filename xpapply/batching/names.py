@@ -15,7 +15,7 @@ CUPY = ("cupy", "cupyx")
 
 _names: dict[int, tuple[Any, tuple[str, ...]]] = {}
 _taken: tuple[int, Any] = (0, None)
-"""How many modules they were taken from, and the package itself: its id may be another's later."""
+"""The number of modules searched for names, and the package, which keeps its id."""
 
 
 def root_of(x: Any) -> str:
@@ -42,7 +42,7 @@ def public_names(x: Any) -> tuple[str, ...]:
 
 
 def mirrored(name: str) -> str:
-    """What a function of CuPy is called in NumPy or SciPy: "numpy.sort" for "cupy.sort"."""
+    """The name of a CuPy function in NumPy or SciPy: "numpy.sort" for "cupy.sort"."""
     if name.startswith("cupyx.scipy."):
         return name.removeprefix("cupyx.")
     return f"numpy.{name.removeprefix('cupy.')}" if name.startswith("cupy.") else name

@@ -79,7 +79,7 @@ def _product(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def _solution(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
-    """What `numpy.linalg.lstsq` finds for rows of a matrix."""
+    """The solution of `numpy.linalg.lstsq` for selected rows of a matrix."""
     from .numpy.least_squares import of_rows
 
     a, b, mask, roots, rcond = args
@@ -87,7 +87,7 @@ def _solution(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def _rest(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
-    """What else it gives: the residuals and the rank."""
+    """Its residuals and rank."""
     from .numpy.least_squares import conditions_of_rows, small_products
 
     a, b, mask, roots, rcond, x = args
@@ -131,7 +131,7 @@ def _interp(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def _one_by_one(x: Any, places: Ragged, values: Ragged, left: Any, right: Any) -> Any:
-    """By a call for each slice."""
+    """Run a call for each slice."""
     edges = places.starts()[1:]
     parts = zip(np.split(places.flat, edges), np.split(values.flat, edges), strict=True)
     if isinstance(x, Ragged):
@@ -145,7 +145,7 @@ def _one_by_one(x: Any, places: Ragged, values: Ragged, left: Any, right: Any) -
 
 
 def _element(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
-    """One of the values of a mask, by its number."""
+    """One selected value, by its number."""
     x, k = args
     bad = x.counts <= k if k >= 0 else x.counts < -k
     if bad.any():

@@ -37,11 +37,11 @@ class Ragged:
         return self._flat
 
     def starts(self) -> Any:
-        """Where the values of each slice begin."""
+        """Offsets of the slices' values."""
         return np.cumsum(self.counts) - self.counts
 
     def take(self, index: Any) -> Ragged:
-        """Some of the slices."""
+        """Select slices."""
         if hasattr(index, "cpu"):
             index = index.cpu().numpy()
         if self._flat is None and self.source is not None:

@@ -15,7 +15,7 @@ from . import Batched, BatchingRule, NoRule
 Rule = Callable[..., Any]
 
 SINGLY = ", slice by slice"
-"""In the name of a row: it goes so, within one call of it."""
+"""A mark in a row's name: slices are called one by one within one call of it."""
 
 
 def leaves(tree: Any, kind: Any = Batched) -> Iterator[Any]:
@@ -51,7 +51,7 @@ def mapped(function: Callable[[Any], Any], tree: Any, kind: Any = Batched) -> An
 
 
 def results(found: Any) -> Any:
-    """What a call on all slices returned, as `Batched`."""
+    """The results of a call on all slices, as `Batched`."""
     if isinstance(found, tuple) and hasattr(found, "_fields"):
         return type(found)(*map(results, found))
     if isinstance(found, (tuple, list)):
@@ -125,7 +125,7 @@ class OnDevice:
 
 
 on_device = functools.lru_cache(maxsize=1024)(OnDevice)
-"""The same object for the same function, so that its signature is looked up once."""
+"""The cached wrapper of a function, whose signature is inspected once."""
 
 
 def bound(call: Any, args: tuple, kwargs: dict) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def bound(call: Any, args: tuple, kwargs: dict) -> dict[str, Any]:
 def _bound_names(
     call: Any, count: int, keywords: tuple[str, ...]
 ) -> tuple[tuple[str, int | str], ...]:
-    """Which parameters so many positional arguments and such keywords are for."""
+    """Parameters of so many positional arguments and such keywords."""
     named = dict(zip(keywords, keywords, strict=True))
     try:
         given = signature(call).bind(*range(count), **named)

@@ -49,7 +49,7 @@ def _nested(x: Any) -> bool:
 
 
 def _column(array: Any, plain: bool) -> list[Any]:
-    """What the function gets, slice by slice: Python's numbers, NumPy's numbers or arrays."""
+    """Arguments slice by slice: Python's numbers, NumPy's numbers or arrays."""
     array = array.get() if hasattr(array, "get") else array
     return array.tolist() if plain else list(array)
 
@@ -100,7 +100,7 @@ COMPENSATED: tuple[type, ...] = tuple(
 """Numbers that Python's `sum` adds and makes up for what is lost where it rounds: floats from
 Python 3.12 on, complex numbers from 3.14 on."""
 OF_INTEGERS = sum([1e16, 1, -1e16]) == 1.0
-"""Whether it does so for integers among the floats."""
+"""Whether it does so with integers among the floats."""
 
 
 def compensated(

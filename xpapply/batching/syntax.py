@@ -1,4 +1,4 @@
-"""What Python itself does with arrays: indexing, writing, stacking, casting, `@`.
+"""Python's own operations on arrays: indexing, writing, stacking, casting, `@`.
 
 These rows have no function of that name in any library, so their rules get None
 as the function.
@@ -64,7 +64,7 @@ def _compress(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def _count(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
-    """How many values are true."""
+    """Count true values."""
     mask = args[0].array
     return Batched(xp.count_nonzero(mask.reshape(len(mask), -1), axis=1))
 
@@ -154,7 +154,7 @@ def _cast(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def _number(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
-    """A number as Python's, which nobody writes into: the same memory where that has the dtype."""
+    """A Python number as a read-only array: the same memory if dtypes agree."""
     x, dtype = args
     return x if x.array.dtype == dtype else Batched(x.array.astype(dtype))
 
@@ -316,7 +316,7 @@ def _sorted_unique(xp: Any, array: Any, equal_nan: bool) -> tuple[Any, Any]:
 
 
 def _unique_count(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
-    """How many different values there are."""
+    """The number of different values."""
     x, equal_nan = args
     return Batched(_sorted_unique(xp, x.array, equal_nan)[1].sum(axis=1))
 

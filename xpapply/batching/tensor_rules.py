@@ -41,7 +41,7 @@ def _vmapped(xp: Any, _: Any, given: tuple, __: dict) -> Any:
 
 
 class _Place(int):
-    """Where a batched tensor goes in the arguments."""
+    """The place of a batched tensor in the arguments."""
 
 
 def _packed(tree: Any, flat: list[Any]) -> Any:

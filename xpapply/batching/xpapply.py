@@ -12,7 +12,7 @@ _ARRAYS = ("a", "b", "x", "y", "weights")
 
 
 def _rule(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
-    """The same function along the axes of the slices."""
+    """Apply the same function along the axes of the slices."""
     given = bound(call, args, kwargs)
     arrays = [x for name in _ARRAYS if isinstance(x := given.get(name), Batched)]
     rest = [x for name, x in given.items() if name not in _ARRAYS]

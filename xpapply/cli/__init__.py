@@ -1,4 +1,4 @@
-"""The command line: ``xpapply run MODEL INPUT -o OUTPUT``, and what is asked before and after.
+"""The command line: ``xpapply run MODEL INPUT -o OUTPUT``, and its companions.
 
 - `start.py`: a command of these, or a script to run patched; `installed.py`: what there is
 - `app.py`: the commands and their options

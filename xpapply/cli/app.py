@@ -1,4 +1,4 @@
-"""The commands. Exit code 2: asked for wrongly, 1: it failed."""
+"""The commands. Exit code 2: wrong usage, 1: failure."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def _of_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @click.argument("model_", metavar="MODEL")
     @click.argument("input_", metavar="INPUT")
-    @click.option("--activation", help="Of the hidden layers of a file of weights: relu, tanh ...")
-    @click.option("--output-activation", help="Of the last layer.")
-    @click.option("--key", help="Of a checkpoint with several sets of weights: which.")
-    @click.option("--model-output", metavar="NAME", help="Of an ONNX file with several: which.")
-    @click.option("--trust", is_flag=True, help="The file of the model may run code of its own.")
-    @click.option("--axis", help="Of the slices: a number, or several with commas.")
+    @click.option("--activation", help="Activation of hidden layers, for a file of weights.")
+    @click.option("--output-activation", help="Activation of the last layer.")
+    @click.option("--key", help="Which set of weights of a checkpoint with several.")
+    @click.option("--model-output", metavar="NAME", help="Which output, of an ONNX file.")
+    @click.option("--trust", is_flag=True, help="Allow the model's file to run code.")
+    @click.option("--axis", help="Axis of a slice, or several with commas; default: the last.")
     @click.option("--device", default="", help="cuda, cuda:1 ...; by default the CPU.")
     @click.option("--precision", type=click.Choice(["highest", "high", "medium"]))
     @functools.wraps(command)
@@ -74,12 +74,10 @@ def _inside(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--ignore-place",
             is_flag=True,
-            help="The mask may say that it lies elsewhere: another affine, transform or CRS.",
+            help="Accept a mask with another affine, transform or CRS.",
         ),
-        click.option(
-            "--nodata", type=_NUMBER, help="The value in INPUT where nothing was measured."
-        ),
-        click.option("--mask", help="A file: only slices where it is not 0."),
+        click.option("--nodata", type=_NUMBER, help="The value in INPUT for missing measurements."),
+        click.option("--mask", help="A file: compute only slices where it is not 0."),
     ):
         command = option(command)
     return command
@@ -105,13 +103,13 @@ def commands() -> None:
     help="The value in OUTPUT where there is no result: NaN by default. Labels and other whole "
     "numbers have no NaN, and need it.",
 )
-@click.option("--dtype", help="Of the results in the file.")
-@click.option("--memory", default="0", help="That blocks may take at a time: '500 MB'.")
+@click.option("--dtype", help="dtype of OUTPUT.")
+@click.option("--memory", default="0", help="Memory for blocks: '500 MB'.")
 @click.option("--argmax", is_flag=True, help="Write the position of the largest: labels.")
 @click.option("--overwrite", is_flag=True, help="OUTPUT may exist, and is replaced.")
-@click.option("--resume", is_flag=True, help="Go on with what an interrupted run has left.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
+@click.option("--resume", is_flag=True, help="Continue an interrupted run.")
+@click.option("--dry-run", is_flag=True, help="Print the plan, and compute nothing.")
+@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 def run(f: Any, image: files.Image, axis: Any, **given: Any) -> None:
     """Apply MODEL to every slice of INPUT, and write OUTPUT.
 
@@ -150,7 +148,7 @@ def run(f: Any, image: files.Image, axis: Any, **given: Any) -> None:
 def _job(
     f: Any, image: files.Image, axis: Any, given: dict[str, Any]
 ) -> tuple[running.Job, Any, files.Image | None]:
-    """What is read, where there is something to compute, and the file that says so."""
+    """The job, if there is something to compute, and the file it reads."""
     nodata = given["nodata"] if given["nodata"] is not None else image.nodata
     job = running.Job(f, image, axis, nodata)
     if given["mask"] is None:
@@ -175,7 +173,7 @@ def explain_(f: Any, image: files.Image, axis: Any) -> None:
     type=click.IntRange(min=1),
     default=200,
     show_default=True,
-    help="How many are compared.",
+    help="Number of slices to compare.",
 )
 def check(f: Any, image: files.Image, axis: Any, slices: int, **given: Any) -> None:
     """Compare the results of a sample of slices with those of the plain loop."""
@@ -208,7 +206,7 @@ def doctor() -> None:
     type=click.Path(path_type=Path),
 )
 @click.option("--small", is_flag=True, help="A few slices of one point in time.")
-@click.option("--seed", default=1, show_default=True, help="Of the noise.")
+@click.option("--seed", default=1, show_default=True, help="Seed of the noise.")
 def demo(output: Path, small: bool, seed: int) -> None:
     """A trained network at every voxel of a real MRI volume, with times and a picture."""
     try:

@@ -83,7 +83,7 @@ def neighbourhoods(volume: np.ndarray) -> np.ndarray:
 
 @dataclass
 class Trained:
-    """What `train_denoiser.py` stored."""
+    """The file of `train_denoiser.py`."""
 
     weights: list[np.ndarray]
     biases: list[np.ndarray]
@@ -95,7 +95,7 @@ class Trained:
 
     @classmethod
     def read(cls, path: Path = TRAINED) -> Trained:
-        """From plain arrays: nothing in the file can run code."""
+        """Read it from plain arrays: no code of the file can run."""
         with np.load(path, allow_pickle=False) as file:
             layers = range(sum(name.startswith("weight") for name in file))
             return cls(
@@ -198,7 +198,7 @@ def torch_rows(
 def cupy_rows(
     network: MLP, features: np.ndarray, noise: np.ndarray
 ) -> list[tuple[str, float, float]]:
-    """The same call on a CuPy array, where there is a GPU."""
+    """Time the same call on a CuPy array, where there is a GPU."""
     try:
         import cupy
 
@@ -220,14 +220,14 @@ def cupy_rows(
 
 
 def font(size: int) -> Any:
-    """That of the picture."""
+    """The font of the picture."""
     return ImageFont.load_default(size)
 
 
 def draw(
     images: Mapping[str, np.ndarray], truth: np.ndarray, notes: Mapping[str, str], path: Path
 ) -> None:
-    """One slice, before and after: each (x, y) image over its error, and the truth."""
+    """Draw one slice, before and after: each (x, y) image over its error, and the truth."""
     scale, gap, head = 4, 10, 64
     # crop to the head, with a margin
     box = tuple(slice(max(0, i.min() - 3), i.max() + 4) for i in np.nonzero(truth > 0))

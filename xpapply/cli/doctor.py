@@ -35,7 +35,7 @@ def report() -> str:
 
 
 def _said(look: Callable[[], str]) -> str:
-    """What a look says; what it raises is an answer too."""
+    """The result of a check, or its exception as text."""
     try:
         return look()
     except ImportError as error:

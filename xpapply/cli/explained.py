@@ -1,4 +1,4 @@
-"""What runs on a file, or ran: in how many blocks, by which engine, and about how long it takes."""
+"""The plan of a run on a file: blocks, engine, estimated time."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class Unwritten(Store):
 
     @property
     def dtype(self) -> np.dtype:
-        """That of the output."""
+        """The dtype of the output."""
         return self._dtype
 
     def why_read_only(self) -> str:
-        """It is new."""
+        """ "": it is new."""
         return ""
 
 
 def of_block(f: Any, axis: Any, source: Store, whole: Plan) -> tuple[Plan, np.ndarray]:
-    """What runs on the first block of a plan for a file, and that block."""
+    """The plan of the first block of a file's plan, and that block."""
     cut: Any = whole._call.cut  # type: ignore[union-attr]
     x = source.read(next(iter(cut)))
     device = config.current().device
@@ -51,7 +51,7 @@ def of_block(f: Any, axis: Any, source: Store, whole: Plan) -> tuple[Plan, np.nd
 
 
 def engine(plan: Plan) -> str:
-    """What runs, or ran, in words."""
+    """A description of the engine."""
     where = "" if plan.device == "cpu" else f" on {plan.device}"
     return in_options(f"{plan.engine}{where}: {'; '.join(plan.kernels) or 'one call per slice'}")
 
@@ -83,7 +83,7 @@ def _batch(plan: Plan) -> list[int]:
 
 
 def _time(f: Any, axis: Any, x: np.ndarray, total: int) -> str:
-    """How long all slices take, from as many as take long enough."""
+    """Estimate the time of all slices from a sample that is long enough."""
     axes = axis if isinstance(axis, tuple) else (axis,)
     order = (*(a for a in range(x.ndim) if a not in axes), *axes)
     core = tuple(x.shape[a] for a in axes)
@@ -121,7 +121,7 @@ def _duration(seconds: float) -> str:
 
 
 def ran(f: Any, axis: Any, source: Store, whole: Plan) -> str:
-    """What ran, after a run; "" where it does not tell."""
+    """A description of the engine that ran; "" if unknown."""
     with suppress(Exception), options(fallback="silent", resume=False):
         return engine(of_block(f, axis, source, whole)[0])
     return ""

@@ -25,7 +25,7 @@ def number(given: str | float) -> float:
 
 
 def where(x: np.ndarray, value: float) -> np.ndarray:
-    """Where an array has a value, without rounding its whole numbers to floats."""
+    """The mask of a value in an array, without rounding integers to floats."""
     if math.isnan(value):
         return np.isnan(x)
     if x.dtype.kind in "biu":
@@ -54,7 +54,7 @@ def label_dtype(classes: int, fill: float | None = None) -> np.dtype:
 def checked(
     given: float | None, dtype: np.dtype, gaps: bool, classes: int | None, chosen: bool
 ) -> Any:
-    """What stands where there is no result.
+    """The fill value, checked.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What is installed: the versions and engines that a bug report needs.
+"""Installed versions and engines, for bug reports.
 
 Nothing but xpapply, and with it NumPy, is imported.
 """
@@ -22,7 +22,7 @@ _LIBRARIES = (
 )
 """Import names, of which a bug report wants the versions."""
 _NEEDS = {"cpu": "llvmlite"}
-"""What engines need that are not called after it."""
+"""Packages of engines with other names."""
 
 
 def versions() -> dict[str, str]:
@@ -45,7 +45,7 @@ def versions() -> dict[str, str]:
 
 
 def engines() -> dict[str, str]:
-    """What there is to run a function with, and whether its library is installed.
+    """Engines, and whether their libraries are installed.
 
     Returns
     -------

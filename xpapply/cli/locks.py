@@ -1,4 +1,4 @@
-"""One run at a time for each output."""
+"""A lock on each output, so that one run writes to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where in a file a function failed: what blocks and samples say of it, in indices of the file."""
+"""The place of a failure in a file: indices of blocks and samples, translated."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _found(pattern: re.Pattern[str], notes: list[str]) -> list[str] | None:
 
 
 def _line(error: BaseException) -> str:
-    """The innermost line of the user's own files, behind those of this package."""
+    """The innermost line of the user's own files, after those of this package."""
     found, inside = "", False
     for frame, line in traceback.walk_tb(error.__traceback__):
         path = frame.f_code.co_filename

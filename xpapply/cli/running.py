@@ -24,12 +24,12 @@ from . import explained, files, fills, places
 from .stages import Converted, Finished, Missing, NoLabelError, options_of
 
 _DONE = re.compile(r"out has (.* blocks)")
-"""What an interrupted run notes."""
+"""The note of an interrupted run."""
 
 
 @dataclass
 class Job:
-    """What a run reads.
+    """The input of a run.
 
     Attributes
     ----------
@@ -71,11 +71,11 @@ class Job:
 
     @property
     def is_scaled(self) -> bool:
-        """Whether the numbers that are stored are not those that are meant."""
+        """Whether stored numbers are scaled."""
         return bool(np.any(self.image.slope != 1) or np.any(self.image.offset != 0))
 
     def wanted_dtype(self) -> np.dtype:
-        """What `f` gets: real numbers where it is a network, or where they are scaled."""
+        """The dtype for `f`: real numbers for networks and scaled files."""
         dtype = np.dtype(self.image.array.dtype).newbyteorder("=")
         if dtype.kind not in "fc" and (self.is_scaled or not frontends.is_python(self.f)):
             return np.dtype(np.float32 if dtype.itemsize <= 2 else np.float64)
@@ -95,7 +95,7 @@ class Job:
         return self._slice(index)[0][None], [self.place(index)]
 
     def sample(self, count: int, inside: np.ndarray | None = None) -> tuple[np.ndarray, list[str]]:
-        """Some slices where something was measured, ``(count, *core)``, and where they are.
+        """A sample of measured slices, ``(count, *core)``, and their places.
 
         The first and the last of all are among them. `inside`: only where this is true.
         """
@@ -124,7 +124,7 @@ class Job:
             raise InputError(f"the input has no slices along axis {self.axis}")
 
     def _slice(self, index: Any) -> tuple[np.ndarray, bool]:
-        """A slice as `f` gets it, and whether nothing was measured there."""
+        """A slice as `f` gets it, and whether it has no measured values."""
         batch = tuple(slice(int(k), int(k) + 1) for k in index)
         left = iter(batch)
         shape = self.image.array.shape
@@ -154,7 +154,7 @@ def _spread(total: int, count: int) -> Iterator[int]:
 
 
 def axis_of(text: str | None, image: files.Image) -> int | tuple[int, ...]:
-    """The axes that an option names, or the one that the format tells."""
+    """The axes of an option, or the format's default."""
     ndim = image.array.ndim
     if text is None:
         if image.axis is None:
@@ -176,7 +176,7 @@ def axis_of(text: str | None, image: files.Image) -> int | tuple[int, ...]:
 
 @dataclass
 class Result:
-    """What a run writes, and how."""
+    """The output of a run."""
 
     job: Job
     dtype: np.dtype
@@ -191,7 +191,7 @@ class Result:
     def of(
         cls, job: Job, labels: bool, dtype: str | None, fill: float | None, gaps: bool
     ) -> Result:
-        """What comes out of a job: known from one slice, before anything is written."""
+        """The result of a job, determined by one slice before anything is written."""
         x, at = job.first()
         core = tuple(range(1, x.ndim))
         with places.told(job.name, at):
@@ -220,7 +220,7 @@ class Result:
         return f"{path} {self.stored} {self.stored_dtype}{what}"
 
     def wanted(self, resume: bool) -> files.Wanted:
-        """What the format has to know."""
+        """The facts that a format needs."""
         chunks, given = None, getattr(self.job.image.array, "chunks", None)
         if given:
             kept = [n for a, n in enumerate(given) if a not in self.job.axes]
@@ -237,7 +237,7 @@ class Result:
         return files.Wanted(self.job.image, self.fill, resume, core, axes, chunks, room)
 
     def target(self, array: Any, mask: Any) -> Any:
-        """What gets the results on their way into an array."""
+        """The target that results pass through on their way to an array."""
         plain = not self.labels and mask is None and self.job.nodata is None
         if plain and self.dtype == self.stored_dtype and type(array) is not np.ndarray:
             return array
@@ -247,12 +247,12 @@ class Result:
         )  # fmt: skip
 
     def plan(self, target: Any) -> Plan:
-        """What runs into a target."""
+        """The plan of a run into a target."""
         with places.told(self.job.name):
             return explain(self.job.f, self.job.axis, self.job.source, out=target)
 
     def explained(self, path: Path | None, mask: Any = None) -> str:
-        """What would run, before there is an output."""
+        """The plan of a run, before there is an output."""
         unit = None
         if path is not None:
             unit = files.unit_of(path, self.stored, self.stored_dtype, self.wanted(False))
@@ -292,7 +292,7 @@ class Result:
 
     @staticmethod
     def _left(error: BaseException, output: files.Output) -> None:
-        """Keep what --resume can go on with, and nothing else."""
+        """Keep what --resume needs, and delete the rest."""
         lists = _lists(output.part)
         known = lists and '"function": null' not in lists[0].read_text().partition("\n")[0]
         notes = getattr(error, "__notes__", [])
@@ -324,12 +324,12 @@ def _beside(part: Path, end: str) -> Path:
 
 
 def _lists(part: Path) -> list[Path]:
-    """What says which blocks of an output are done."""
+    """Journals of an output."""
     return [p for end in ("", ".nii") if (p := _beside(part, end + ENDING)).exists()]
 
 
 def _another(error: OtherRun, part: Path) -> str:
-    """That an interrupted run was another one, in options."""
+    """The error that an interrupted run had other options."""
     said = []
     for name, (was, now) in error.differ.items():
         if name == "axis":
@@ -374,7 +374,7 @@ def _dtype(text: str, kind: np.dtype, classes: int | None) -> np.dtype:
 
 
 def parity(job: Job, count: int, inside: np.ndarray | None = None) -> tuple[int, float, float]:
-    """How many slices were compared with the plain loop, and the largest differences."""
+    """Compare slices with the plain loop: their number, and the largest differences."""
     x, at = job.sample(count, inside)
     axis: Any = tuple(range(1, x.ndim)) if x.ndim > 2 else 1
     with places.told(job.name, at):

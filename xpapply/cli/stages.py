@@ -1,4 +1,4 @@
-"""What happens to blocks between a file and the function: numbers that are meant, masks, labels.
+"""Stages between a file and the function: scaling, masks, labels.
 
 An input and an output around the arrays of files. They share which slices have no values: those are
 seen when a block is read, and are filled when its results are written.
@@ -18,11 +18,11 @@ from . import fills
 
 
 class NoLabelError(InputError):
-    """A result is NaN, and nothing says which label that is: the same run fails again."""
+    """Raised where a NaN has no label: the same run would fail again."""
 
 
 class Missing:
-    """Which slices of the blocks that are under way have no values, by the place of a block."""
+    """Slices without values in the current blocks, by place."""
 
     def __init__(self, nodata: float | None, axes: tuple[int, ...]) -> None:
         self.nodata, self.axes = nodata, axes
@@ -36,7 +36,7 @@ class Missing:
         self._found[self._key(block, self.axes)] = here.any(axis=self.axes)
 
     def at(self, batch: Block) -> np.ndarray | None:
-        """What was seen of the block of these slices."""
+        """The mask of the block of these slices."""
         if self.nodata is None:
             return None
         return self._found.pop(self._key(batch, ()))
@@ -47,7 +47,7 @@ class Missing:
 
 
 LAYOUT = " | "
-"""Between the parts of what `Finished.layout` says; options are the last of them."""
+"""The separator of the parts of `Finished.layout`; options are the last."""
 
 
 def options_of(layout: str) -> dict[str, str]:
@@ -69,11 +69,11 @@ class _Around(Store):
 
     @property
     def dtype(self) -> np.dtype:
-        """That of what is seen."""
+        """The dtype seen by the function."""
         return self._dtype
 
     def describe(self) -> str:
-        """It, in a message."""
+        """A description for messages."""
         return self.inner.describe()
 
 
@@ -114,7 +114,7 @@ class Converted(_Around):
 
 
 class Finished(_Around):
-    """Where results go: labels of the largest, another dtype, a value where there are none.
+    """The target of results: labels of the largest, another dtype, fill values.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ class Finished(_Around):
             self.order = (*order, *core)
 
     def layout(self) -> str:
-        """What an interrupted run has to agree in."""
+        """The layout that an interrupted run must share."""
         given: dict[str, Any] = {
             "--argmax": self._labels or None,
             "--fill": None if self._fill != self._fill else self._fill,  # NaN is the default
@@ -160,7 +160,7 @@ class Finished(_Around):
         return LAYOUT.join([super().layout(), self.inner.layout(), *options])
 
     def why_read_only(self) -> str:
-        """It is new."""
+        """ "": it is new."""
         return self.inner.why_read_only()
 
     def check_room(self) -> None:
@@ -168,7 +168,7 @@ class Finished(_Around):
         self.inner.check_room()
 
     def flush(self) -> None:
-        """What was written is to be found by who opens it next."""
+        """Make written data visible to other readers."""
         self.inner.flush()
 
     def release(self, block: Block) -> None:
@@ -176,7 +176,7 @@ class Finished(_Around):
         self.inner.release(self._without_core(block) if self._labels else block)
 
     def can_read(self, block: Block) -> bool:
-        """Whether what was written to a block is there."""
+        """Whether a written block can be read."""
         return self.inner.can_read(self._without_core(block) if self._labels else block)
 
     def write(self, block: Block, y: np.ndarray) -> None:

@@ -15,7 +15,7 @@ COMMANDS = {
     "doctor": "say what there is to run with, and try it",
     "demo": "a network on a real MRI volume, with a picture",
 }
-"""Those of `cli`. They win over files of their names."""
+"""Commands of `cli`, which take precedence over files of their names."""
 
 _USAGE = (
     "xpapply run | explain | check | doctor | demo [--help]\n"
@@ -27,7 +27,7 @@ _USAGE = (
 
 
 def parser() -> argparse.ArgumentParser:
-    """What reads the arguments of a program to run."""
+    """The parser for arguments before a program."""
     made = argparse.ArgumentParser(
         prog="python -m xpapply",
         usage=_USAGE,
@@ -99,7 +99,7 @@ def main(arguments: Sequence[str]) -> int | None:
 
 
 def _unknown(name: str) -> str:
-    """That something is neither a file nor a command, and which command may be meant."""
+    """The message for a name that is neither a file nor a command, with a suggestion."""
     said = f"can't open file {name!r}: there is no such file, and no such command"
     close = difflib.get_close_matches(name.lower(), COMMANDS, 1)
     if close:

@@ -44,7 +44,7 @@ def in_options(text: str) -> str:
 
 @dataclass
 class Told:
-    """What is known of a command that runs.
+    """Facts of a running command, for messages.
 
     Attributes
     ----------

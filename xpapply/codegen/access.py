@@ -1,4 +1,4 @@
-"""How a network kernel finds the slices of an array, and where their results go."""
+"""Access of a network kernel to slices and results in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EVEN = 256
 
 @dataclass(frozen=True)
 class Access:
-    """How a kernel finds its slices: what its text depends on.
+    """The access that a kernel's text depends on.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Access:
 def geometry(
     shape: Sequence[int], strides: Sequence[int], itemsize: int, pointer: int, at: int, outputs: int
 ) -> tuple[Access, tuple[int, ...]]:
-    """How a network kernel finds the slices of an array, and the numbers that it gets.
+    """Access and the numbers passed to a network kernel, from shape and strides.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def geometry(
 
 
 def placement(access: Access, n_behind: int, numbers: int) -> tuple[int, ...]:
-    """Where results go in an output in memory order, which has `numbers` of each slice.
+    """Strides of results in an output in memory order, with `numbers` per slice.
 
     ``(o_row, o_j)``: result j of slice i lies at ``i * o_row + j * o_j``. Grouped,
     ``(o_row, o_j, n_group, o_group)``: it lies at

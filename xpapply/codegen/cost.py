@@ -1,4 +1,4 @@
-"""How long a graph takes on a device, by a few numbers of each: for choosing, and for `explain`.
+"""The cost model of GPUs: estimated times for choosing, and for `explain`.
 
 The constants were fitted to times on an H200. For the choice they matter only as ratios.
 """
@@ -29,8 +29,8 @@ _SPLITTING = {"highest": 4.5, "high": 3.5, "medium": 2.5}
 _OVERHEAD = 50.0
 """Instructions per slice and lane for loads, stores and synchronisation."""
 _REDUCTION_SHARE, _REDUCTION_SLICE, _REDUCTION_STEP = 0.42, 9.3, 1230.0
-"""Of a ReductionKernel: its share of the memory's rate, clocks of a multiprocessor per slice, and
-clocks of a thread per element that it reads.
+"""Constants of a ReductionKernel: share of the memory's rate, clocks of a multiprocessor per slice,
+and clocks of a thread per element.
 
 They were fitted to 60 cases on an H100 while a slice was taken to have a whole block of threads,
 however it lies: the last was 2.4 clocks per element then, 512 times less. Most cases took 1.08
@@ -44,7 +44,7 @@ _SECTOR = 32
 
 
 class Spacing(NamedTuple):
-    """How far apart what is read lies in memory.
+    """Distances in memory of elements that are read.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ SIDE_BY_SIDE = Spacing()
 
 
 class Estimate(NamedTuple):
-    """What a call would run.
+    """The estimate of a call.
 
     `kernels` are launched; `refused` says what cannot be, and why; `floor` and
     `expected` are in seconds, None where nothing is chosen by them.
@@ -76,7 +76,7 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True)
 class Device:
-    """What decides how fast a GPU is.
+    """The figures of a GPU.
 
     Attributes
     ----------
@@ -170,7 +170,7 @@ def feature_maps(graph: Graph, slices: int, device: Device, precision: str) -> f
 
 
 def tiles(graph: Graph, tiles: int, device: Device) -> float:
-    """The same for tiles of slices, whatever the precision: most is not products."""
+    """Seconds for tiles of slices, at any precision: products are the smaller part."""
     rate = device.multiprocessors * device.clock * 128
     moved = tiles * (graph.input.nbytes + graph.result.nbytes) / device.bandwidth
     return LAUNCH + _ONE_IMAGE + max(moved, tiles * of_tile(graph) / rate)
@@ -192,7 +192,7 @@ def reduction_of_slices(graph: Graph, slices: int, device: Device) -> float:
 
 
 def of_reduction(graph: Graph) -> float:
-    """The same as instructions for a slice: what is computed is written across the memory."""
+    """A reduction as instructions per slice: its intermediate values go through memory."""
     total = 0.0
     for n in graph.nodes:
         if OPS[n.op].kind is Kind.REDUCTION:

@@ -114,7 +114,7 @@ def statements(
     suffix: str = "",
     form: Callable[[Op], str] = lambda row: row.c,
 ) -> list[str]:
-    """One ``const`` variable ``t<i>`` per elementwise node.
+    """Declare one ``const`` variable ``t<i>`` per elementwise node.
 
     `operand` names the values that come from outside `nodes`; numbers are
     written in place. `form` chooses the expression of a row.

@@ -21,7 +21,7 @@ class RegionKernel:
 
 
 def region_kernel(graph: Graph, region: Region) -> RegionKernel:
-    """One pass over arrays that broadcast."""
+    """Write one pass over arrays that broadcast."""
     nodes = graph.nodes
     operation = "\n".join(
         [

@@ -1,4 +1,4 @@
-"""Which numbers a step reads, and where they lie: positions, and products of filters by axes.
+"""Index maps: numbers that a step reads and their positions, and products by axes.
 
 Moving numbers is nothing but arithmetic with positions. Where these grow evenly along every axis,
 loops count them; a convolution then reads its windows in place.
@@ -71,7 +71,7 @@ class Product:
 
     @property
     def count(self) -> int:
-        """How many terms a sum has."""
+        """The number of terms of a sum."""
         return math.prod(d.size for d in self.terms)
 
 
@@ -88,7 +88,7 @@ class Letters(NamedTuple):
 
 
 def letters_of(graph: Graph, dependent: Sequence[bool], i: int) -> Letters | None:
-    """What the letters are of constants times a value, or None for what is another node."""
+    """Letters of an einsum of constants with a value, or None for other nodes."""
     n = graph.nodes[i]
     if n.op != "einsum" or [dependent[a] for a in n.args].count(True) != 1:
         return None
@@ -109,7 +109,7 @@ def letters_of(graph: Graph, dependent: Sequence[bool], i: int) -> Letters | Non
 
 
 def product(graph: Graph, i: int, k: int, found: Letters, positions: np.ndarray) -> Product | None:
-    """How node `i`, the value of whose operand ``1 - k`` has `positions`, is computed.
+    """Index maps of product `i`; the value of operand ``1 - k`` has `positions`.
 
     None where these grow unevenly.
     """
@@ -189,7 +189,7 @@ def contiguous(shape: Sequence[int]) -> list[int]:
 
 
 def merged(dims: Sequence[Dim]) -> tuple[Dim, ...]:
-    """The same numbers with as few axes as possible."""
+    """The same index map with as few axes as possible."""
     found: list[Dim] = []
     for d in dims:
         if d.size == 1:

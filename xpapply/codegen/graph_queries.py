@@ -18,7 +18,7 @@ def prepare(graph: Graph) -> Graph:
 
 
 class GraphQueries:
-    """What the writers of kernels ask of a graph of one slice."""
+    """Queries of kernel writers to a graph of one slice."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -35,7 +35,7 @@ class GraphQueries:
         return math.prod(self.graph.nodes[i].aval.shape)
 
     def affine(self, i: int) -> bool:
-        """Whether a node is a matrix that does not depend on the slice, times a value that does."""
+        """Whether a node is a constant matrix times a value of the slice."""
         n = self.graph.nodes[i]
         return (
             n.op == "einsum"
@@ -65,7 +65,7 @@ class GraphQueries:
         return region if [a for a in region.inputs if self.dependent[a]] == [i] else None
 
     def final(self, i: int) -> bool:
-        """Whether no other product reads what comes of a value."""
+        """Whether no later product reads a value derived from this one."""
         reached = {i}
         for j, n in enumerate(self.graph.nodes):
             if any(a in reached for a in n.args):
@@ -75,7 +75,7 @@ class GraphQueries:
         return True
 
     def ends(self, i: int) -> bool:
-        """Whether a product is the result, but for elementwise work on it alone."""
+        """Whether a product is the result, up to elementwise work on it alone."""
         region = self.reader(i)
         return i == self.graph.out or (region is not None and region.out == self.graph.out)
 
@@ -92,7 +92,7 @@ class GraphQueries:
         return source if self.homogeneous(self._behind_bias(source)) else None
 
     def homogeneous(self, nodes: Sequence[int]) -> bool:
-        """Whether a power of two that multiplies what nodes are of multiplies their results."""
+        """Whether scaling the inputs of nodes by a power of two scales their results."""
         return all(OPS[self.graph.nodes[i].op].homogeneous or self._slope(i) for i in nodes)
 
     def _behind_bias(self, product: int) -> list[int]:
@@ -102,7 +102,7 @@ class GraphQueries:
         return [i for i in nodes if bias is None or i != bias[0]]
 
     def rectified(self, i: int) -> bool:
-        """Whether nothing but ReLU follows a product and its bias."""
+        """Whether ReLU alone follows a product and its bias."""
         return [self.graph.nodes[k].op for k in self._behind_bias(i)] == ["relu"]
 
     def _slope(self, i: int) -> bool:
@@ -123,7 +123,7 @@ class GraphQueries:
 
     @property
     def shows_nan(self) -> bool:
-        """Whether a NaN inside is a NaN in some result: no comparison loses it."""
+        """Whether a NaN inside becomes a NaN in some result: no comparison loses it."""
         nodes = self.graph.nodes
 
         def false_of_nan(op: str) -> bool:

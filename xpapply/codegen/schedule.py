@@ -1,4 +1,4 @@
-"""What a network's kernel computes, one step after the other, and where each value lies.
+"""The schedule of a network's kernel: steps in order, and the places of values.
 
 A value of n numbers per slice is n rows of the scratch memory, with one number for each slice of
 a tile. Rows are used again once what is in them is not needed. What only moves numbers, such as
@@ -27,7 +27,7 @@ _WINDOW = 9
 
 @dataclass(frozen=True)
 class Step:
-    """One node, or several at once.
+    """A step: one node, or several fused.
 
     Attributes
     ----------
@@ -64,19 +64,19 @@ class Schedule:
         every = ((i, letters_of(graph, q.dependent, i)) for i in range(len(graph.nodes)))
         self._letters = {i: found for i, found in every if found is not None}
         self._faces = {self._face(i): i for i in self._letters}
-        """Of a product the last node with the same numbers in the same order, and which it is."""
+        """The last view of each product (same numbers, same order), and the product."""
         fused = {p: r for r in q.regions.values() if (p := self._fuses(r)) is not None}
         first_of = {r.out: p for p, r in fused.items()}
         self.steps: list[Step] = []
         self._lies: dict[int, tuple[int, np.ndarray]] = {}
-        """In which value's rows a value lies, and in which of them."""
+        """For each value the value whose rows hold it, and the rows."""
         self.copies: dict[int, tuple[int, np.ndarray]] = {}
         """Values that are brought together in rows of their own: where their numbers lie before."""
         self._products: dict[int, Product] = {}
         self.windows: dict[int, tuple[int, np.ndarray]] = {}
-        """Of reductions: of which value, and which of its numbers are joined for each result."""
+        """Operand and joined numbers of each reduction."""
         done: set[int] = set()
-        """What others compute."""
+        """Nodes computed within other steps."""
         for i, n in enumerate(graph.nodes):
             if not q.dependent[i] or i in done:
                 continue
@@ -100,7 +100,7 @@ class Schedule:
     # --- where values lie -----------------------------------------------------------------
 
     def lies(self, i: int) -> tuple[int, np.ndarray]:
-        """In which value's rows a value lies, and for each number in which of them."""
+        """The value whose rows hold a value, and the row of each number."""
         if i not in self._lies:
             shape = self.graph.nodes[i].aval.shape
             self._lies[i] = i, np.arange(self.queries.size(i)).reshape(shape)
@@ -116,7 +116,7 @@ class Schedule:
         return self._rows[self.lies(i)[0]]
 
     def _moves(self, i: int) -> bool:
-        """Whether a value has no rows of its own."""
+        """Whether a value is a view, without rows of its own."""
         n = self.graph.nodes[i]
         if n.op == "cast":
             source = self.graph.nodes[n.args[0]]
@@ -140,11 +140,11 @@ class Schedule:
     # --- products -------------------------------------------------------------------------
 
     def _operand(self, i: int) -> int:
-        """Which operand of a product are the constants."""
+        """The constant operand of a product."""
         return int(self.queries.dependent[self.graph.nodes[i].args[0]])
 
     def _face(self, i: int) -> int:
-        """The last node of those behind a product that give its numbers another shape alone."""
+        """The last node after a product that only reshapes it."""
         while i != self.graph.out:
             users = self.queries.uses.get(i, [])
             if len(users) != 1 or self.graph.nodes[users[0]].op != "reshape":
@@ -160,12 +160,12 @@ class Schedule:
         return found
 
     def product(self, step: Step) -> Product:
-        """How the product of a step is computed."""
+        """The index maps of a step's product."""
         assert step.product is not None
         return step.pool or self._products[step.product]
 
     def face(self, product: int) -> int:
-        """What stands for a product in the region behind it."""
+        """The view of a product in the region after it."""
         return self._face(product)
 
     def bias(self, step: Step) -> int | None:
@@ -218,11 +218,11 @@ class Schedule:
         return [i for i in step.region.nodes if i not in known]
 
     def cheap(self, nodes: list[int]) -> bool:
-        """Whether elementwise nodes are computed while what they are of is in registers."""
+        """Whether elementwise nodes are cheap enough to be computed in registers."""
         return sum(OPS[self.graph.nodes[i].op].instructions for i in nodes) <= COSTLY
 
     def rises(self, step: Step) -> bool:
-        """Whether what follows a product leaves the largest of its results the largest."""
+        """Whether the function after a product is increasing: a maximum may be taken first."""
         for i in self.rest(step):
             n = self.graph.nodes[i]
             others = [a for a in n.args if not self.queries.dependent[a]]
@@ -233,7 +233,7 @@ class Schedule:
         return True
 
     def _compute(self, step: Step) -> set[int]:
-        """A product, a region, or both, and what joins the results; the nodes behind them."""
+        """Write a product, a region, or both, with the joining reduction; return the nodes."""
         found = None if step.product is None else self._joined(step)
         step, behind = found or (step, set())
         self.steps.append(step)
@@ -261,7 +261,7 @@ class Schedule:
     def _chain(
         self, i: int, table: np.ndarray, op: str
     ) -> tuple[int, str, np.ndarray, set[int]] | None:
-        """Reductions of one kind, one after the other, with nothing but moves between them.
+        """Merge consecutive reductions of one kind, with only moves between them.
 
         The last one, the op, what of the first value is joined for each result, and the nodes.
         """
@@ -286,7 +286,7 @@ class Schedule:
         return found
 
     def _table(self, i: int, before: np.ndarray) -> np.ndarray:
-        """What a reduction joins, of what its operand's numbers were joined from."""
+        """The table of numbers that a reduction joins, composed with its operand's."""
         n = self.graph.nodes[i]
         axes = n.attr("axis")
         kept = [d for d in range(before.ndim - 1) if d not in axes]
@@ -294,7 +294,7 @@ class Schedule:
         return moved_.reshape(*n.aval.shape, -1)
 
     def _reduce(self, i: int) -> set[int]:
-        """A reduction, with those of its kind behind it; the nodes of these."""
+        """Write a reduction, merged with those of its kind after it; return the nodes."""
         n = self.graph.nodes[i]
         (a,) = n.args
         start = np.arange(self.queries.size(a)).reshape(self.graph.nodes[a].aval.shape)

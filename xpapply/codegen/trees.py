@@ -15,16 +15,16 @@ from typing import NamedTuple
 import numpy as np
 
 FEATURE_BITS = 10
-"""Of a small node: of the feature. The next one says where NaN goes, the others are the child."""
+"""Bits of a small node for the feature; the next is for NaN, the others for the child."""
 CHILD_SHIFT = FEATURE_BITS + 1
 _CHILDREN = 1 << (32 - CHILD_SHIFT)
 WIDE_AFTER = 31
 """The bit of the feature of a large node that says where NaN goes."""
 NAME = "xpapply_trees"
 THREADS = 128
-"""Of a block on a GPU."""
+"""Threads of a block on a GPU."""
 _SHARED_BYTES = 32 << 10
-"""Of shared memory for the numbers of slices: some blocks run on a multiprocessor together."""
+"""Bytes of shared memory for the numbers of slices: several blocks fit on a multiprocessor."""
 _SUMS = 16
 """Numbers of a result up to which a thread keeps them in registers."""
 
@@ -115,8 +115,8 @@ def _depths(child: np.ndarray, roots: np.ndarray, ends: np.ndarray) -> np.ndarra
 # --- a GPU -------------------------------------------------------------------------------------
 
 ARGUMENTS = ("x", "nodes", "values", "trees", "start", "y", "slices", "tree_count", "step", "next")
-"""Of the kernel. `step` is from one number of a slice to the next, `next` from one slice to the
-next, in elements; results are ``(width, slices)``, one after the other."""
+"""Arguments of the kernel. `step` is the distance between numbers of a slice, `next` between
+slices, in elements; results are ``(width, slices)``, contiguous."""
 
 
 def source(dtype: str, features: int, width: int, small: bool) -> str:
@@ -207,6 +207,6 @@ _LARGE = _Text(
 
 
 def constants(consts: Sequence[np.ndarray], features: int) -> Packed:
-    """What the operands of a node of ``trees`` after the first are, packed."""
+    """Pack the constant operands of a node of ``trees``."""
     feature, threshold, child, after, values, roots, start = consts
     return pack(features, feature, threshold, child, after, values, roots, start)

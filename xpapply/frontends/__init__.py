@@ -1,4 +1,4 @@
-"""One file or folder per kind of function: callable in, graph of one slice out.
+"""Frontends, one file or folder per kind of function: a callable in, the graph of one slice out.
 
 Its name is the root package that it serves: an object whose class has
 ``torch`` among the root packages of its MRO goes to ``frontends/torch/``.
@@ -35,11 +35,11 @@ class AllAtOnce(NamedTuple):
     call: Callable[[Any, int], Any]
     """``call(arr, axis)``"""
     result: ShapeDtype | None = None
-    """Of one slice, if it is known."""
+    """Shape and dtype of one slice's result, if known."""
     reasons: tuple[str, ...] = ()
     """Why not faster."""
     unchanged: Callable[[], bool] | None = None
-    """What `watch` asks, but for what this way does not depend on."""
+    """A narrower `watch`: without what this way does not depend on."""
 
 
 class Checked(NamedTuple):
@@ -49,7 +49,7 @@ class Checked(NamedTuple):
     around: Callable[[Callable[[Any, int], Any]], Callable[[Any, int], Any]]
     """``around(run)(arr, axis)`` is the result, ``run(arr, axis)`` what the graph gives."""
     result: ShapeDtype
-    """Of one slice."""
+    """Shape and dtype of one slice's result."""
     shown: Graph | None
     """The graph of the whole, which plans show and take to other processes, if there is one."""
 
@@ -58,11 +58,11 @@ class FlatFunction(NamedTuple):
     """A function of slices with several axes, for the same slices laid flat."""
 
     call: Callable[..., Any]
-    """Of a slice ``(K,)``, served by the same frontend; remembered by the same object."""
+    """The function of a slice ``(K,)`` for the same frontend, remembered by the same object."""
     alike: bool = False
     """The last axis of its results is flat as well."""
     structure: Any = None
-    """Of several results: ``filled()`` is what the function itself returns, without its tensors."""
+    """Structure of several results: ``filled()`` is the function's container, empty."""
 
 
 class Frontend:
@@ -112,7 +112,7 @@ class Frontend:
     # --- which objects it serves ----------------------------------------------------------
 
     def serves(self, f: Any) -> bool:
-        """Whether it serves this object of its package; the others are Python functions."""
+        """Whether it serves this object of its package; others are Python functions."""
         return True
 
     def as_function(self, f: Any) -> Any:
@@ -125,7 +125,7 @@ class Frontend:
         return ()
 
     def length_of_slices(self, f: Any) -> int | None:
-        """The length of slices, where `f` alone tells."""
+        """The length of slices, if `f` alone determines it."""
         return None
 
     def parameter_dtype(self, f: Any, dtype: str) -> str:
@@ -162,12 +162,12 @@ class Frontend:
         return self.slice_function(f)
 
     def lift_several(self, f: Any, avals: Sequence[ShapeDtype], arguments: Arguments) -> Graph:
-        """As `lift`, of slices of several arrays or with several results."""
+        """Lift a function of slices of several arrays, or with several results: as `lift`."""
         what = "slices of one array" if len(avals) > 1 else "one result"
         raise UnsupportedError(f"{name_of(f)}: graphs of such networks are of {what}")
 
     def checked(self, f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Checked | None:
-        """What runs in the place of what `lift` gives; None: a graph says all that `f` does."""
+        """A checked run in place of the graph of `lift`; None: the graph is complete."""
         return None
 
     @property
@@ -178,7 +178,7 @@ class Frontend:
     # --- other ways to run -------------------------------------------------------------------
 
     def differentiable(self, f: Any, arr: Any, args: tuple, kwargs: dict) -> bool:
-        """Whether the library of `f` records this call for its autograd."""
+        """Whether the library of `f` records this call for autograd."""
         return False
 
     def half_dtype(self, f: Any, arr: Any, args: tuple, kwargs: dict) -> str:
@@ -196,7 +196,7 @@ class Frontend:
         trusted: bool = False,
         graph: Graph | None = None,
     ) -> AllAtOnce:
-        """The library's own way to run all slices at once; asked where it has `ways`.
+        """The library's own way to run all slices at once; called where it has `ways`.
 
         With a `graph` `f` is known to be a pure function; `trusted`: this is the way to run it.
 
@@ -215,7 +215,7 @@ class Frontend:
         loop: tuple[int, ...],
         signature: Any,
     ) -> tuple[Callable[..., Any], str]:
-        """What runs on slices of several arrays, which have the loop dims first, and its name.
+        """The run of `f` on slices of several arrays, with loop dims first, and its name.
 
         Of functions that are compiled already.
         """
@@ -223,7 +223,7 @@ class Frontend:
 
 
 def owner(f: Any) -> Any:
-    """The object behind partials and bound methods: the one whose class chooses the frontend."""
+    """The object inside partials and bound methods, whose class chooses the frontend."""
     while True:
         if isinstance(f, functools.partial):
             f = f.func
@@ -255,17 +255,17 @@ def as_function(f: Any) -> Any:
 
 
 def is_python(f: Any) -> bool:
-    """Whether `f` is tried out on slices, like any Python function: nothing more is known of it."""
+    """Whether `f` is run on slices like any Python function: no frontend knows it."""
     return type(f) in _FUNCTIONS or _own(f) is None
 
 
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
-"""Of no package that has a frontend."""
+"""Types of functions without a frontend of their own."""
 _PYTHON = f"{__name__}.python"
 _UNSERVED = ("builtins", "numpy", "functools", "__main__")
-"""Where nothing has a frontend: plain functions, every class's `object`, NumPy's functions."""
+"""Modules whose classes have no frontend: plain functions, `object`, NumPy's functions."""
 _known: dict[weakref.ref[Any], Frontend | None] = {}
-"""By class, which may be one that is written in a function: it is not kept alive."""
+"""Frontends by class, held weakly, as a class may be local to a function."""
 
 
 def _forget(gone: weakref.ref[Any], known: dict[weakref.ref[Any], Any] = _known) -> None:
@@ -279,13 +279,13 @@ def is_network(f: Any) -> bool:
 
 
 def is_compiled(f: Any) -> bool:
-    """Whether the user has compiled `f`, a function like any other: by numba."""
+    """Whether `f` is a function compiled by the user, with numba."""
     own = None if type(f) in _FUNCTIONS else _own(f)
     return own is not None and own.is_compiled
 
 
 def name_of(f: Any) -> str:
-    """What `f` is, in one word."""
+    """The name of `f`, in one word."""
     f = f.func if type(f) is BatchOfOne else f
     return str(getattr(f, "__qualname__", None) or type(owner(f)).__qualname__)
 

@@ -60,7 +60,7 @@ Run = Callable[[Sequence[np.ndarray], Note], tuple[np.ndarray, ...]]
 def _runner(
     f: Any, arguments: Arguments, views: Sequence[Any], ndim: int, count: int, slices: int
 ) -> Run:
-    """What runs `f` on slices that have `ndim` loop dims first."""
+    """The run of `f` on slices with `ndim` loop dims first."""
     if any(type(x) is not np.ndarray or x.dtype.kind not in "biufc" for x in views):
         raise TraceError("a compiled loop takes numbers in arrays of NumPy")
     args = _positional(f, arguments)
@@ -264,15 +264,15 @@ class NumbaFrontend(Frontend):
     is_compiled = True
 
     def lift(self, f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
-        """It has no graph."""
+        """Refuse: compiled functions have no graph."""
         raise TraceError("it is compiled by numba already")
 
     def watch(self, f: Any, args: tuple, kwargs: dict, sources: tuple = ()) -> Callable[[], bool]:
-        """What numba compiles does not change with what it was made of."""
+        """Constantly True: compiled code does not follow changes of its source."""
         return lambda: True
 
     def slice_function(self, f: Any) -> Callable[..., Any]:
-        """It is one."""
+        """`f` itself."""
         return f  # type: ignore[no-any-return]
 
     def vectorized(
@@ -315,7 +315,7 @@ class NumbaFrontend(Frontend):
         loop: tuple[int, ...],
         signature: Signature,
     ) -> tuple[Run, str]:
-        """What runs on slices of several arrays, which have the loop dims first, and that in words.
+        """The run of slices of several arrays, with loop dims first, and its description.
 
         Raises
         ------

@@ -66,7 +66,7 @@ class OwnFrontend(Frontend):
         return written
 
     def watch(self, f: Any, args: tuple, kwargs: dict, sources: tuple = ()) -> Callable[[], bool]:
-        """They cannot change; subclasses of them may have attributes that do."""
+        """Constantly True for our own models; attributes of subclasses are watched."""
         if lives_on(type(owner(f))):
             return lambda: True
         guards = Guards()
@@ -74,7 +74,7 @@ class OwnFrontend(Frontend):
         return guards
 
     def slice_function(self, f: Any) -> Callable[..., Any]:
-        """They take slices of any library."""
+        """The function of a slice, for slices of any library."""
 
         def call(v: Any, *args: Any, **kwargs: Any) -> Any:
             found = f(v, *args, **kwargs)
@@ -85,7 +85,7 @@ class OwnFrontend(Frontend):
         return call if hasattr(f, "along") else f
 
     def length_of_slices(self, f: Any) -> int | None:
-        """How long slices are that an `MLP` takes, or another model whose first layer tells."""
+        """The slice length of an `MLP`, or of another model whose first layer determines it."""
         weights = getattr(f, "weights", None)
         if weights is None:
             return getattr(f, "length_of_slices", None)

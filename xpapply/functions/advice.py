@@ -1,4 +1,4 @@
-"""What to write instead: advice for calls of models that have no answer as they are.
+"""Advice for calls of models that cannot run as they are.
 
 Libraries are recognised by the package of a class or of a line of code: none is imported.
 """
@@ -13,7 +13,7 @@ from ..errors import add_note
 from .estimators import MAIN, METHODS
 
 _INSIDE = ("state_dict", "model_state_dict", "model")
-"""Where checkpoints keep a model's weights."""
+"""Keys of a model's weights in checkpoints."""
 
 _LOAD = "load it into its module: net.load_state_dict({}); net.eval(), and pass net"
 
@@ -35,7 +35,7 @@ def for_model(f: Any) -> str:
 
 
 def _is_state_dict(x: Any) -> bool:
-    """Whether `x` has nothing but arrays, by name."""
+    """Whether `x` is a dict of arrays alone."""
     return (
         isinstance(x, dict)
         and bool(x)
@@ -78,7 +78,7 @@ def note(error: BaseException) -> None:
 
 
 def layers_before(error: BaseException) -> int:
-    """How many layers of a network come before the one that raised."""
+    """The number of layers before the one that raised."""
     calls = _calls(list(_frames(error)))
     if not calls:
         return 0

@@ -1,4 +1,4 @@
-"""What is remembered: of functions, forgotten with them, and what was compiled for graphs.
+"""Caches: of functions, dropped with them, and of what was compiled for graphs.
 
 `clear` forgets all of it. What is kept elsewhere are facts: about dtypes, names, the functions of
 libraries and where modules are.
@@ -40,7 +40,7 @@ class BoundedDict(Dict):
 
 _results: list[functools._lru_cache_wrapper[Any]] = []
 _dicts: weakref.WeakValueDictionary[int, Dict] = weakref.WeakValueDictionary()
-"""By their identity."""
+"""Caches by identity."""
 
 
 def remembered(most: int) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
@@ -74,11 +74,11 @@ def clear() -> None:
 
 
 def _gone() -> None:
-    """In the place of a function that there is not, or no longer."""
+    """A placeholder of a function that does not exist, or no longer."""
 
 
 class FunctionCache:
-    """What is known of one function: graphs and traces by slice, plans by array.
+    """The cache of a function: graphs and traces by slice, plans by array.
 
     It holds on to nothing that the function reaches, which may reach the function itself: a
     value that keeps its own key is never freed.
@@ -90,18 +90,18 @@ class FunctionCache:
         self.traced = BoundedDict()
         self.leaves = BoundedDict()
         self.looped = BoundedDict()
-        """For what kinds of arguments `vectorize` runs it in the loop."""
+        """Kinds of arguments for which `vectorize` runs it in the loop."""
         self.ready: weakref.WeakValueDictionary[Hashable, Any] = weakref.WeakValueDictionary()
-        """How it runs on arrays that lie like those of an earlier call of `vectorize`."""
+        """Prepared runs by the layout of a call of `vectorize`."""
         self.batched = BoundedDict()
         """The kinds of slices that it takes in batches alone."""
         self.warned: set[Hashable] = set()
         self.function: Callable[[], Any] = _gone
-        """The function that was asked about last, while there is one."""
+        """A reference to the function of the last call."""
 
 
 _by_object: dict[int, tuple[weakref.ref[Any], FunctionCache]] = {}
-"""By identity: objects that compare equal need not be the same function."""
+"""Keys by identity: objects that compare equal may be different functions."""
 _by_code: weakref.WeakKeyDictionary[CodeType, tuple[int, list[Any], FunctionCache]]
 _by_code = weakref.WeakKeyDictionary()
 """Python functions: a lambda that is written in a loop is made anew each time, and is the same
@@ -109,7 +109,7 @@ function as long as what it closes over is the same."""
 
 
 def cache_of(f: Any) -> tuple[FunctionCache, Hashable]:
-    """What is remembered of `f`, and what tells the methods of one object apart."""
+    """The cache of `f`, and the key of a method of its object."""
     if type(f) is FunctionType:
         return _of_code(f), None
     if type(f) is BatchOfOne:  # made anew for each call
@@ -170,7 +170,7 @@ def _of_code(f: FunctionType) -> FunctionCache:
 
 
 def _parts(f: FunctionType) -> list[Any]:
-    """What tells functions with the same code apart."""
+    """The key of functions with the same code."""
     parts: list[Any] = []
     if f.__defaults__:
         parts += map(_part, f.__defaults__)

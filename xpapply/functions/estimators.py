@@ -1,4 +1,4 @@
-"""What is known of the estimators of scikit-learn, and of those made after them.
+"""Facts of estimators of scikit-learn and compatible packages.
 
 They are recognised by the package of their class: none is imported.
 """
@@ -16,7 +16,7 @@ PACKAGES = frozenset(("sklearn", "lightgbm", "xgboost", "catboost"))
 """Root packages of estimators whose methods take each sample by itself."""
 
 MAIN = ("predict", "transform", "score_samples")
-"""What an estimator may have that gives a result for each sample, the likeliest first."""
+"""Methods with a result for each sample, the likeliest first."""
 
 METHODS = frozenset(
     (
@@ -25,7 +25,7 @@ METHODS = frozenset(
         *("apply", "kneighbors"),
     )
 )
-"""Methods that take one sample per row and change nothing."""
+"""Methods that take one sample per row and have no side effects."""
 
 
 _SOLVES_TOGETHER = frozenset(("NMF", "MiniBatchNMF"))
@@ -129,7 +129,7 @@ class BatchOfOne:
         self.func, self.row = func, row
 
     def of(self, func: Any) -> BatchOfOne:
-        """The same of another function that stands for `func`."""
+        """The batch of one of another function."""
         return BatchOfOne(func, self.row)
 
     def __call__(self, v: Any, *args: Any, **kwargs: Any) -> Any:

@@ -28,7 +28,7 @@ import numpy as np
 from ..limits import LIMITS
 
 MISSING: Any = object()
-"""What is found where there is nothing."""
+"""The value of an attribute or variable that does not exist."""
 
 _MISSINGS = itertools.repeat(MISSING)
 
@@ -55,7 +55,7 @@ class _Weak(weakref.ref):  # type: ignore[type-arg]
 
 
 class _Contents:
-    """What was in a list, tuple, dict or set."""
+    """A snapshot of a list, tuple, dict or set."""
 
     __slots__ = ("_is_plain", "_kind", "_was")
 
@@ -65,7 +65,7 @@ class _Contents:
         self._is_plain = not any(type(s) in (_Weak, _Contents) for s in self._was)
 
     def same(self, now: Any) -> bool:
-        """Whether `now` has the same in the same order."""
+        """Whether `now` has the same elements in the same order."""
         if not same(type(now), self._kind):
             return False
         found = elements(now)
@@ -80,7 +80,7 @@ CONTAINERS = (dict, list, tuple, set, frozenset, deque)
 
 
 def elements(x: Any) -> list[Any]:
-    """What is in a container, however its class shows it."""
+    """The elements of a container, whatever its class shows."""
     if isinstance(x, dict):
         return [*dict.keys(x), *dict.values(x)]
     kind: Any = next(c for c in CONTAINERS if isinstance(x, c))
@@ -88,7 +88,7 @@ def elements(x: Any) -> list[Any]:
 
 
 def snapshot(x: Any, above: tuple[int, ...] = ()) -> Any:
-    """A value as it is now, for `same`: itself if it holds nothing that may have to be freed.
+    """A snapshot of a value, for `same`: itself if it keeps no memory alive.
 
     `above`: the containers that it is in, by identity.
     """
@@ -114,7 +114,7 @@ class _Alike:
         self._of, self._key = of, of(x)
 
     def same(self, now: Any) -> bool:
-        """Whether `now` is one."""
+        """Whether `now` is alike."""
         return bool(self._of(now) == self._key)
 
 
@@ -126,7 +126,7 @@ _MANY = _Many()
 
 
 def lives_on(x: Any) -> bool:
-    """Whether an object is a library's own, which lives as long as the process."""
+    """Whether an object belongs to a library, and so lives as long as the process."""
     if isinstance(x, types.ModuleType):
         name = x.__name__  # a class of modules of the user's may give anything
         if type(name) is not str:
@@ -159,7 +159,7 @@ _FUNCTIONS = (type, types.FunctionType, types.BuiltinFunctionType, np.ufunc, typ
 
 
 def same(now: Any, was: Any) -> bool:
-    """Whether a value is what its snapshot says."""
+    """Whether a value equals its snapshot."""
     if now is was:
         return True
     kind = type(was)
@@ -191,7 +191,7 @@ def exact(x: Any) -> Any:
 
 
 def _is_same_array(x: np.ndarray, was: tuple[Any, Any]) -> bool:
-    """Whether an array has the form and the content that it had."""
+    """Whether an array has the same form and content."""
     form, content = was
     if _form(x) != form:
         return False
@@ -260,7 +260,7 @@ class _Places:
         self.deep: tuple[list[Any], list[Any]] = ([], [])
 
     def has(self, holder: Any) -> bool:
-        """Whether these are of `holder`, not of one that had its address before."""
+        """Whether these belong to `holder`, not to an object that had its address before."""
         return self.ref is None or self.ref() is holder
 
     def add(self, name: Any, value: Any, alike: Callable[[Any], Any] | None = None) -> None:
@@ -271,7 +271,7 @@ class _Places:
         found.append(was)
 
     def unchanged(self, get: Callable[[Any, Any], Any]) -> bool:
-        """Whether the same is found in all of them."""
+        """Whether all places have the same values."""
         names, values = self.plain
         if names and not all(map(operator.is_, map(get, names, _MISSINGS), values)):
             now = list(map(get, names, _MISSINGS))
@@ -292,7 +292,7 @@ _NOT_FOLLOWED = type, types.ModuleType, types.FunctionType, types.MethodType
 
 
 class Guards:
-    """What a function reached, and what it was.
+    """The places that a function reached, and their values.
 
     Call it with the function that is about to run: ``guards(f)`` is whether nothing has changed.
     (A lambda in a loop is made anew each time. What stands for it is the one that is called.)
@@ -308,7 +308,7 @@ class Guards:
         self._arrays: dict[int, weakref.ref[Any]] = {}
 
     def __call__(self, root: Any = None) -> bool:
-        """Whether nothing has changed."""
+        """Whether all is unchanged."""
         for places in self._all:
             ref = places.ref
             holder = root if ref is None else ref()
@@ -345,7 +345,7 @@ class Guards:
         self._checks.append(check)
 
     def place(self, holder: Any, kind: str, name: Any) -> Callable[[Any], Any]:
-        """What gives the value of a place, of the function that is about to run."""
+        """A function that reads a place, also of the function about to run."""
         ref = None if holder is self._root() else _reference(holder)
         look = _LOOK[kind]
         return lambda root: look(root if ref is None else ref())(name, MISSING)
@@ -373,7 +373,7 @@ class Guards:
         return value
 
     def names(self, x: Any, inside: bool = False) -> None:
-        """Which entries there are in a class or an object: others may come.
+        """Guard the set of entries of a class or an object.
 
         `inside`: whether the function that runs reaches `x`. Unless it reaches itself, nothing
         asks it for attributes.

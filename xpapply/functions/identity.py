@@ -1,4 +1,4 @@
-"""Whether a function is the one of an earlier run: a digest of all that decides what it computes.
+"""Identity of functions across runs: a digest of all that determines what they compute.
 
 The code of functions that are not of installed packages, what they close over, their defaults and
 the globals that they name; the attributes of objects; arrays by their bytes. What is of an

@@ -1,4 +1,4 @@
-"""What the code of a function alone tells: that it writes to something outside, or has loops."""
+"""Facts by a function's code alone: writes to the outside, loops."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _WRITES = {
 
 
 _HARMLESS = ("__name__", "__doc__", "__array_namespace__")
-"""Names with underscores that change nothing: the last one asks an array for its library."""
+"""Dunder names without side effects: the last one asks an array for its namespace."""
 _ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _GENERATOR = inspect.CO_GENERATOR | _ASYNC
 
@@ -90,7 +90,7 @@ def impure(code: types.CodeType, free: frozenset[str] | None = None) -> str | No
 
 
 def catches(code: types.CodeType) -> bool:
-    """Whether there is a ``try`` (or a ``with``) in code."""
+    """Whether code has a ``try`` (or a ``with``)."""
     inner = (c for c in code.co_consts if isinstance(c, types.CodeType))
     return bool(code.co_exceptiontable) or any(map(catches, inner))
 
@@ -103,7 +103,7 @@ OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 @functools.lru_cache(512)
 def of_library(file: str) -> bool:
-    """Whether a file is of Python, or of an installed package; no file is a user's."""
+    """Whether a file belongs to Python or an installed package."""
     return file.startswith((_STDLIB, OURS, "<frozen")) or any(part in file for part in _INSTALLED)
 
 
@@ -111,7 +111,7 @@ _STANDARD = frozenset(dir(BaseException)) | set(vars(collections.namedtuple("_St
 
 
 def own_names(cls: type) -> list[str]:
-    """What a class has that named tuples and exceptions do not have by themselves."""
+    """Names in a class beyond those of named tuples and exceptions."""
     known = set(getattr(cls, "_fields", ())) | {"__module__", "__doc__", "__weakref__", "__dict__"}
     known |= {"__orig_bases__", "__annotations__", "__static_attributes__", "__firstlineno__"}
     mro = [c for c in cls.__mro__ if c.__module__ != "builtins"]
@@ -125,7 +125,7 @@ def own_names(cls: type) -> list[str]:
 
 
 def is_record(cls: type) -> bool:
-    """Whether a class is a dataclass with nothing but its fields: making one does nothing else."""
+    """Whether a class is a dataclass with its fields alone: making one has no effects."""
     if type(cls) is not type or not dataclasses.is_dataclass(cls):
         return False
     factories = {f.default_factory for f in dataclasses.fields(cls)}
@@ -137,7 +137,7 @@ def is_record(cls: type) -> bool:
 
 
 def written(x: Any) -> bool:
-    """Whether a function stands in a user's file."""
+    """Whether a function is defined in a user's file."""
     code = getattr(getattr(x, "__func__", x), "__code__", None)
     return code is not None and not code.co_filename.startswith(("<", _STDLIB))
 
@@ -172,7 +172,7 @@ def python_function(f: Any) -> types.FunctionType | None:
 
 
 def has_loop(f: Any) -> bool:
-    """Whether a function goes through something, itself or in functions of the user's it calls."""
+    """Whether a function, or a user's function that it calls, has a loop."""
     return any(_has_loop(own.__code__) for own in helpers(f))
 
 
@@ -202,7 +202,7 @@ def helpers(f: Any, depth: int = 3) -> Iterator[types.FunctionType]:
 
 
 def in_cells(f: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    """What a function closes over, by name."""
+    """The closure of a function, by name."""
     for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):  # it is empty
             yield name, cell.cell_contents
@@ -256,7 +256,7 @@ def names(code: types.CodeType) -> frozenset[str]:
 
 
 def opcodes(code: types.CodeType) -> frozenset[int]:
-    """What steps there are in code, those in functions that it defines included."""
+    """The opcodes of code, with those of functions defined in it."""
     found = _steps.get(code)
     if found is None:
         inner = (opcodes(c) for c in code.co_consts if isinstance(c, types.CodeType))

@@ -1,4 +1,4 @@
-"""What code can reach outside itself: for functions that run as they are, not on a stage.
+"""Reachability: objects outside a function, one that is not traced, that its code reaches.
 
 The names in the code of a function lead to its globals, closures and defaults, from there to
 helpers, modules, objects and classes, and on to what these functions name. All of it is guarded.
@@ -53,11 +53,11 @@ class _Reach:
         self._names: set[str] = {"forward"}
         """Attributes that some code asks for."""
         self._holders: list[Any] = []
-        """Modules, objects and classes, which are asked."""
+        """Modules, objects and classes whose attributes are looked up."""
         self._asked: set[tuple[int, str]] = set()
 
     def follow(self) -> None:
-        """Ask every holder for every name, until nothing new is found."""
+        """Look up all names in all holders until nothing new is found."""
         before = None
         while before != (len(self._names), len(self._holders)):
             before = len(self._names), len(self._holders)
@@ -110,7 +110,7 @@ class _Reach:
             self._object(x)
 
     def _function(self, f: types.FunctionType) -> None:
-        if f.__closure__ and _is_own(f):  # nobody sets the cells or globals of our wrappers
+        if f.__closure__ and _is_own(f):  # the cells and globals of our wrappers are never set
             self._in_cells(f)
             return
         code_names = names(f.__code__)
@@ -160,7 +160,7 @@ class _Reach:
                     if not isinstance(vars(x)[name], types.ModuleType):
                         self._guards.look(x, "entry", name)
 
-        if lives_on(f):  # nobody sets globals of these but by their modules
+        if lives_on(f):  # their globals are set by their modules alone
             for name in code_names.names:
                 members(f.__globals__.get(name))
         else:
@@ -234,12 +234,12 @@ def names(code: types.CodeType) -> _Names:
 
 
 def _is_own(f: types.FunctionType) -> bool:
-    """Whether a function is one of xpapply."""
+    """Whether a function belongs to xpapply."""
     return f.__code__.co_filename.startswith(OURS)
 
 
 def _content(cell: types.CellType) -> Any:
-    """What is in a cell; MISSING if it is empty."""
+    """The content of a cell; MISSING if it is empty."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -247,7 +247,7 @@ def _content(cell: types.CellType) -> Any:
 
 
 def is_installed(x: Any) -> bool:
-    """Whether a function or class is of Python or of an installed package, not written by hand."""
+    """Whether a function or class belongs to Python or an installed package."""
     code = getattr(x, "__code__", None)
     if isinstance(code, types.CodeType):
         file = code.co_filename

@@ -1,4 +1,4 @@
-"""Whether a function may be called once more than the loop would: by its code, without a call.
+"""Repeatability: whether a function may be called more often than in the loop, by its code.
 
 For libraries that run a function in a way of their own, and for other processes, where no tracer of
 ours looks on. What cannot be told is a reason, and the loop runs.
@@ -21,7 +21,9 @@ from .. import arrays
 from .purity import HARMLESS_MODULES, impure, written
 from .samples import takes_samples
 
-_LIBRARIES = frozenset("numpy scipy jax jaxlib math cmath operator statistics functools".split())
+_LIBRARIES = frozenset(
+    "numpy scipy jax jaxlib pandas math cmath operator statistics functools re datetime".split()
+)
 """Root packages whose functions only compute."""
 _BUILTINS = frozenset(
     (
@@ -33,23 +35,24 @@ _BUILTINS = frozenset(
 _CHANGES = frozenset(
     (
         "append extend insert pop popitem remove clear update setdefault add discard write fill "
-        "put itemset resize setflags __setitem__ __setattr__ random default_rng rvs shuffle seed"
+        "put itemset resize setflags __setitem__ __setattr__ random default_rng rvs shuffle seed "
+        "now today utcnow"
     ).split()
 )
-"""Methods that change an object, and names of random draws."""
+"""Methods that change an object, and names of random draws and of clocks."""
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype, type(...))
 
 
 @dataclass
 class _Look:
-    """What was looked at, and whose functions are taken to only compute."""
+    """Results of the search, and packages assumed to only compute."""
 
     computes: Callable[[str], bool]
     lenient: bool = False
-    """Whether classes of the user's, and models of libraries, may be used."""
+    """Whether users' classes and libraries' models are allowed."""
     seen: set[int] = field(default_factory=set)
     modules: set[str] = field(default_factory=set)
-    """Where the code of the user's is that was looked at."""
+    """Modules of the users' code that was searched."""
 
     def knows(self, f: Any) -> bool:
         """Whether a function or class comes from a library that only computes."""
@@ -74,7 +77,7 @@ def why_not_elsewhere(given: Sequence[Any]) -> tuple[str, set[str]]:
 
 
 def _is_installed(module: str) -> bool:
-    """Whether a module is a library that only computes, as far as one may expect."""
+    """Whether a module is assumed to be a library that only computes."""
     if _computes(module) or module in HARMLESS_MODULES | {"time", "warnings"}:
         return True
     root = module.partition(".")[0]
@@ -112,7 +115,7 @@ def _why(f: Any, look: _Look) -> str | None:
 
 
 def _why_class(cls: type, look: _Look) -> str | None:
-    """The same for a class: its methods set attributes of instances that ``f`` makes."""
+    """The reason against a class, whose methods may set attributes of new instances."""
     own = [c for c in cls.__mro__ if c.__module__ != "builtins" and not look.knows(c)]
     look.modules.update(c.__module__ for c in own)
     methods = [
@@ -129,13 +132,16 @@ def _why_class(cls: type, look: _Look) -> str | None:
 
 
 def _computes(module: str) -> bool:
-    return module.partition(".")[0] in _LIBRARIES and not module.startswith("numpy.random")
+    parts = module.split(".")
+    if "array_api_compat" in parts:  # a copy inside another package, too
+        return True
+    return parts[0] in _LIBRARIES and not module.startswith("numpy.random")
 
 
 def _why_code(
     f: types.FunctionType, code: types.CodeType, look: _Look, own: Sequence[str] = ()
 ) -> str | None:
-    """The same for code; `own`: objects whose attributes may be set."""
+    """The reason against code; `own`: objects whose attributes may be set."""
     steps = [s for s in dis.get_instructions(code) if s.opname != "CACHE"]
     fresh = _fresh(code, steps)
     stores = False
@@ -188,7 +194,7 @@ def _stars(code: types.CodeType) -> int:
 
 
 def _makes(steps: list[Any], k: int) -> bool:
-    """Whether the value that step `k` leaves is new."""
+    """Whether step `k` leaves a new object."""
     step = steps[k]
     if step.opname.startswith(("BUILD_", "LIST_", "DICT_", "SET_")):
         return True

@@ -22,14 +22,14 @@ from .cache import cache_of
 from .estimators import BatchOfOne
 
 _NAMES = frozenset("transform inverse_transform decision_function score_samples apply".split())
-"""Methods that give a result for each sample and change nothing, beside ``predict...``; others,
-such as ``fit_transform``, are not tried with what they did not ask for."""
+"""Methods with a result for each sample and no side effects, beside ``predict...``; others, such as
+``fit_transform``, are never tried."""
 
 _WANTS_ROWS = (
     r"(?i)\b(2|two)[ -]?d(im\w*)?\b"  # scikit-learn, LightGBM, XGBoost
     r"|ndim ?={1,2} ?2\b|\(None, |\brank:? 2\b|Expected: 2\b"  # Keras, ONNX Runtime
 )
-"""What errors say of data that should have two dimensions."""
+"""Error texts that ask for data of two dimensions."""
 
 
 Ends = Callable[[], tuple[Any, Any]]
@@ -67,7 +67,7 @@ def wanted(
 def wanted_for(
     f: Any, said: BaseException | str, ends: Ends, args: tuple, kwargs: dict
 ) -> BatchOfOne | None:
-    """The same where a trace failed, as `said` says; then `f` is called again."""
+    """The batch of one after a failed trace, by its reason; then `f` is called again."""
     if isinstance(said, BaseException):
         return wanted(f, said, ends, args, kwargs)
     if not asks_for_rows(f, said):
@@ -80,7 +80,7 @@ def wanted_for(
 
 
 def asks_for_rows(f: Any, text: str) -> bool:
-    """Whether `text`, of an exception, says that `f` takes data of two dimensions."""
+    """Whether an exception's text asks for data of two dimensions."""
     return takes_samples(f) and re.search(_WANTS_ROWS, text) is not None
 
 
@@ -116,7 +116,7 @@ def _beside(f: Any, first: Any, last: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def _is_row(alone: Any, together: Any) -> bool:
-    """Whether the results are arrays with a row per sample, whose first rows are equal."""
+    """Whether results have a row per sample, whose first one equals the single result."""
     if isinstance(alone, tuple):  # predictions and their standard deviations
         several = isinstance(together, tuple) and len(alone) == len(together) > 0
         return several and all(map(_is_row, alone, together))
@@ -128,7 +128,7 @@ def _is_row(alone: Any, together: Any) -> bool:
 
 
 def alike(a: Any, b: Any) -> bool:
-    """Whether two results are the same but for rounding."""
+    """Whether two results are equal up to rounding."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     kind = getattr(a.dtype, "kind", "f")

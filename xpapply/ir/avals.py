@@ -13,7 +13,7 @@ LENGTH = -2
 """Length of a slice in the shape of a vector: known only when it runs."""
 VECTOR = (LENGTH,)
 KINDS = {"U": "text", "S": "text", "M": "dates", "m": "times", "O": "objects"}
-"""What values of a dtype are that are no numbers, by its kind."""
+"""Names of values that are no numbers, by the kind of dtype."""
 _SYMBOLS = {BATCH: "B", LENGTH: "N"}
 
 

@@ -1,4 +1,4 @@
-"""From a graph of one slice to a graph of many: one batching rule per kind.
+"""Batching: from a graph of one slice to a graph of many, by one rule per kind.
 
 The batch axis is the *last* one (features first). NumPy's broadcasting aligns
 shapes at the end, so batched operands of different rank need no singleton
@@ -16,7 +16,7 @@ LETTER = "Z"
 
 
 def batch(graph: Graph) -> Graph:
-    """The same computation for slices stacked along a new last axis.
+    """Batch a graph: the same computation for slices stacked along a new last axis.
 
     Nodes that depend on constants only stay as they are.
     """

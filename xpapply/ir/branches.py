@@ -14,8 +14,8 @@ from .numpy_builder import NumPyBuilder
 from .unusual import copied, with_unusual
 
 Paths = Sequence[tuple[tuple[bool | int, ...], Graph | None]]
-"""The answers that lead along each path, and its graph: with the results, then what was asked, in
-that order, then conditions that mark a slice. None: its slices are left to the function itself."""
+"""The decisions of each path, and its graph: results, then decided values in order, then conditions
+that mark a slice. None: its slices are left to the function."""
 
 
 def joined(paths: Paths, results: int = 1) -> Graph:
@@ -62,7 +62,7 @@ def joined(paths: Paths, results: int = 1) -> Graph:
 def _on_path(
     builder: NumPyBuilder, conditions: Sequence[Value], answers: Sequence[bool | int]
 ) -> Value:
-    """Whether a slice gives these answers."""
+    """Whether a slice takes these decisions."""
     found: Any = None
     for condition, answer in zip(conditions, answers, strict=True):
         if isinstance(answer, bool):
@@ -74,7 +74,7 @@ def _on_path(
 
 
 def _place(consts: list[np.ndarray], array: np.ndarray) -> int:
-    """Where a constant is among those of other paths; it is put there."""
+    """The index of a constant among those of other paths; it is appended if new."""
     for k, x in enumerate(consts):
         alike = x.shape == array.shape and x.dtype == array.dtype
         if alike and (x is array or x.tobytes() == array.tobytes()):

@@ -90,7 +90,7 @@ def _along(row: Op, avals: Sequence[ShapeDtype], axis: int) -> ShapeDtype:
 
 
 def _trees(avals: Sequence[ShapeDtype]) -> ShapeDtype:
-    """What all leaves have the shape of, for every slice."""
+    """The shape of all leaves of a slice."""
     x, feature, threshold, child, after, values, roots, start = avals
     nodes, width = values.shape
     given = (feature, threshold, child, after, roots, start)
@@ -239,7 +239,7 @@ class Builder:
 
     _value: type[Value] = Value
     _hint = ""
-    """What is said of ufuncs that are not ops."""
+    """A hint for ufuncs that are not ops."""
 
     def __init__(self, consts: Iterable[np.ndarray] = ()) -> None:
         self.nodes: list[Node] = []

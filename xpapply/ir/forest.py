@@ -62,7 +62,7 @@ def _in_pairs(tree: Tree) -> _InPairs:
 
 
 def _rounded_down(threshold: np.ndarray) -> np.ndarray:
-    """In float32: the numbers of float32 above it are those above the threshold."""
+    """A threshold in float32 with the same float32 numbers above it."""
     with np.errstate(over="ignore"):
         found = threshold.astype(np.float32)
     return np.where(found > threshold, np.nextafter(found, np.float32(-np.inf)), found)

@@ -28,7 +28,7 @@ EMPTY = "some of its values have no numbers"
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One op applied to earlier nodes (`args` are their positions in the graph)."""
+    """A node: an op applied to earlier nodes (`args` are their positions in the graph)."""
 
     op: str
     args: tuple[int, ...]
@@ -57,7 +57,7 @@ def number(node: Node) -> Any:
 
 @dataclass(frozen=True)
 class Graph:
-    """What a function does to one slice of each of its arrays.
+    """A function of one slice of each of its arrays, as a list of nodes.
 
     Equality and hash are those of the structure: two models of the same
     architecture have equal graphs, and so share compiled kernels.
@@ -109,7 +109,7 @@ class Graph:
         return self.nodes[self.out].aval
 
     def dependent(self) -> list[bool]:
-        """For every node whether it depends on a slice."""
+        """The dependence of each node on a slice."""
         found: list[bool] = []
         for n in self.nodes:
             found.append(n.op == "input" or any(found[a] for a in n.args))
@@ -117,7 +117,7 @@ class Graph:
 
     @property
     def any_length(self) -> bool:
-        """Whether it is a function of slices, which may have any length."""
+        """Whether it is a function of slices of any length."""
         return any(self.is_vector(i) for i in self.inputs)
 
     @property
@@ -138,7 +138,7 @@ class Graph:
         return found
 
     def levels(self) -> list[int]:
-        """For every node how many accumulations, or reductions, lie on the longest way to it."""
+        """For each node the number of accumulations or reductions on the longest path to it."""
         found: list[int] = []
         for n in self.nodes:
             reduces = n.op == "accumulate" or OPS[n.op].kind is Kind.REDUCTION
@@ -154,7 +154,7 @@ class Graph:
         return sorted(live - known)
 
     def pruned(self) -> Graph:
-        """The same without nodes that no result needs; all inputs stay."""
+        """The graph without nodes that no result needs; all inputs stay."""
         keep = sorted({*self.needed(self.outs), *self.inputs})
         new = {i: k for k, i in enumerate(keep)}
         nodes = tuple(
@@ -173,7 +173,7 @@ class Graph:
         return "\n".join([*lines, "return " + ", ".join(f"%{o}" for o in self.outs)])
 
     def why_not_fused(self, *, gathers: bool = False) -> str | None:
-        """What keeps the graph from the kernels and programs for networks, or None.
+        """The reason against kernels and programs for networks, or None.
 
         `gathers`: convolutions do not.
         """
@@ -187,22 +187,22 @@ class Graph:
         return None if gathers else self.why_not_windows()
 
     def why_not_windows(self) -> str | None:
-        """What is said where numbers cannot be brought together from here and there, or None."""
+        """The reason against gathering numbers, as convolutions do, or None."""
         return "it has no convolutions, pools or padding" if self.gathers else None
 
     @property
     def is_empty_somewhere(self) -> bool:
-        """Whether a value has no numbers, as ``v[:0]``."""
+        """Whether a value is empty, as ``v[:0]``."""
         return any(0 in n.aval.shape for n in self.nodes)
 
     @property
     def gathers(self) -> bool:
-        """Whether numbers are brought together from here and there, as for convolutions."""
+        """Whether numbers are gathered, as for convolutions."""
         return any(n.op in OPS and OPS[n.op].gathers for n in self.nodes)
 
     @property
     def descends(self) -> bool:
-        """Whether it goes down decision trees."""
+        """Whether it evaluates decision trees."""
         return any(n.op in OPS and OPS[n.op].kind is Kind.TREES for n in self.nodes)
 
     @property
@@ -215,7 +215,7 @@ class Graph:
         return sum(map(self.flops_of, self.nodes))
 
     def flops_of(self, n: Node) -> int:
-        """The same of one node."""
+        """Floating-point operations of one node."""
         kind = OPS[n.op].kind
         if kind is Kind.CONTRACTION:
             shapes = [self.nodes[a].aval.shape for a in n.args]

@@ -26,7 +26,7 @@ _OF_TRUTHS: dict[str, Callable[..., Any]] = {
     "less": lambda a, b: ~a & b,
     "less_equal": lambda a, b: ~a | b,
 }
-"""What NumPy has for truths, and the array API for numbers only."""
+"""NumPy's functions of truth values, for which the array API takes numbers only."""
 
 
 class NumPyBuilder(Builder):
@@ -42,7 +42,6 @@ class NumPyBuilder(Builder):
             return super().scalar(np.asarray(number).astype(dtype), dtype)
 
     def cast(self, x: Value, dtype: str) -> Any:
-        """The same in another dtype."""
         if x.aval.dtype == dtype:
             return x
         if np.dtype(x.aval.dtype).kind == "c" and np.dtype(dtype).kind != "c":
@@ -119,7 +118,7 @@ class NumPyBuilder(Builder):
         return self.node(name, *given)
 
     def _power(self, x: Value, exponent: float) -> Any:
-        """What NumPy computes instead of some powers; None: a power."""
+        """NumPy's substitute for some powers; None: a power."""
         if exponent == 1:
             return x
         if exponent == 2:
@@ -140,7 +139,7 @@ class NumPyBuilder(Builder):
 
 @remembered(1)
 def _takes_roots() -> bool:
-    """Whether powers of 1/2 are roots, as newer versions of NumPy have it: NaN of -inf, not inf."""
+    """Whether powers of 1/2 are roots, as in newer NumPy: NaN of -inf, not inf."""
     with np.errstate(invalid="ignore"):
         return bool(np.isnan(np.power(np.full(1, -np.inf), 0.5)[0]))
 
@@ -151,14 +150,14 @@ def no_array(x: Any) -> Any:
 
 
 def dtype_or_type(x: Any) -> Any:
-    """What decides a dtype, as `numpy.ufunc.resolve_dtypes` takes it."""
+    """The argument of `numpy.ufunc.resolve_dtypes` for an operand."""
     if isinstance(x, Value):
         return x.dtype
     return type(x) if type(x) in (int, float, complex) else np.asarray(x).dtype
 
 
 def weak(x: Any) -> Any:
-    """What decides a dtype, as `numpy.result_type` takes it."""
+    """The argument of `numpy.result_type` for an operand."""
     return x.dtype if isinstance(x, Value) else x
 
 
@@ -167,7 +166,7 @@ def _fits(value: int, dtype: np.dtype[Any]) -> bool:
 
 
 def _out_of_range(ufunc: Any, operands: Sequence[Any]) -> bool | None:
-    """How elements compare with a number that their dtype does not have: all alike."""
+    """The comparison with a number outside of the dtype, which is the same for all elements."""
     a, b = operands
     if type(b) is int and isinstance(a, Value) and not _fits(b, a.dtype):
         return bool(ufunc(0, 1 if b > 0 else -1))

@@ -38,7 +38,7 @@ def pairwise(x: np.ndarray) -> Any:
 
 @remembered(1)
 def adds_as_numpy() -> bool:
-    """Whether `pairwise` is what this version of NumPy does."""
+    """Whether `pairwise` is the order of this NumPy's sums."""
     places = np.arange(2006)
     numbers = np.sin(places) * 10.0 ** (places % 7 - 3)
     for dtype in (np.float32, np.float64):

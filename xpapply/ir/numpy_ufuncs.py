@@ -1,4 +1,4 @@
-"""What NumPy's ufuncs are in the op table: an op, or a composition of other ufuncs.
+"""NumPy's ufuncs in the op table: an op, or a composition of other ufuncs.
 
 All graphs are written with these, see `builder` and `numpy_builder`. SciPy's ufuncs are known
 once `scipy.special` is loaded.
@@ -21,7 +21,7 @@ LOGICAL = {
     np.bitwise_or: np.logical_or,
     np.invert: np.logical_not,
 }
-"""What Python's operators for bits are, of booleans."""
+"""Python's bitwise operators on booleans."""
 
 COMPARISONS = {np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal}
 
@@ -62,7 +62,7 @@ def known() -> list[str]:
 
 
 def _hypot(x: Any, y: Any) -> Any:
-    """Without the squares of what is large or small; inf where either is, as C has it."""
+    """A hypotenuse without overflow in squares; inf where either operand is, as in C."""
     x, y = np.absolute(x), np.absolute(y)
     large, small = np.maximum(x, y), np.minimum(x, y)
     usual = np.isfinite(large) & (large != 0)
@@ -87,7 +87,7 @@ def _trunc(x: Any) -> Any:
 
 
 def _rint(x: Any) -> Any:
-    """To the nearest whole number, of two the even one; what becomes zero keeps its sign."""
+    """Round to nearest, ties to even; a result of zero keeps the sign."""
     below = np.floor(x)
     rest = x - below
     odd = below != 2 * np.floor(below / 2)

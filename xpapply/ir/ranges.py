@@ -1,4 +1,4 @@
-"""What whole numbers the values of a graph may be, for all slices: at worst all of their dtype."""
+"""Ranges of whole numbers in a graph, for all slices: at worst all of the dtype."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Range(NamedTuple):
         return f"{self.low:,} ... {self.high:,}"
 
     def is_within(self, other: Range) -> bool:
-        """Whether all of its numbers are among those of another one."""
+        """Whether all of its numbers are in another range."""
         return other.low <= self.low and self.high <= other.high
 
 
@@ -46,7 +46,7 @@ _RULES: dict[str, Callable[..., Range]] = {
     "where": lambda _, a, b: _either(a, b),
     "cast": lambda a: a,
 }
-"""Of elementwise ops; of others nothing is known."""
+"""Rules of elementwise ops; others have no known range."""
 _SOME_OF_IT = frozenset(
     "reshape permute_dims broadcast_to index take windows sort take_along_axis "
     "cumulative_max cumulative_min max min".split()

@@ -13,7 +13,7 @@ from .graph import Graph, Node, number
 from .ops import OPS, Kind
 
 MATVEC = "nm,m->n"
-"""How a product with a weight matrix is written: ``einsum(W, x)``."""
+"""The subscripts of a product with a weight matrix: ``einsum(W, x)``."""
 
 
 def _rebuild(
@@ -70,7 +70,7 @@ def between(graph: Graph, starts: Sequence[int], end: int) -> Graph:
 
 
 def with_input(graph: Graph, shape: tuple[int, ...]) -> Graph:
-    """The same for a slice of another shape, with as many elements in the same order."""
+    """Reshape the input of a graph to a shape with as many elements in the same order."""
     own = graph.input
     if own.shape == shape:
         return graph
@@ -112,7 +112,7 @@ class _Affine(NamedTuple):
     x: Value
     subscripts: str
     b: np.ndarray
-    """With an axis for each of the result's: of length 1 where the weights have none."""
+    """Weights with an axis for each axis of the result, of length 1 where they have none."""
 
 
 def _as_weights(c: np.ndarray, w: np.ndarray, subscripts: str) -> np.ndarray:
@@ -130,7 +130,7 @@ def _as_weights(c: np.ndarray, w: np.ndarray, subscripts: str) -> np.ndarray:
 def fold(graph: Graph) -> Graph:
     """Fold constant factors and offsets into the affine layer before them (BatchNorm).
 
-    Only behind a layer: folding ``(x - mean) * scale`` into the layer that
+    Only after a layer: folding ``(x - mean) * scale`` into the layer that
     *follows* would cancel where the mean is large.
     """
     uses = [0] * len(graph.nodes)
@@ -289,7 +289,7 @@ def _without_leading(
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Elementwise nodes that run in one pass: everything between is seen by nobody else."""
+    """Elementwise nodes that run in one pass: no other node reads values in between."""
 
     nodes: tuple[int, ...]
     inputs: tuple[int, ...]

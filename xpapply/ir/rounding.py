@@ -1,4 +1,4 @@
-"""How far numbers of a kernel may be from NumPy's, and where that could decide something.
+"""Error analysis: bounds of a kernel's rounding relative to NumPy, and decisions within them.
 
 Most are NumPy's to the last bit: arithmetic, and sums along a slice, which kernels add in its
 order. Others are *inexact*: an exponential, or a product of matrices, which BLAS adds in an order
@@ -45,13 +45,13 @@ class Rounding:
             self._inexact.append(found and _is_float(n) and not OPS[n.op].jumps)
 
     def _begins(self, n: Node) -> bool:
-        """Whether a node has not NumPy's bits, of operands that have."""
+        """Whether a node differs from NumPy in bits though its operands do not."""
         if n.op != "sum":
             return OPS[n.op].inexact > 0
         return len(self._graph.nodes[n.args[0]].aval.shape) > 1 or not adds_as_numpy()
 
     def usual(self) -> Iterator[Any]:
-        """Conditions that hold where rounding decides nothing."""
+        """Conditions under which rounding decides nothing."""
         op = self._builder.op
         for i, n in enumerate(self._graph.nodes):
             row = OPS[n.op]
@@ -70,7 +70,7 @@ class Rounding:
                     yield abs(apart) > 2 * self._bound(a)
 
     def _stays(self, n: Node, row: Op) -> Any:
-        """Whether a node is what it is, wherever its operands are within their bounds."""
+        """The condition that a node is constant while operands vary within their bounds."""
         op, x, e = self._builder.op, self._made[n.args[0]], self._bound(n.args[0])
         if row.compares:
             return abs(x - self._made[n.args[1]]) > e + self._bound(n.args[1])
@@ -87,7 +87,7 @@ class Rounding:
     # --- how far off --------------------------------------------------------------------------
 
     def _bound(self, i: int) -> Any:
-        """How far a node may be off."""
+        """The error bound of a node."""
         n = self._graph.nodes[i]
         if not self._inexact[i]:
             return self._builder.scalar(0.0, n.aval.dtype if _is_float(n) else "float64")
@@ -107,7 +107,7 @@ class Rounding:
         return self._known[i]
 
     def _magnitude(self, i: int, whole: bool = False) -> Any:
-        """A node as if nothing in it cancelled that NumPy may add in another order.
+        """The magnitude of a node, as if no terms cancelled that NumPy may add in another order.
 
         `whole`: nothing at all, since it is not known which of it NumPy does.
         """
@@ -182,14 +182,14 @@ class Rounding:
     # --- what cannot cancel -------------------------------------------------------------------
 
     def _adds(self, i: int) -> bool:
-        """Whether a node is a sum, as far as that is not NumPy's."""
+        """Whether a node is a sum in an order other than NumPy's."""
         n = self._graph.nodes[i]
         if n.op == "prod":
             raise UnsupportedError("a product: it overflows in one order of its factors alone")
         return n.op in ("sum", "approximate") or OPS[n.op].kind is Kind.CONTRACTION
 
     def _keeps_sign(self, i: int) -> bool:
-        """Whether rounding leaves the sign of a node, however small it is."""
+        """Whether rounding keeps the sign of a node, however small it is."""
         n = self._graph.nodes[i]
         if not self._inexact[i]:
             return True

@@ -45,7 +45,7 @@ _DTYPES = (*_CONSTANTS, "bfloat16")
 
 
 class _Refused(InputError):
-    """A graph asks for what no file may ask for, though it may be what somebody wants."""
+    """Raised for a graph in a file that requests what no file may, though a user might."""
 
 
 # --- writing ------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ def _replace(path: Path, blocks: Sequence[bytes]) -> None:
 
 
 def _attributes(node: Node) -> dict[str, Any]:
-    """Those of a node as JSON, with what may be left out in graphs."""
+    """Attributes of a node as JSON, without defaults."""
     found = {k: _encoded(v) for k, v in node.attrs}
     row = OPS.get(node.op)
     return found if row is None or row.kind is not Kind.REDUCTION else {"keepdims": False} | found
@@ -253,7 +253,7 @@ def _graph(nodes: Any, outs: Any, consts: list[np.ndarray], own: bool = False) -
 
 
 class _Bounds:
-    """What nodes may ask for: so much memory, and numbers at places that are there.
+    """Limits of nodes in files: memory, and valid indices.
 
     Some engines would raise at a place that is not there, others would not look: so the file may
     ask for none, and none that is computed may lie there.
@@ -420,7 +420,7 @@ _OF_KIND: dict[Kind, tuple[str, ...]] = {
 
 
 def _operands(row: Op) -> int:
-    """How many operands an op has; 0 where its definition, or an attribute, tells."""
+    """The number of operands of an op; 0: its definition or an attribute determines it."""
     if row.kind is Kind.ELEMENTWISE:
         return len(set(re.findall(r"\{(\d)\}", row.c)))
     if row.name == "take_along_axis":

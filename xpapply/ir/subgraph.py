@@ -12,7 +12,7 @@ from .slices.slice_graph import Expression, SliceBuilder
 def part(
     graph: Graph, outs: Sequence[int], given: Sequence[int] = (), length: int | None = 1
 ) -> Graph:
-    """What leads to some nodes of a graph, from its arrays and from numbers that are known.
+    """The part of a graph that leads to some nodes, from its arrays and from known numbers.
 
     Accumulators are written out as their chunk; one without a chunk stays an ``accumulate``.
 
@@ -23,7 +23,7 @@ def part(
     outs : sequence of int
         The nodes that are results of the part.
     given : sequence of int
-        Nodes that are numbers and known: inputs behind the arrays.
+        Nodes that are numbers and known: inputs after the arrays.
     length : int or None
         Elements of a slice. With 0 accumulators are their identity. None: not known, so that a
         ``length`` with the attribute `whole` stands for it, as one without stands for the length

@@ -1,4 +1,4 @@
-"""What must hold of the constants of the op ``trees``: kernels follow them without a look."""
+"""Checks of the constants of the op ``trees``: kernels follow them unchecked."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from .rounding import Rounding
 
 
 def with_unusual(graph: Graph) -> Graph:
-    """The same graph with one more result: whether NumPy may have warned of the slice.
+    """Add a result to a graph: whether NumPy may have warned of the slice.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def _unusual(builder: NumPyBuilder, usual: Sequence[Value]) -> Value:
 
 
 def _looked_at(graph: Graph) -> list[int]:
-    """The nodes that must be finite for NumPy to have said nothing."""
+    """The nodes that must be finite for NumPy not to have warned."""
     users: dict[int, list[int]] = {}
     for i, n in enumerate(graph.nodes):
         for a in n.args:
@@ -121,7 +121,7 @@ def _is_float(n: Node) -> bool:
 
 
 def _may_warn(graph: Graph, n: Node) -> bool:
-    """Whether NumPy may report what makes this number."""
+    """Whether NumPy may warn of the operation of this node."""
     row = OPS[n.op]
     if not n.args or row.kind is Kind.LAYOUT:
         return False
@@ -134,19 +134,19 @@ def _may_warn(graph: Graph, n: Node) -> bool:
 
 
 def _makes_whole(graph: Graph, n: Node) -> bool:
-    """Whether a node is a float as an integer: NumPy warns of those that do not fit."""
+    """Whether a node casts a float to an integer: NumPy warns if it does not fit."""
     return n.op == "cast" and _is_float(graph.nodes[n.args[0]]) and not _is_float(n)
 
 
 def _fits(builder: NumPyBuilder, x: Value) -> Value:
-    """Whether floats fit into int64."""
+    """Whether floats fit in int64."""
     if x.dtype.itemsize < 4:
         return builder.op("isfinite", x)  # type: ignore[no-any-return]
     return builder.op("less", abs(x), 2.0**63)  # type: ignore[no-any-return]
 
 
 def _shows(graph: Graph, user: int, i: int) -> bool:
-    """Whether node `user` is infinite or NaN where its operand `i` is."""
+    """Whether node `user` is infinite or NaN wherever its operand `i` is."""
     n = graph.nodes[user]
     row = OPS[n.op]
     if not _is_float(n):

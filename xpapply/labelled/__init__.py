@@ -32,7 +32,7 @@ CONTAINERS = {
 
 
 class Labelled(TypeError):
-    """What takes arrays was given a labelled one."""
+    """Raised where a function of arrays gets a labelled one."""
 
 
 class Stop(Exception):

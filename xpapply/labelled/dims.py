@@ -1,4 +1,4 @@
-"""What the dims of results are called, by what the dims of slices are called."""
+"""Names of results' dims, from those of slices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Names = tuple[Hashable, ...]
 
 
 def position(axis: Any, dims: Sequence[Hashable], what: str) -> int:
-    """Which of `dims` is meant: by its name, or as NumPy counts axes.
+    """The position of an axis among `dims`, by name or by number.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def of_results(
     found : tuple of int
         The shape of the result for one slice.
     names : tuple
-        What the dims are to be called, () if nobody said so.
+        What the dims are to be called, () if not given.
     kept : sequence
         The dims that all results have.
 
@@ -77,7 +77,7 @@ def of_results(
 
 
 def asked(how: dict[str, Any]) -> dict[str, Any]:
-    """What a call asks for: keywords that are not None.
+    """The keywords of a call that are not None.
 
     Raises
     ------

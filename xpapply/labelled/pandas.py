@@ -88,7 +88,7 @@ def sliced(run: Callable[..., Any], operands: Sequence[Any], axis: Any, names: N
 
 
 def _sliced(y: Any, like: Any, axes: Sequence[int], names: Names) -> Any:
-    """One result: of `like`'s shape, without the axes of slices, or with another one for them."""
+    """Label a result: `like`'s axes without those of slices, or with another one for them."""
     labels = list(like.axes)
     if names or y.shape != like.shape:
         at = min(axes, default=0)

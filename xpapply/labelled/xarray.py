@@ -131,7 +131,7 @@ def sliced(run: Callable[..., Any], operands: Sequence[Any], axis: Any, names: N
 
 
 def _sliced(y: Any, operands: Sequence[Any], sliced: Names, names: Names) -> Any:
-    """One result: of the operands' dims, without those of slices, or with `names` for them."""
+    """Label a result: the operands' dims without those of slices, or with `names` for them."""
     like = operands[0]
     if not names and y.ndim == like.ndim:  # slices became slices, or dims of one element are kept
         return _labelled(y, operands, sliced, like.dims)
@@ -163,7 +163,7 @@ def _is_labelled(x: Any) -> bool:
 
 
 def _of(wanted: Sequence[Any], operands: Sequence[Any]) -> tuple[Any, ...]:
-    """Those of some dims that the arguments have."""
+    """The wanted dims that the arguments have."""
     return tuple(d for d in wanted if any(d in x.dims for x in operands if _is_labelled(x)))
 
 
@@ -267,7 +267,7 @@ def _core(
 
 
 def _wanted(k: int, dims: Sequence[Any], axis: Any, axes: Any) -> tuple[Any, ...] | None:
-    """What the call says of the core dims of an argument; None: nothing."""
+    """The core dims of an argument given in the call; None: not given."""
     if axis is not None:
         return (axis,) * len(dims)
     if axes is not None:

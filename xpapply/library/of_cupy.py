@@ -17,7 +17,7 @@ def room(n: int, dtype: Any) -> Any:
 
 
 def rooms(n: int, m: int, dtype: Any) -> Any:
-    """The same of two axes."""
+    """An uninitialized array of two axes."""
     return np.empty((n, m), dtype)
 
 
@@ -32,7 +32,7 @@ def as_number(x: Any, dtype: Any) -> Any:
 
 
 def is_packed(v: Any) -> bool:
-    """Whether elements lie side by side."""
+    """Whether elements are contiguous."""
     return bool(v.flags.c_contiguous)
 
 
@@ -375,7 +375,7 @@ def place_of_smallest(v: Any, dtype: Any) -> Any:
 
 
 def place_of_nan(v: Any, at: int) -> int:
-    """Where CuPy finds NaN; `at`, if there is none.
+    """The place where CuPy finds NaN; `at` if there is none.
 
     That is the first one, or where elements do not lie side by side the first one in the order in
     which halves meet: 0, 8, 4, 12, 2 and so on of 16.

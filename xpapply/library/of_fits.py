@@ -22,7 +22,7 @@ _EPS = float(np.finfo(float).eps)
 _TINY = float(np.finfo(float).tiny)
 _SMALL = 3.834e-20
 _LARGE = 1.304e19
-"""Between these, squares are summed as they are."""
+"""Bounds between which squares are summed unscaled."""
 
 
 def norm(x: Any, first: int) -> float:
@@ -430,14 +430,14 @@ def levenberg_marquardt(
 
 
 def _allowed(most: int, n: int, jac: Any) -> int:
-    """How often a function of so many parameters may be called; 0: as SciPy has it."""
+    """The most calls of a function of so many parameters; 0: SciPy's default."""
     if most != 0:
         return most
     return 200 * (n + 1) if jac is None else 100 * (n + 1)
 
 
 def _is_full(r: Any) -> bool:
-    """Whether the inverse of R is finite, surely."""
+    """Whether the inverse of R is certainly finite."""
     return all(1e-150 < abs(float(r[j, j])) < 1e150 for j in range(len(r)))
 
 

@@ -39,7 +39,7 @@ _GAUSS = np.array([
     0.219086362515982043995534934228163, 0.269266719309996355091226921569469,
     0.295524224714752870173815619188769,
 ])  # fmt: skip
-"""Of 10 and 21 points: those of Gauss are every second one."""
+"""Nodes of 10 and 21 points: Gauss' are every second one."""
 
 _NODES_15 = np.array([
     0.991455371120812639206854697526329, 0.949107912342758524526189684047851,
@@ -60,7 +60,7 @@ _GAUSS_15 = np.array([
 
 
 def _error(off: float, size: float, spread: float) -> float:
-    """What QUADPACK takes for the error of a rule."""
+    """QUADPACK's error estimate of a rule."""
     if spread != 0.0 and off != 0.0:
         off = spread * min(1.0, (200.0 * off / spread) ** 1.5)
     if size > _TINY / (50.0 * _EPS):
@@ -71,7 +71,7 @@ def _error(off: float, size: float, spread: float) -> float:
 def _rated(
     y: Any, weights: Any, total: float, gauss: float, size: float, half: float
 ) -> tuple[float, float, float, float]:
-    """What a rule gives, of its sums: an integral, its error, and integrals of sizes and of spread.
+    """Integral, error, and integrals of magnitude and spread, from a rule's sums.
 
     `weights`: those of Kronrod, from an end to the middle.
     """
@@ -117,7 +117,7 @@ def _by_21_points(f: Any, args: Any, a: float, b: float) -> tuple[float, float, 
 def _by_15_points(
     f: Any, args: Any, a: float, b: float, bound: float, side: int
 ) -> tuple[float, float, float, float]:
-    """The same, of a function to infinity that is moved to where x is between 0 and 1.
+    """The same for an infinite range, mapped to x between 0 and 1.
 
     `side`: to which infinity; 2: to both.
     """

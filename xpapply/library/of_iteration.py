@@ -1,4 +1,4 @@
-"""What ``itertools`` and Python itself go through, written at once, for the compiler.
+"""Iterators of ``itertools`` and Python, evaluated eagerly, for the compiler.
 
 `once` and `groups` are the compiler's own: what can be gone through once.
 """
@@ -12,12 +12,12 @@ from .of_python import add
 
 
 def once(found: Any) -> Iterator[Any]:
-    """What goes through a list, once."""
+    """A list's iterator."""
     return iter(found)
 
 
 def generated(found: Any) -> Iterator[Any]:
-    """What goes through all that a generator gives, which was made at once."""
+    """The iterator of a generator's values, which were computed eagerly."""
     return iter(found)
 
 

@@ -16,7 +16,7 @@ def hashed(key: Any) -> int:
 
 
 def find(keys: Any, places: Any, key: Any, number: int) -> int:
-    """Where a key is; -1: nowhere."""
+    """The place of a key; -1: absent."""
     last = len(places) - 1
     at = number & last
     while places[at] >= 0:

@@ -1,4 +1,4 @@
-"""What Python does with lists, and ``bisect``, ``heapq`` and such.
+"""Python's functions of lists, ``bisect`` and ``heapq``.
 
 A NaN raises where Python would look whether it is the very same object.
 """
@@ -21,7 +21,7 @@ def part(values: Any, start: int, step: int, count: int) -> Any:
 
 
 def between(values: Any, before: int, after: int) -> Any:
-    """What is left of values without some at both ends, as a list."""
+    """Values without some at both ends, as a list."""
     found = []
     for k in range(before, len(values) - after):
         found.append(values[k])
@@ -103,7 +103,7 @@ def without(values: Any, at: int) -> None:
 
 
 def place(values: Any, x: Any) -> int:
-    """Where the first one is that equals another; -1: there is none."""
+    """The first index of an equal element; -1: none."""
     if x != x:
         raise ValueError
     for k in range(len(values)):

@@ -178,7 +178,7 @@ def of_either(condition: Any, x: Any, y: Any, dtype: Any) -> Any:
 
 
 def of_either_arrays(condition: Any, x: Any, y: Any, dtype: Any) -> Any:
-    """The same of arrays."""
+    """``np.where`` of two arrays."""
     n = len(condition)
     if len(x) != n or len(y) != n:
         raise ValueError
@@ -192,7 +192,7 @@ def of_either_arrays(condition: Any, x: Any, y: Any, dtype: Any) -> Any:
 
 
 def of_first_array(condition: Any, x: Any, y: Any, dtype: Any) -> Any:
-    """The same of an array and a number."""
+    """``np.where`` of an array and a number."""
     n = len(condition)
     if len(x) != n:
         raise ValueError
@@ -206,7 +206,7 @@ def of_first_array(condition: Any, x: Any, y: Any, dtype: Any) -> Any:
 
 
 def of_second_array(condition: Any, x: Any, y: Any, dtype: Any) -> Any:
-    """The same of a number and an array."""
+    """``np.where`` of a number and an array."""
     n = len(condition)
     if len(y) != n:
         raise ValueError

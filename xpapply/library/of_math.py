@@ -373,7 +373,7 @@ def _is_as_written() -> bool:
 
 @functools.cache
 def adds_squares_so() -> bool:
-    """Whether this Python adds squares as it is written here."""
+    """Whether this Python adds squares in this way."""
     return _is_as_written()
 
 

@@ -201,7 +201,7 @@ def merged(v: Any) -> Any:
 
 
 def has_both_zeros(v: Any) -> bool:
-    """Whether there are zeros of both signs, whose order NumPy does not say."""
+    """Whether there are zeros of both signs, whose order NumPy leaves open."""
     minus = False
     plus = False
     for x in v:
@@ -263,7 +263,7 @@ def count(v: Any) -> Any:
 
 
 def halved(a: Any, x: Any, right: bool, low: int, high: int) -> int:
-    """Where a number belongs between two places of an array that rises, by halves."""
+    """The insertion place between two indices of a sorted array, by bisection."""
     while low < high:
         middle = (low + high) // 2
         if a[middle] < x or (right and a[middle] == x):
@@ -281,7 +281,7 @@ def searched(a: Any, x: Any, right: bool) -> Any:
 
 
 def stepped(a: Any, x: Any, right: bool) -> Any:
-    """The same as NumPy 2.5 looks: in values that do not rise it finds another place."""
+    """The same with NumPy 2.5's steps, which differ for unsorted values."""
     if x != x:
         raise ValueError
     low, count = 0, len(a)
@@ -336,7 +336,7 @@ def _below(x: Any, xp: Any, guess: int) -> int:
 
 
 def _place_in(x: Any, xp: Any, guess: int) -> int:
-    """The same of any number: -1 before the table, its length after it; NaN raises."""
+    """The same for any number: -1 before the table, its length after it; NaN raises."""
     n = len(xp)
     if x != x:
         raise ValueError

@@ -198,7 +198,7 @@ def all_stepped(a: Any, v: Any, right: bool) -> Any:
 
 @functools.cache
 def searches() -> tuple[Any, Any] | None:
-    """How this NumPy searches for one number, and for several; None: in another way."""
+    """This NumPy's search for one number, and for several; None: unknown."""
     a, v = np.array(_UNSORTED[:11]), np.array(_UNSORTED[11:])
     sides: tuple[tuple[bool, Any], ...] = (False, "left"), (True, "right")
     for one, several in ((searched, all_searched), (stepped, all_stepped)):

@@ -8,13 +8,13 @@ from typing import Any
 from .of_lists import sort, sort_back
 
 COMPENSATES = sum([1e16, 1.0, -1e16]) == 1.0
-"""Whether ``sum`` makes up for what adding floats loses."""
+"""Whether ``sum`` compensates rounding of floats."""
 OF_INTEGERS = sum([1e16, 1, -1e16]) == 1.0
-"""Whether it does so for integers among them."""
+"""Whether it does so with integers among them."""
 
 
 NOTHING: Any = object()
-"""In the place of an argument that is not given."""
+"""The default of an argument that is not given."""
 
 
 def larger(a: Any, b: Any) -> Any:
@@ -70,12 +70,12 @@ def total(values: Any, start: Any = 0) -> Any:
 
 
 def is_float(x: Any) -> bool:
-    """Whether it is a float of Python's own; the compiler tells by types."""
+    """Whether it is a Python float; the compiler decides by types."""
     return type(x) is float
 
 
 def is_int(x: Any) -> bool:
-    """Whether it is an integer of Python's own, or a truth value."""
+    """Whether it is a Python integer or truth value."""
     return type(x) in (int, bool)
 
 

@@ -43,7 +43,7 @@ def numbers(rng: Any, of: str, out: Any) -> None:
 
 
 def exchanges(rng: Any, at: Any) -> None:
-    """Where a shuffle puts elements, from the last to the second."""
+    """The exchanges of a shuffle, from the last element to the second."""
     for k in range(len(at) - 1):
         i = len(at) - 1 - k
         at[i] = below(rng, i)
@@ -61,7 +61,7 @@ def several(rng: Any, of: str, given: Any, n: int, dtype: Any) -> Any:
 
 
 def several_plain(rng: Any, of: str, given: Any, n: int) -> Any:
-    """The same of those of which others are products and sums."""
+    """Several numbers of a scaled and shifted distribution."""
     out = np.empty(n)
     numbers(rng, of, out)
     if len(given) == 1:
@@ -127,7 +127,7 @@ def trials(rng: Any, n: int, p: float, kept: Any) -> int:
 
 
 def one_trial(rng: Any, n: int, p: float) -> int:
-    """The same, once."""
+    """One binomial number."""
     return trials(rng, n, p, np.zeros(64, np.int64))
 
 
@@ -176,7 +176,7 @@ def filled(rng: Any, low: int, width: int, out: Any) -> None:
 
 
 def rows_filled(rng: Any, low: int, width: int, out: Any) -> None:
-    """The same of rows."""
+    """Fill rows with integers of a range."""
     for i in range(out.shape[0]):
         for k in range(out.shape[1]):
             out[i, k] = within(rng, low, width)
@@ -328,7 +328,7 @@ def weighed(rng: Any, n: int, p: Any) -> Any:
         x = one(rng, "random", ())
         low = 0
         high = len(p)
-        while low < high:  # the first place behind it
+        while low < high:  # the first place after it
             middle = (low + high) // 2
             if x < ends[middle]:
                 high = middle
@@ -378,7 +378,7 @@ def begun(words: Any, like: Any, given: Any) -> None:
 
 
 def _times(x: int, y: int) -> int:
-    """The lower 32 bits of a product of numbers that have so many: nothing overflows."""
+    """The lower 32 bits of a product of 32-bit numbers, without overflow."""
     return (x * (y & 0xFFFF) + (((x * (y >> 16)) & 0xFFFF) << 16)) & _MASK
 
 
@@ -437,7 +437,7 @@ def _grown(seeds: Any, n: int, like: Any) -> Any:
 
 
 def generator_of(words: Any, kind: Any) -> Any:
-    """What has such words: compiled it is no object."""
+    """A generator with such words: compiled it is no object."""
     raise NotImplementedError
 
 
@@ -447,7 +447,7 @@ def made(seeds: Any, key: Any, like: Any, kind: Any) -> Any:
 
 
 def state_of(words: Any, kept: Any) -> Any:
-    """What has such words, and keeps a normal number: compiled it is no object."""
+    """A ``RandomState`` with such words and a kept normal number: compiled it is no object."""
     raise NotImplementedError
 
 
@@ -553,7 +553,7 @@ LEGACY: dict[str, Callable[..., float]] = {
 
 @functools.cache
 def legacy_is_known() -> bool:
-    """Whether this NumPy draws so."""
+    """Whether this NumPy draws with these steps."""
     a, b = np.random.RandomState(7), (np.random.RandomState(7), np.zeros(2))
     given: dict[Any, tuple[float, ...]] = {normal: (0.3, 1.7), exponential: (1.7,)}
     for f in list(LEGACY.values()) * 75:
@@ -564,7 +564,7 @@ def legacy_is_known() -> bool:
 
 @functools.cache
 def seeds_are_known() -> bool:
-    """Whether this NumPy seeds so."""
+    """Whether this NumPy seeds with these steps."""
     if not steps_are_known():
         return False
     several = [12345, 0, 1 << 33, 5, 7, (1 << 63) - 1]

@@ -1,4 +1,4 @@
-"""What solvers give that have more to say than a number, for the compiler."""
+"""Results of solvers with more than a number, for the compiler."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def _value(f: Any, x: float, args: Any, quiet: bool) -> float:
 
 
 def _is_negative(x: float) -> bool:
-    """Whether a number has the sign of minus; zero too."""
+    """Whether the sign bit is set, of zeros too."""
     return math.copysign(1.0, x) < 0.0
 
 
@@ -202,7 +202,7 @@ def ridder(*given: Any) -> Found:
 
 
 def ridder_by_shares(*given: Any) -> Found:
-    """The same since then."""
+    """Ridders' method with the steps since then."""
     return _by_ridders(_step_by_shares, *given)
 
 
@@ -212,7 +212,7 @@ def _step(fa: float, fb: float, fm: float, half: float) -> float:
 
 
 def _step_by_shares(fa: float, fb: float, fm: float, half: float) -> float:
-    """The same, of values that may be as small as can be."""
+    """The step, of values that may be denormal."""
     share = fm / fa
     return -(half * share / math.sqrt(share * share - fb / fa))
 

@@ -9,7 +9,7 @@ import numpy as np
 from .of_middle import median
 
 _FEW = 11
-"""Up to so many coefficients NumPy adds products one after the other, where they all fit."""
+"""The number of coefficients up to which NumPy adds products in order, where all fit."""
 
 
 def inner(a: Any, b: Any) -> Any:
@@ -32,7 +32,7 @@ def product(a: Any, b: Any) -> Any:
 
 
 def quiet_product(a: Any, b: Any) -> Any:
-    """The same, without warnings."""
+    """The dot product, without warnings."""
     with np.errstate(all="ignore"):
         return np.vecdot(a, b)
 
@@ -226,7 +226,7 @@ def nan_sum(v: Any) -> Any:
 
 
 def nan_mean(v: Any) -> Any:
-    """``np.nanmean(v)`` of floats; nothing but NaN raises."""
+    """``np.nanmean(v)`` of floats; raises if all are NaN."""
     n = 0
     for x in v:
         if x == x:
@@ -257,12 +257,12 @@ def nan_deviation(v: Any, ddof: int = 0) -> Any:
 
 
 def nan_median(v: Any) -> Any:
-    """``np.nanmedian(v)`` of floats; nothing but NaN raises."""
+    """``np.nanmedian(v)`` of floats; raises if all are NaN."""
     return median(known(v))
 
 
 def nan_max(v: Any) -> Any:
-    """``np.nanmax(v)`` of floats; nothing but NaN, and zeros of both signs, raise."""
+    """``np.nanmax(v)`` of floats; raises if all are NaN, or for zeros of both signs."""
     found = known(v)
     if len(found) == 0:
         raise ValueError

@@ -1,4 +1,4 @@
-"""What Python does with sets, but for their order, for the compiler."""
+"""Python's functions of sets, except their order, for the compiler."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .of_iteration import once
 
 
 def elements(x: Any) -> Any:
-    """What is in a set; the compiler has a list of it, in the order in which it came."""
+    """Elements of a set; the compiler has them as a list, in order of insertion."""
     return list(x)
 
 
@@ -127,7 +127,7 @@ def total(values: Any) -> Any:
 def in_place_order(keys: Any) -> Iterator[Any]:
     """Integers in the order in which a set of CPython's has them that they were added to.
 
-    Its table has a place for each hash, and where that is taken one of the nine behind it, or one
+    Its table has a place for each hash, and where that is taken one of the nine after it, or one
     that the rest of the hash says; it gets four times as large (or more) once three of five places
     are taken.
     """
@@ -177,7 +177,7 @@ def _settled(table: Any, last: int, keys: Any, k: int) -> None:
 
 @functools.cache
 def keeps_order_so() -> bool:
-    """Whether this Python's sets have their order as it is written here."""
+    """Whether this Python's sets have this order."""
     r = random.Random(0)
     for n in (3, 5, 9, 20, 50, 200):
         top = r.choice((9, 99, 2**20, 2**60))

@@ -88,7 +88,7 @@ def extreme(m: Any, of: Any) -> Any:
 
 
 def row_extremes(m: Any, dtype: Any, of: Any) -> Any:
-    """The same of each row: ``m.max(axis=1)``."""
+    """Extremes of rows: ``m.max(axis=1)``."""
     out = np.empty(m.shape[0], dtype)
     for i in range(m.shape[0]):
         out[i] = of.reduce(m[i])
@@ -98,7 +98,7 @@ def row_extremes(m: Any, dtype: Any, of: Any) -> Any:
 
 
 def column_extremes(m: Any, dtype: Any, of: Any) -> Any:
-    """The same of each column: ``m.max(axis=0)``."""
+    """Extremes of columns: ``m.max(axis=0)``."""
     out = np.empty(m.shape[1], dtype)
     for j in range(m.shape[1]):
         out[j] = of.reduce(m[:, j])
@@ -113,7 +113,7 @@ def place(m: Any, of: Any) -> Any:
 
 
 def row_places(m: Any, dtype: Any, of: Any) -> Any:
-    """The same of each row: ``m.argmax(axis=1)``."""
+    """Places of extremes in rows: ``m.argmax(axis=1)``."""
     out = np.empty(m.shape[0], np.int64)
     for i in range(m.shape[0]):
         out[i] = of(m[i])
@@ -121,7 +121,7 @@ def row_places(m: Any, dtype: Any, of: Any) -> Any:
 
 
 def column_places(m: Any, dtype: Any, of: Any) -> Any:
-    """The same of each column: ``m.argmax(axis=0)``."""
+    """Places of extremes in columns: ``m.argmax(axis=0)``."""
     out = np.empty(m.shape[1], np.int64)
     for j in range(m.shape[1]):
         out[j] = of(m[:, j])

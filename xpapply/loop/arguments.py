@@ -12,7 +12,7 @@ from .results import Leaves
 
 
 class Looped(NamedTuple):
-    """In the place of an argument that is looped over: which of the arrays it comes from."""
+    """A placeholder of a looped argument: the index of its array."""
 
     k: int
 
@@ -61,7 +61,7 @@ class Arguments:
         return self.caller(f)(*slices)
 
     def caller(self, f: Callable[..., Any], *, whole: bool = False) -> Callable[..., Any]:
-        """What calls `f` for one slice of each array, for loops: `f` itself, if it gets no more.
+        """The function that loops call for a slice of each array: `f` if it gets no more.
 
         `whole`: results that are containers are not taken apart.
         """
@@ -89,11 +89,11 @@ class Arguments:
         return called
 
     def given(self, slices: Sequence[Any]) -> Sequence[Any]:
-        """What `f` gets of one slice of each array: numbers as Python's, if it gets these."""
+        """Arguments of `f` for one slice of each array, numbers as Python's."""
         return [x.item() for x in slices] if self.numbers else slices
 
     def replaced(self, function: Callable[[Any], Any]) -> Arguments:
-        """The same with something else for each argument that is not looped over."""
+        """The same with a function applied to each argument that is not looped."""
 
         def other(a: Any) -> Any:
             return a if type(a) is Looped else function(a)
@@ -102,7 +102,7 @@ class Arguments:
         return replace(self, args=tuple(map(other, self.args)), kwargs=named)
 
     def places(self) -> tuple[Any, ...]:
-        """Where the looped arguments are."""
+        """The positions of looped arguments."""
         named = {n: a for n, a in self.kwargs.items() if type(a) is Looped}
         return tuple(a if type(a) is Looped else None for a in self.args), tuple(named.items())
 

@@ -42,7 +42,7 @@ class Users(Exception):
 def begun(
     f: Callable[..., Any], axis: int, arr: np.ndarray, args: tuple, kwargs: dict, around: float
 ) -> Begun:
-    """As many calls as tell what one takes, for a small part of all slices.
+    """Call for the first slices, as many as an estimate of the time needs.
 
     `around`: seconds of a turn of the loop beside the call. What `f` raises for the very first
     slice is raised as it is, for others as `Users`.
@@ -138,7 +138,7 @@ class Limited:
         return time.perf_counter() + self._seconds
 
     def _is_kept(self, result: Any) -> bool:
-        """Whether there may be more results, which can be kept and are not large all together."""
+        """Whether a result is kept: there may be more, and they are not large in total."""
         self._left -= result.nbytes if isinstance(result, np.ndarray) else 0
         if type(result) not in _KEPT:
             self._left = -1

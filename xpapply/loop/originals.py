@@ -23,7 +23,7 @@ def masked_apply_along_axis() -> Callable[..., Any]:
 
 
 class Replaced:
-    """What stands in the place of a function while NumPy is patched.
+    """The replacement of a function while NumPy is patched.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Replaced:
         return self._call(self.original, given, named)
 
     def undo(self) -> None:
-        """From now on be nothing but the original, for who still holds on to this."""
+        """Become the original, for objects that still hold this."""
         self._call = _original
 
     def __getattr__(self, name: str) -> Any:
@@ -76,7 +76,7 @@ def _original(original: Callable[..., Any], given: tuple, named: dict) -> Any:
 
 
 def by_name(module: str, name: str) -> Any:
-    """What stands under a name, in the process that reads a pickle."""
+    """The object of a name, in the process that reads a pickle."""
     import importlib
 
     return getattr(importlib.import_module(module), name)
@@ -86,7 +86,7 @@ _of_cupy: list[Callable[..., Any]] = []
 
 
 def keep_cupys(function: Callable[..., Any] | None) -> None:
-    """Keep CuPy's own function while something stands in its place; None: nothing does."""
+    """Keep CuPy's own function while it is replaced; None: it is not."""
     _of_cupy[:] = [] if function is None else [function]
 
 

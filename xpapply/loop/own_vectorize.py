@@ -1,4 +1,4 @@
-"""NumPy's own loop over numbers, which calls ``f`` with nothing around it.
+"""NumPy's own loop over numbers, which calls ``f`` directly.
 
 To know at which element ``f`` raised costs nothing while all goes well: the array that results go
 to is made before the loop, and whatever was not written there was not computed.
@@ -20,7 +20,7 @@ from ..limits import LIMITS
 from . import originals
 
 Place = Callable[[tuple[int, ...]], tuple[int, ...]]
-"""Where a slice is, by its index among those that are looped over."""
+"""The index of a slice in the array, from its index among those looped over."""
 
 _NO_NUMBERS = (
     "raised for the results of all elements, which became no array of the first one's dtype: give "
@@ -41,7 +41,7 @@ class OwnVectorize(originals.vectorize):  # called as a function
     """`numpy.vectorize`; `tell` finds out at which element what it raised was raised."""
 
     def _vectorize_call(self, func: Any, args: Sequence[Any]) -> Any:
-        """As NumPy's method of this name, with arrays for the results that tell how far it came.
+        """NumPy's method of this name, with result arrays that show how far it came.
 
         While its ufunc runs, local variables hold what that writes to.
         """
@@ -66,7 +66,7 @@ class OwnVectorize(originals.vectorize):  # called as a function
         return tuple([asanyarray(x, dtype=t) for x, t in zip(outputs, otypes, strict=True)])
 
     def _get_ufunc_and_otypes(self, func: Any, args: Sequence[Any]) -> tuple[Any, Any]:
-        """As NumPy's method of this name: `pyfunc` may be another one than in the last call."""
+        """NumPy's method of this name: `pyfunc` may differ from that of the last call."""
         count, otypes = len(args), self.otypes
         if otypes is None:
             if not count or self.cache:
@@ -96,7 +96,7 @@ _CHARS |= {kind: np.dtype(kind).char for kind in (np.float64, np.float32, np.boo
 _FIRST: Any = originals.vectorize._get_ufunc_and_otypes  # type: ignore[attr-defined]
 _WHOLE: Any = originals.vectorize._vectorize_call  # type: ignore[attr-defined]
 _OUT: dict[str, Any] = {"out": ...} if "out" in _WHOLE.__code__.co_consts else {}
-"""How NumPy's method calls the ufunc: for arrays of no dims that makes a difference."""
+"""Keywords of NumPy's ufunc call: `out=...` matters for 0-d arrays."""
 _OF_FIRST = (_FIRST.__code__, OwnVectorize._get_ufunc_and_otypes.__code__)
 asanyarray = np.asanyarray
 
@@ -109,7 +109,7 @@ def looped(
     place: Place,
     apart: Callable[[Any], Any] | None = None,
 ) -> Any:
-    """What `numpy.vectorize` gives; `apart`: of the results as objects, where `otypes` is one."""
+    """Run `numpy.vectorize`; `apart`: splits results as objects, where `otypes` is one."""
     made: Any = OwnVectorize(f, otypes=otypes, cache=cache)
     try:
         if apart is None:
@@ -126,7 +126,7 @@ def looped(
 
 
 def _to_fill(objects: list[np.ndarray], count: int, func: Any) -> tuple[Any, ...]:
-    """What the results of a ufunc go to, with nothing in it; (): whatever the ufunc makes."""
+    """Empty arrays for a ufunc's results; (): the ufunc makes them."""
     wide = [x for x in objects if x.ndim]
     if not wide or not count or type(func) is _Counted:
         return ()
@@ -143,7 +143,7 @@ def _to_fill(objects: list[np.ndarray], count: int, func: Any) -> tuple[Any, ...
 
 
 def _lie_alike(arrays: list[np.ndarray]) -> bool:
-    """Whether the ufunc's result would lie as the first of them does."""
+    """Whether the ufunc's result would have the layout of the first array."""
     first = arrays[0]
     if type(first) is not np.ndarray:
         return False
@@ -199,7 +199,7 @@ def tell(error: BaseException, place: Place) -> None:
 
 
 def _tell_of_loop(error: BaseException, seen: dict[str, Any], place: Place) -> None:
-    """The same of the loop, or of what is made of its results; `seen`: the method's variables."""
+    """Add the slice to an error of the loop; `seen`: the method's variables."""
     objects, results, func = seen["objects"], seen.get("results", ()), seen["func"]
     if "outputs" in seen or (type(func) is _Counted and not func.inside):
         return add_note(error, _NO_NUMBERS)
@@ -216,7 +216,7 @@ def _tell_of_loop(error: BaseException, seen: dict[str, Any], place: Place) -> N
 
 
 def _first_missing(results: np.ndarray) -> tuple[int, ...] | None:
-    """Where the first element is that was not written, in the order of the memory."""
+    """The index of the first element not written, in memory order."""
     order = sorted(range(results.ndim), key=lambda a: -results.strides[a])
     dense = results.transpose(order)
     addresses: Any = np.ndarray((dense.size,), np.intp, dense)  # type: ignore[call-overload]

@@ -35,11 +35,11 @@ from ..runtime import error_state, progress
 from .arguments import Arguments
 
 _SHARED = "/dev/shm"
-"""Where files are in memory, on Linux."""
+"""The folder of files in memory, on Linux."""
 
 
 class SharedSlices(NamedTuple):
-    """What a loop goes through.
+    """The slices of a loop.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class SharedSlices(NamedTuple):
     loop: tuple[int, ...]
 
     def between(self, start: int, end: int, numbers: bool) -> Iterator[list[Any]]:
-        """What ``f`` gets in some of the calls."""
+        """Arguments of ``f`` for a range of calls."""
         if not self.loop:
             places: Any = [()] * (end - start)
         else:
@@ -67,7 +67,7 @@ class SharedSlices(NamedTuple):
 
 
 def _why_not(f: Any, arguments: Arguments, arrays: Sequence[Any]) -> str:
-    """Why a loop is not shared by processes, though that was asked for; "": it is."""
+    """The reason why processes do not share a loop; "": they do."""
     if any(type(x) not in (np.ndarray, np.memmap) for x in arrays):
         return "slices of NumPy arrays only are sent to other processes"
     if any(x.dtype.hasobject for x in arrays):
@@ -88,7 +88,7 @@ def _look(f: Any, arguments: Arguments) -> tuple[str, set[str]]:
 
 
 def in_words(f: Any, arguments: Arguments, arrays: Sequence[Any]) -> tuple[str, str]:
-    """How a loop runs, and why not in several processes, for plans; "" where there is no more."""
+    """A description of the loop, and why it is in one process, for plans; "" if neither."""
     count = config.current().worker_count()
     if count == 1:
         return "", ""
@@ -107,7 +107,7 @@ def called(
     count: int,
     extra: int = 0,
 ) -> SharedCalls:
-    """What a loop calls for its slices, under the options in force; a context for the loop.
+    """A context with the function that a loop calls, under the options in force.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def _packed(f: Any, arguments: Arguments) -> np.ndarray:
 
 @dataclass
 class _LoopTask:
-    """What other processes are told."""
+    """The task of other processes."""
 
     f: Any
     packed: np.ndarray
@@ -202,12 +202,12 @@ class _LoopTask:
     arguments: Arguments
     processes: int
     quick: bool = True
-    """Whether processes are done with their chunks at once."""
+    """Whether processes finish their chunks at once."""
     ended: bool = False
-    """Whether no more of them are wanted."""
+    """Whether further chunks are not wanted."""
 
     def results(self, start: int, count: int, seconds: float) -> Iterator[Any]:
-        """Those of the calls from `start` on, in order; a call takes so many seconds."""
+        """Results of calls from `start` on, in order; a call takes `seconds`."""
         joblib = _joblib()
         most = math.ceil((count - start) / (LIMITS.workers_chunks * self.processes))
         size = max(1, min(most, round(LIMITS.workers_chunk / max(seconds, 1e-9))))
@@ -324,7 +324,7 @@ class SharedCalls:
         self._done += 1
 
     def close(self, *, kill: bool = False) -> None:
-        """What is still being computed is not wanted."""
+        """Drop what is still being computed."""
         results, self._results = self._results, None
         if results is not None:
             assert self._task is not None
@@ -393,7 +393,7 @@ class _OfFile(NamedTuple):
 
 
 class _State(NamedTuple):
-    """How this process runs ``f``: options, NumPy's error state, warning filters."""
+    """The state of this process for ``f``: options, NumPy's error state, warning filters."""
 
     options: dict[str, Any]
     errors: Any
@@ -410,7 +410,7 @@ _numbers = itertools.count()
 
 
 class _Failed(NamedTuple):
-    """In the place of a result."""
+    """A placeholder of a result."""
 
     why: str
     goes_on: bool
@@ -479,7 +479,7 @@ def _work(
 
 
 def _one(f: Any, arguments: Arguments, given: list[Any]) -> Any:
-    """What a call returns; that it writes into a slice is found out by looking."""
+    """Call and check that slices were not written to."""
     before = [x.tobytes() for x in given if isinstance(x, np.ndarray)]
     try:
         result = arguments.call(f, given)

@@ -103,7 +103,7 @@ def _thin(
 
 
 def _called(f: Any, axes: tuple[int, ...], arr: Any, args: tuple, kwargs: dict) -> Any:
-    """What the loop calls for slices along some axes: `f`, or what shares it with processes."""
+    """The function that the loop calls: `f`, or one that shares it with processes."""
     if config.current().plain_loop:
         return nullcontext(f)
     from . import processes
@@ -146,7 +146,7 @@ def _place(index: tuple[int, ...], axis: int) -> str:
 
 
 def was_first(error: BaseException, axis: int, arr: Any) -> bool:
-    """Whether the loop was at the first slice."""
+    """Whether an error is of the first slice."""
     ndim = arr.ndim if hasattr(arr, "ndim") else np.ndim(arr)
     return _place((0,) * (ndim - 1), axis % ndim) in getattr(error, "__notes__", ())
 
@@ -167,7 +167,7 @@ def _fits(shape: tuple[int, ...], first: tuple[int, ...]) -> bool:
 
 
 def _other_shape(shape: tuple[int, ...], first: tuple[int, ...]) -> ValueError:
-    """What NumPy's assignment to the output raises."""
+    """The error of NumPy's assignment to the output."""
     error = ValueError(f"could not broadcast input array from shape {shape} into shape {first}")
     _note_shapes(error, shape, first)
     return error
@@ -256,7 +256,7 @@ def _spread(xp: Any, result: Any, first: tuple[int, ...]) -> Any:
 
 
 def first_place(axes: tuple[int, ...]) -> int:
-    """How many loop dims stand before the first of the applied axes."""
+    """The number of loop dims before the first applied axis."""
     return axes[0] - sum(a < axes[0] for a in axes)
 
 

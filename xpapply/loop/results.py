@@ -41,11 +41,11 @@ class Leaves:
         self._count = count
         self._kind: _Kind | None = None
         self.told_plain = False
-        """Whether a loop has told that its results are no containers."""
+        """Whether a loop has shown that its results are no containers."""
 
     @property
     def count(self) -> int:
-        """How many leaves are promised."""
+        """The number of leaves."""
         return self._count
 
     @property
@@ -93,7 +93,7 @@ class Leaves:
 
 
 def _kind_of(x: Any, count: int, deep: int = 0) -> _Kind | None:
-    """What kind of container something is; None: it is a leaf."""
+    """The kind of a container; None: it is a leaf."""
     if deep > _DEEPEST:
         return None
     cls, more = type(x), ()

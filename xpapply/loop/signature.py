@@ -36,7 +36,7 @@ class CoreDim:
 
     @property
     def size(self) -> int | None:
-        """How long it has to be; None: as long as it is."""
+        """A fixed length; None: any."""
         return int(self.name) if self.name.isdigit() else None
 
     def __str__(self) -> str:
@@ -131,7 +131,7 @@ def _parsed(text: str) -> Signature:
 
 @dataclass
 class Sizes:
-    """How long the core dims are, and which argument said so first."""
+    """Lengths of core dims, and the argument that determined each."""
 
     known: dict[str, int] = field(default_factory=dict)
     said: dict[str, str] = field(default_factory=dict)
@@ -171,7 +171,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Dims:
-    """What a call's arrays say: see `resolve`.
+    """The dims of a call: see `resolve`.
 
     Attributes
     ----------
@@ -188,7 +188,7 @@ class Dims:
     loop: tuple[int, ...]
 
     def copy(self) -> Dims:
-        """The same, to which the sizes of results can be added."""
+        """A copy, to which sizes of results can be added."""
         return Dims(self.signature, Sizes({**self.sizes.known}, {**self.sizes.said}), self.loop)
 
 
@@ -245,7 +245,7 @@ def loop_of(
 
 @dataclass(frozen=True)
 class Places:
-    """Where the core dims of arguments are, and where those of results go.
+    """The axes of core dims in arguments and results.
 
     Attributes
     ----------
@@ -274,7 +274,7 @@ def places(
     axes: Any = None,
     keepdims: bool = False,
 ) -> Places:
-    """What the keywords `axis`, `axes` and `keepdims` of a gufunc say.
+    """Resolve the keywords `axis`, `axes` and `keepdims` of a gufunc.
 
     `ndims`: the dims of each argument, core dims included.
 
@@ -325,7 +325,7 @@ def places(
 
 
 def _of_axis(signature: Signature, axis: Any, results: list[int]) -> list[tuple[int, ...]]:
-    """One axis for all: the only core dim that operands have."""
+    """Resolve `axis`: the only core dim of operands."""
     axis = _integer(axis, "axis", "for several axes, or another one per operand, give axes=")
     sides = (*signature.inputs, *signature.outputs)
     names = {d.name for dims in sides for d in dims}
@@ -340,7 +340,7 @@ def _of_axis(signature: Signature, axis: Any, results: list[int]) -> list[tuple[
 def _of_axes(
     signature: Signature, axes: Any, cores: list[int], results: list[int], keepdims: bool
 ) -> list[tuple[int, ...]]:
-    """One entry per operand; those of results may be left out if they have no core dims."""
+    """Resolve `axes`: one entry per operand; results without core dims may be left out."""
     counts = [*cores, *results]
     if not isinstance(axes, list):
         raise TypeError(f"axes must be a list with one entry per operand: found {axes!r}")
@@ -377,7 +377,7 @@ def _integer(x: Any, name: str, otherwise: str) -> int:
 
 
 def core_last(x: Any, axes: tuple[int, ...]) -> Any:
-    """An array with some axes moved to its end, in their order; nothing is copied."""
+    """A view with some axes last, in the given order."""
     rest = [a for a in range(x.ndim) if a not in axes]
     order = (*rest, *axes)
     return x if order == tuple(range(x.ndim)) else arrays.permute(x, order)

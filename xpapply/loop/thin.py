@@ -18,7 +18,7 @@ OTHER_SHAPE = r"could not broadcast input array from shape (\(.*\)) into shape \
 
 
 class Left:
-    """What is left to NumPy's own loop: `first` is the result for the first slice."""
+    """Raised for slices left to NumPy's own loop: `first` is the result for the first slice."""
 
     def __init__(self, first: Any) -> None:
         self.first = first
@@ -42,14 +42,14 @@ class Continued:
 
 
 def takes(arr: Any, axis: Any) -> bool:
-    """Whether `apply` knows such an array: of several slices, and of no class of its own."""
+    """Whether `apply` serves an array: a plain one with several slices."""
     if type(arr) is not np.ndarray or type(axis) is not int or arr.ndim < 2:
         return False
     return -arr.ndim <= axis < arr.ndim and 0 not in arr.shape
 
 
 def rows_of(view: np.ndarray, depth: int) -> Iterator[Any]:
-    """What `view` has along its first `depth` axes, in C order."""
+    """Rows of `view` along its first `depth` axes, in C order."""
     if depth == 1:
         return iter(view)
     return (row for part in view for row in rows_of(part, depth - 1))
@@ -119,6 +119,6 @@ def apply(
 
 
 def _is_mine(error: Exception) -> bool:
-    """Whether the loop itself raised it, not a function that it called."""
+    """Whether the loop itself raised an error, not a function that it called."""
     trace = error.__traceback__
     return trace is not None and trace.tb_next is None

@@ -40,13 +40,13 @@ class LoopedCall:
         return self.arguments.call(self.f, slices)
 
     def caller(self, *, whole: bool = False) -> Callable[..., Any]:
-        """What calls it with as little around as can be; `whole`: as of `Arguments.caller`."""
+        """The function to call, with the least overhead; `whole`: as in `Arguments.caller`."""
         return self.arguments.caller(self.f, whole=whole)
 
     def for_batches(
         self, said: BaseException | str, signature: Signature, ends: samples.Ends
     ) -> LoopedCall | None:
-        """The same with ``f`` for batches of one slice, if it asked for them in what it raised.
+        """The same with ``f`` for batches of one slice, if its error asked for them.
 
         That is for vectors of one array, the first argument. `ends`: as of `samples.wanted`.
         """
@@ -84,13 +84,13 @@ def looped_call(
 
 @dataclass(frozen=True)
 class OnError:
-    """What to do where ``f`` raises, and what stands there."""
+    """The reaction to errors of ``f``, and the fill value."""
 
     how: str = "raise"
     fill: Any = None
 
     def report(self, error: Exception, index: tuple[int, ...]) -> None:
-        """Say that ``f`` raised, as loudly as was asked for."""
+        """Report that ``f`` raised, as requested."""
         if self.how == "raise":
             note(error, index)
             raise error
@@ -171,7 +171,7 @@ def _of_numbers(given: _Numbers, calls: Callable[..., Any]) -> Any:
 
 
 def _of_numbers_that_may_fail(given: _Numbers, calls: Callable[..., Any]) -> Any:
-    """The same where ``f`` raises for some elements, with something else in their place."""
+    """The loop where ``f`` may raise for some elements, which are filled."""
     call, operands, otypes, cache, on_error, place = given
     views = np.broadcast_arrays(*operands)
     numbers = [x.astype(object) for x in views]
@@ -330,7 +330,7 @@ class _Results:
         self.single: Any = None
         """The array of the only result, which what ``f`` returns is written to."""
         self.several: list[Any] = []
-        """Those of several results."""
+        """Outputs of several results."""
 
     def put(self, index: tuple[int, ...], results: Any) -> None:
         """Take what ``f`` returned for a slice."""
@@ -363,7 +363,7 @@ class _Results:
                 raise
 
     def other_shape(self, index: tuple[int, ...], k: int, x: Any) -> str:
-        """What to say where a result does not fit."""
+        """The message for a result of another shape."""
         try:
             shape: Any = np.asanyarray(x).shape if self._on_host else _shape(x)
         except ValueError:  # rows of several lengths
@@ -376,7 +376,7 @@ class _Results:
         )
 
     def _output(self, k: int, x: Any, index: tuple[int, ...]) -> Any:
-        """Where results go that are like `x`."""
+        """The output for results like `x`."""
         core, sizes = self._dims.signature.outputs[k], self._dims.sizes
         like = x if isinstance(x, np.ndarray) or not self._on_host else np.asanyarray(x)
         shape = _shape(like)
@@ -468,7 +468,7 @@ def dtype_of(xp: Any, dtype: Any) -> Any:
 
 
 def filler(fill: Any, dtype: Any) -> Any:
-    """The number that stands where nothing was computed.
+    """The fill value of a dtype.
 
     Raises
     ------
@@ -500,7 +500,7 @@ def filler(fill: Any, dtype: Any) -> Any:
 def not_parameters(
     f: Callable[..., Any], names: tuple[str, ...], any_name: bool = True
 ) -> tuple[str, ...]:
-    """Those of some names that are no parameters of ``f``; `any_name`: ``**kwargs`` has all."""
+    """Names that are no parameters of ``f``; `any_name`: ``**kwargs`` accepts all."""
     if isinstance(f, np.ufunc):  # they are not for single slices
         return names
     try:

@@ -30,14 +30,14 @@ AFFINE = f"nm,m{LETTER}->n{LETTER}"
 
 
 class Library(Protocol):
-    """What a program needs of an array library. `out` is where a result goes, or None."""
+    """Functions of an array library that a program needs. `out` is the target, or None."""
 
     name: str
     batch_first: bool
-    """Whether the batch axis comes first in memory."""
+    """Whether the batch axis is first in memory."""
 
     def fuse(self, graph: Graph, region: Region) -> Callable[..., Any] | None:
-        """One call for a region (its inputs, then out=); None where there is none."""
+        """A function for a region (its inputs, then out=); None: there is none."""
 
     def const(self, array: Any) -> Any: ...
     def scalar(self, value: float, dtype: str) -> Any: ...
@@ -59,7 +59,7 @@ class Library(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One call: node `node` from the nodes `args`."""
+    """A call: node `node` from nodes `args`."""
 
     node: int
     args: tuple[int, ...]
@@ -85,7 +85,7 @@ class Program:
         }
         self._bias = {} if self._fused else self._biased_products()
         products = [i for i in range(len(graph.nodes)) if self._is_affine(i)]
-        # weights and biases in the form that products want lie behind the values of the nodes
+        # weights and biases in the form that products want lie after the values of the nodes
         self._packed = {w: len(graph.nodes) + k for k, w in enumerate(products)}
         self._packed_bias = {
             add: len(graph.nodes) + len(products) + k for k, add in enumerate(self._bias)
@@ -183,7 +183,7 @@ class Program:
         return out
 
     def is_product(self, step: Step) -> bool:
-        """Whether a step is ``rows @ weights + bias``: of its block, weights and bias."""
+        """Whether a step is ``rows @ weights + bias``, with packed weights or bias."""
         return step.node in self._packed or step.node in self._packed_bias
 
     def _nodes(self, step: Step) -> list[int]:
@@ -274,7 +274,7 @@ class Scratch:
         self._outs: dict[int, list[Any]] = {}
 
     def outs(self, rows: int) -> list[Any]:
-        """For every node the view that its result goes to, for a block of `rows` slices."""
+        """The view of each node's result, for a block of `rows` slices."""
         outs = self._outs.get(rows)
         if outs is None:
             graph = self._program.graph
@@ -298,7 +298,7 @@ def plan_buffers(
     replaceable: Callable[[int, int], Sequence[int]],
     ends: Iterable[int],
 ) -> tuple[dict[int, int], list[_K]]:
-    """Which buffer each value is written to: one is used again once what is in it is not needed.
+    """Assign buffers to values; a buffer is reused once its value is dead.
 
     Parameters
     ----------

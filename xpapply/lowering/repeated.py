@@ -30,7 +30,7 @@ class Repeated:
         self._passing: list[int] = []
         """Nodes whose values differ from call to call."""
         self._only_rows = False
-        """Whether steps ask for the block, and the place of the result, as they lie only."""
+        """Whether steps use the block and the result only as rows."""
 
     def __call__(self, x: Any, out: Any) -> Any:
         """None if the result is in `out`; else the result, shape ``(*result shape, B)``."""

@@ -1,7 +1,7 @@
 """Networks too deep for one kernel: in several, each of which keeps its values on chip.
 
 What one hands to the next goes through memory, to a *record* of each slice: the values that are
-kept, flat, one behind the other. Which values these are is chosen by what is to be computed, with
+kept, flat, one after the other. Which values these are is chosen by what is to be computed, with
 the margins of tiles, and what is to be moved.
 """
 
@@ -23,7 +23,7 @@ from .tiles import choose
 
 @dataclass(frozen=True)
 class Segment:
-    """One of the kernels.
+    """A segment: one of the kernels.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Segment:
 
     @property
     def multiplies(self) -> bool:
-        """Whether it has a product: if not, it is a reduction of whole slices, and no kernel."""
+        """Whether it has a product; otherwise it is a reduction, without a kernel."""
         return _multiplies(self.tiles.graph)
 
 
@@ -109,7 +109,7 @@ class _Choice:
         self._dependent = graph.dependent()
         self._slice = _as_it_is_read(graph)
         self._reductions: set[int] = set()
-        """Of whole slices."""
+        """Reductions of whole slices."""
         self._values = {self._slice, graph.out}
         kept = self._kept(self._read_by_products()) | self._kept(self._reduced())
         self._values |= kept & self._behind_products()
@@ -139,7 +139,7 @@ class _Choice:
         return self._placed(kept)
 
     def _grown(self, value: int) -> frozenset[int]:
-        """What is computed with a value that is kept: what it follows from, as far as it pays."""
+        """Nodes computed with a stored value: what it is derived from, as far as that pays."""
         inside = frozenset([value])
         grows = True
         while grows:
@@ -155,7 +155,7 @@ class _Choice:
         return inside
 
     def _work(self, inside: frozenset[int]) -> float:
-        """What the kernel of some values takes."""
+        """Work of the kernel of some nodes."""
         found = self._tiles(inside)
         if isinstance(found, str):
             return math.inf
@@ -200,7 +200,7 @@ class _Choice:
         return tuple(sorted(found))
 
     def _kept(self, read: Iterable[int]) -> set[int]:
-        """What some nodes are, before anything moved its numbers: values that may be kept."""
+        """Sources of nodes before layout ops: values that may be stored."""
         nodes, found, stack = self._graph.nodes, set(), list(read)
         while stack:
             i = stack.pop()
@@ -213,7 +213,7 @@ class _Choice:
         return {i for i in found if nodes[i].aval.dtype == "float32"}
 
     def _behind_products(self) -> set[int]:
-        """What follows from a product: a kernel that computes it has one."""
+        """Nodes derived from a product, whose kernel has one."""
         found: set[int] = set()
         for i, n in enumerate(self._graph.nodes):
             product = OPS[n.op].kind is Kind.CONTRACTION and self._dependent[i]
@@ -244,7 +244,7 @@ class _Choice:
         return found
 
     def _before(self, i: int, behind: list[bool]) -> set[int]:
-        """What a value is computed from that follows from no reduction but from products."""
+        """Sources of a value that come from products, but not from a reduction."""
         if not behind[i]:
             return {i}
         if OPS[self._graph.nodes[i].op].kind is Kind.REDUCTION:
@@ -252,7 +252,7 @@ class _Choice:
         return {b for a in self._graph.nodes[i].args for b in self._before(a, behind)}
 
     def _layer(self, value: int) -> int:
-        """How many products there are up to a value."""
+        """The number of products up to a value."""
         nodes = self._graph.nodes[: value + 1]
         return sum(OPS[n.op].kind is Kind.CONTRACTION for n in nodes)
 

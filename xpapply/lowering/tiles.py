@@ -18,7 +18,7 @@ from ..ir.tiles.tiles import Source, TiledAxis, Tiles
 from ..limits import LIMITS
 
 _LENGTHS = {1: (64, 256, 1024, 4096), 2: (8, 16, 32, 64), 3: (4, 8, 16, 32)}
-"""How long a tile's result may be, by how many axes are cut."""
+"""Candidates for the length of a tile, by the number of cut axes."""
 
 _Call = Callable[[np.ndarray, np.ndarray], object]
 
@@ -87,7 +87,7 @@ def costs(tiles: Tiles, graph: Graph) -> float:
 
 
 def shown(tiles: Tiles) -> str:
-    """What `explain` says of them."""
+    """The description in `explain`."""
     sizes = " x ".join(str(a.tile) for a in tiles.axes)
     windows = [a.windows[0] for a in tiles.axes]
     wide = " x ".join(str(w.stop - w.start) for w in windows if w is not None)
@@ -108,7 +108,7 @@ class Cutter:
         (self._numbers,) = tiles.graph.input.shape
 
     def rows(self, block_bytes: int) -> tuple[int, int]:
-        """How many slices, and how many tiles along the first axis, are worked on at a time."""
+        """The numbers of slices, and of tiles along the first axis, per block."""
         first, graph = self._first(), self._tiles.graph
         row = self._tiles.count // first * (graph.input.nbytes + graph.result.nbytes)
         if first * row <= block_bytes:
@@ -151,23 +151,23 @@ class Cutter:
                 self._block(block, target, start, min(start + most, first), call)
 
     def _first(self) -> int:
-        """How many tiles there are along the first axis that is cut, if there is one."""
+        """The number of tiles along the first cut axis, or 1."""
         axes = self._tiles.axes
         return axes[0].count if axes else 1
 
     def _moved(self, x: np.ndarray, axes: Sequence[int]) -> np.ndarray:
-        """`x` with some axes behind the others."""
+        """`x` with some axes last."""
         rest = [a for a in range(x.ndim) if a not in axes]
         return x.transpose(*rest, *axes)
 
     def _source(self, x: np.ndarray, at: int, source: Source) -> np.ndarray:
-        """What slices have of a source, in its own shape, behind the other axes."""
+        """A source of slices in its own shape, after the other axes."""
         stop = source.start + math.prod(source.shape)
         part = x[(*(slice(None),) * at, slice(source.start, stop))]
         return self._behind(part, at, source.shape)
 
     def _behind(self, x: np.ndarray, at: int, shape: Sequence[int]) -> np.ndarray:
-        """Slices in their own shape, behind the other axes."""
+        """Slices in their own shape, after the other axes."""
         x = self._moved(x, [at])
         step = x.strides[-1]
         steps = [step * math.prod(shape[k + 1 :]) for k in range(len(shape))]
@@ -205,7 +205,7 @@ class Cutter:
 
     @functools.cached_property
     def _masks(self) -> np.ndarray:
-        """What lies inside."""
+        """The masks of places inside."""
         return self._tiles.inside()
 
     def _windows(self, x: np.ndarray, k: int, start: int, stop: int) -> np.ndarray:
@@ -237,7 +237,7 @@ class Cutter:
         return as_strided(padded, (*lead, *counts, *own_source.window), strides)
 
     def _ranges(self, start: int, stop: int) -> list[tuple[int, int]]:
-        """For each axis that is cut the first tile, and how many."""
+        """First tile and count along each cut axis."""
         axes = self._tiles.axes
         return [(start, stop - start), *((0, a.count) for a in axes[1:])] if axes else []
 

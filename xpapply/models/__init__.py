@@ -186,7 +186,7 @@ _WHY = {
 
 
 def _kind(file: Path) -> str:
-    """What a file is, by its content."""
+    """The kind of a file, by its content."""
     size = file.stat().st_size
     with open(file, "rb") as opened:
         start = opened.read(64)

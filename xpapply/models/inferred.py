@@ -1,4 +1,4 @@
-"""Layers from the keys and shapes of weights. What they do not say is asked for, never guessed."""
+"""Layers inferred from keys and shapes of weights. Anything else is required from the caller."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..mlp import check_names
 from .layers import KINDS, Layer, activations, made
 
 WRAPPERS = ("module", "model", "_orig_mod", "net", "network")
-"""What DataParallel, Lightning, torch.compile and the like put before all keys."""
+"""Prefixes of keys by DataParallel, Lightning, torch.compile and the like."""
 
 _LEAVES = frozenset("weight bias running_mean running_var num_batches_tracked".split())
 _BRANCHES = frozenset(
@@ -36,7 +36,7 @@ class SavedTensor(NamedTuple):
 
 
 class Description(NamedTuple):
-    """What is said about a file of weights: by the caller, a JSON file or the file's metadata.
+    """The description of a file of weights: by the caller, a JSON file or the file's metadata.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Description(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is said."""
+        """Whether the description is empty."""
         return self.activation is self.output_activation is self.layers is None
 
 
@@ -95,14 +95,14 @@ def described(x: Any, origin: str) -> Description:
 
 
 class _Flow(NamedTuple):
-    """What goes from one layer to the next.
+    """The data flow from one layer to the next.
 
     Attributes
     ----------
     width : int
         How many numbers, or channels.
     places : int or None
-        Axes of places behind the channels; None: not known yet.
+        Spatial axes after the channels; None: not known yet.
     """
 
     width: int
@@ -126,7 +126,7 @@ class _Unit(NamedTuple):
         return tuple(int(n) for n in re.findall(r"\d{1,9}", self.name))
 
     def after(self, flow: _Flow | None, grouped: bool = True) -> _Flow | None:
-        """What it gives where it gets this (None: it is the first); None where that cannot be.
+        """The flow after a unit (None before it: the first one); None: it does not fit.
 
         `grouped`: a convolution may have groups.
         """
@@ -156,7 +156,7 @@ class _Unit(NamedTuple):
         return _Flow(size) if flow is None else flow if flow.width == size else None
 
     def groups(self, flow: _Flow | None) -> int:
-        """Of a convolution that gets this; 0 where there is no such number."""
+        """The groups of a convolution for this flow; 0: there is no such number."""
         m = self.weights["weight"].shape[1]
         return 1 if flow is None else (flow.width // m if m and flow.width % m == 0 else 0)
 
@@ -200,7 +200,7 @@ def _names(names: Iterable[str]) -> str:
 
 
 def unwrapped(names: Iterable[str]) -> str:
-    """What wrappers have put before all names: "module.", "model.net." or ""."""
+    """The common prefix of all names by wrappers: "module.", "model.net." or ""."""
     every, found = list(names), ""
     while every:
         first, _, rest = every[0].partition(".")
@@ -256,7 +256,7 @@ def _units(arrays: Mapping[str, np.ndarray], json_name: str) -> list[_Unit]:
 
 
 def _kind(of: Mapping[str, np.ndarray]) -> str:
-    """What weights are, or may be where a list of layers says so; "" for none that is known."""
+    """The kind of weights, or a candidate for a list of layers; "": unknown."""
     names, shapes = set(of), {k: x.shape for k, x in of.items()}
     if {"running_mean", "running_var"} <= names:
         return "batch_norm"
@@ -376,7 +376,7 @@ def _with_activations(order: list[_Unit], each: list[Layer], json_name: str) -> 
     for i, u in enumerate(order):
         between = _between(order, places, i)
         layer = made(u.kind, {}, u.name, u.weights)
-        if between is None:  # before the first Linear, or at or behind the last
+        if between is None:  # before the first Linear, or at or after the last
             gap = _gap(u, order[i + 1]) if i + 1 < len(order) else 0
             if gap:
                 raise _unclear_place(order, json_name)
@@ -396,7 +396,7 @@ def _with_activations(order: list[_Unit], each: list[Layer], json_name: str) -> 
 
 
 def _between(order: list[_Unit], places: list[int], i: int) -> tuple[int, list[_Unit]] | None:
-    """Which pair of Linear layers a unit is in, from the first on and before the second."""
+    """The pair of Linear layers around a unit."""
     here = bisect.bisect_right(places, i) - 1
     if here < 0 or here + 1 == len(places):
         return None
@@ -405,7 +405,7 @@ def _between(order: list[_Unit], places: list[int], i: int) -> tuple[int, list[_
 
 
 def _gap(a: _Unit, b: _Unit) -> int | None:
-    """How many layers without weights are between two of one Sequential; None for others."""
+    """The number of layers without weights between two of one Sequential; None for others."""
     if a.pattern != b.pattern or not a.numbers or a.numbers[:-1] != b.numbers[:-1]:
         return None
     if not a.pattern.endswith("#") or (len(a.pattern) > 1 and a.pattern[-2] != "."):
@@ -469,7 +469,7 @@ def _order(units: Sequence[_Unit]) -> list[_Unit] | None:
 
 
 def _counted(units: Sequence[_Unit], grouped: bool) -> tuple[int, list[_Unit]]:
-    """How many orders fit, two for more and for those not counted, and the first of them."""
+    """The number of orders that fit, two for more or uncounted, and the first one."""
     chains: dict[str, list[_Unit]] = {}
     for u in sorted(units, key=lambda u: u.numbers):
         chains.setdefault(u.pattern, []).append(u)

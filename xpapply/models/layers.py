@@ -1,4 +1,4 @@
-"""What layers of a model do to one slice, as nodes of the graph: one row per kind."""
+"""Layers of a model as nodes of the graph: one row per kind."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Weights = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """One layer: its kind, what it is called in the file, its weights and its parameters."""
+    """A layer: kind, name in the file, weights, parameters."""
 
     kind: str
     name: str = ""
@@ -40,7 +40,7 @@ class Layer:
         return " ".join([kind, *shown])
 
     def write(self, x: Value) -> Value:
-        """What it makes of a value."""
+        """Write its nodes."""
         kind = KINDS.get(self.kind)
         if kind is not None:
             return kind.write(x, self)
@@ -49,7 +49,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class LayerKind:
-    """How a kind of layer is written, which weights it has, and which parameters with defaults.
+    """A kind of layer: its writer, weights, and parameters with defaults.
 
     Weights whose names end in "?" may be missing; a parameter whose default is ``...`` may not.
     """

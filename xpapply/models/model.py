@@ -47,18 +47,18 @@ class Model:
         return Layer(layer.kind, layer.name, weights, layer.parameters)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Of a copy, or of one from another process: its arrays are constants again."""
+        """Restore a copy, or one from another process, with constant arrays."""
         vars(self).update(state)
         self._layers = tuple(map(self._kept, self._layers))
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """What is done to a slice, in this order."""
+        """The layers, in order."""
         return self._layers
 
     @property
     def length_of_slices(self) -> int | None:
-        """How long slices are, where the first layer tells."""
+        """The slice length, if the first layer determines it."""
         for layer in self._layers:
             if layer.kind == "linear":
                 return int(layer.weights["weight"].shape[1])

@@ -24,7 +24,7 @@ def refused(what: str, why: str) -> UnsupportedError:
 
 
 def load(path: Path, compressed: bool) -> Any:
-    """What a pickle holds, by joblib where that is installed. Only for files that are trusted.
+    """Load a pickle, by joblib where it is installed. Only for trusted files.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def load(path: Path, compressed: bool) -> Any:
 
 
 def as_function(x: Any, path: Path) -> Any:
-    """What was loaded, if it is a function of a slice; an estimator's method, a module set to eval.
+    """A function of a slice from a loaded object: an estimator's method, a module in eval mode.
 
     Raises
     ------

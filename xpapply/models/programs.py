@@ -54,7 +54,7 @@ def load_program(path: Path) -> Any:
 
 
 def _read(path: Path, load: Callable[[], Any]) -> Any:
-    """What torch makes of a file whose records all have their checksums."""
+    """Load a file by torch, after all checksums were checked."""
     with Bounded(path) as file, zipfile.ZipFile(file) as archive:
         check_records(archive)
     try:

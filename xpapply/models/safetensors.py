@@ -30,7 +30,7 @@ _DTYPES = {
 
 
 def looks_like(start: bytes, size: int) -> bool:
-    """Whether a file that starts so, and has so many bytes, may be one."""
+    """Whether a file of this start and size may be a safetensors file."""
     return start[8:9] == b"{" and 2 <= int.from_bytes(start[:8], "little") <= size - 8
 
 
@@ -83,7 +83,7 @@ def _tensor(name: str, x: dict[str, Any]) -> SavedTensor:
 
 
 def _said(metadata: dict[str, str]) -> Description:
-    """What is said by the keys of ours among the metadata, which are all texts."""
+    """The description in our keys of the metadata, which are texts."""
     said: dict[str, Any] = {
         k: x for k, x in metadata.items() if k in ("activation", "output_activation", "layers")
     }

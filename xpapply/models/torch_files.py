@@ -40,11 +40,11 @@ _STORAGES = frozenset(
     for kind in "Double Float Half BFloat16 Long Int Short Char Byte Bool".split()
 )
 _DICTS = ("state_dict", "model_state_dict", "model", "net", "network", "weights", "params")
-"""Where checkpoints keep a model's weights, the usual name first."""
+"""Keys of a model's weights in checkpoints, the usual one first."""
 
 
 class Bounded(io.FileIO):
-    """A file of which nobody reads much in one go."""
+    """A file with a limit on single reads."""
 
     def read(self, size: int | None = -1) -> bytes:
         left = os.fstat(self.fileno()).st_size - self.tell()
@@ -54,7 +54,7 @@ class Bounded(io.FileIO):
 
 
 def kind_of_zip(path: Path) -> str:
-    """What a zip file holds: "weights", "script", "program", or "" for anything else.
+    """The content of a zip file: "weights", "script", "program", or "" for anything else.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def imported(path: Path) -> Any:
 
 
 def short(error: Exception) -> str:
-    """What an error of another library says, for one of ours."""
+    """The text of another library's error, for one of ours."""
     return f"{type(error).__name__}: {str(error).strip()[:200]}"
 
 
@@ -186,7 +186,7 @@ def check_records(archive: zipfile.ZipFile) -> None:
 
 
 def _as_beside(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bool:
-    """Whether checksum and size of a record are those beside it: the directory has no checksum."""
+    """Whether a record's checksum and size equal those beside it: the directory has no checksum."""
     file = archive.fp
     assert file is not None
     file.seek(info.header_offset)
@@ -194,7 +194,7 @@ def _as_beside(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bool:
     flags, crc, size, name, more = (
         int.from_bytes(header[a:b], "little") for a, b in _PLACES_IN_HEADER
     )
-    if flags & 8:  # behind the record, most often with a signature
+    if flags & 8:  # after the record, most often with a signature
         file.seek(info.header_offset + 30 + name + more + info.compress_size)
         behind = file.read(12)
         start = 4 if behind.startswith(b"PK\x07\x08") else 0
@@ -204,7 +204,7 @@ def _as_beside(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bool:
 
 
 _PLACES_IN_HEADER = ((6, 8), (14, 18), (18, 22), (26, 28), (28, 30))
-"""Of flags, checksum, size and the lengths of what stands before the record."""
+"""Offsets in the header of flags, checksum, size and lengths."""
 
 
 def _look_at_pickle(data: bytes) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
@@ -90,7 +90,9 @@ class Job:
     def loop(self) -> Any:
         """pandas' own result."""
         self.looped = True
-        return self.own(Known(self.f, self.known) if self.known else self.f)
+        # what is pure may be called again: that takes less than to look for what is known
+        pure = not self.known or why_impure(self.f) is None
+        return self.own(self.f if pure else Known(self.f, self.known))
 
 
 @dataclass(frozen=True)
@@ -131,11 +133,12 @@ class Host:
         return job.loop()
 
     def by_pandas(self, job: Job, why: str) -> Any:
-        """pandas' own result, where it is known that nothing else can be."""
-        if config.current().fallback == "raise":
+        """pandas' own result, where it is known that nothing else can be; "": that is right so."""
+        if why and config.current().fallback == "raise":
             self.tell(job, why)
         found = job.loop()  # which may raise what the user's function does: nothing else is told
-        self.tell(job, why)
+        if why:
+            self.tell(job, why)
         return found
 
 
@@ -232,8 +235,7 @@ class OfPandas(Several):
             warnings.simplefilter("always")
             found = running.at_once(traced, self, begun)
         if isinstance(found, Own) or not any(self._would_show(x) for x in seen):
-            for x in seen if isinstance(found, Own) else ():
-                warnings.warn_explicit(x.message, x.category, x.filename, x.lineno)
+            warn(seen if isinstance(found, Own) else ())
             return found
         return self.loop()  # which warns, if pandas does
 
@@ -350,6 +352,12 @@ def of_parts(
     return applied(job, f, operands, signature, dtypes, encode, given, kwargs, varies=True, **more)
 
 
+def warn(seen: Iterable[warnings.WarningMessage]) -> None:
+    """Warn of what was recorded."""
+    for x in seen:
+        warnings.warn_explicit(x.message, x.category, x.filename, x.lineno)
+
+
 def _never() -> Any:
     raise AssertionError("the loop is pandas' own")
 
@@ -393,7 +401,7 @@ def is_few(slices: int) -> bool:
 
 
 def why_impure(f: Any) -> str | None:
-    """Why a function may not be called once more; None: it may."""
-    from ..frontends.python.sandbox.tracing import why_impure
+    """Why a function may not be called once more, or in another order; None: it may."""
+    from ..functions.repeatable import why_not_repeatable
 
-    return why_impure(f)
+    return why_not_repeatable(f)

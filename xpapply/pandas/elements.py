@@ -6,14 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from pandas._libs import lib
 
 from ..errors import TraceError
 from ..loop.arguments import Looped
 from . import applied
 from .applied import Host, Job, Own
-from .results import elements, is_sure
-from .returns import FLOAT, made, pair_of
+from .labels import Refused
+from .results import NOT_SURE, elements, is_sure
+from .returns import FLOAT, MISSING, made, pair_of
 
 
 def apply(
@@ -27,33 +29,50 @@ def apply(
 ) -> Any:
     """The elements of what ``series.map(f)`` gives, by its values; `own` is that with a function.
 
-    `skip`: whether NaN stay what they are.
+    `skip`: whether missing ones stay what they are.
     """
     if values.ndim != 1 or applied.is_few(len(values)):
         return own(f)
-    if not isinstance(values, np.ndarray):
-        plain = without_gaps(values)
-        if isinstance(plain, str):
-            return host.by_pandas(Job(f, own, _itself, len(values), host=host), plain)
-        found = apply(plain, f, args, kwargs, skip, lambda f: Own(own(f)), host)
-        return found.result if isinstance(found, Own) else values._cast_pointwise_result(found)
-    if values.dtype.kind not in "biuf":
+    lost: Any = None
+    given, plain = values, None if isinstance(values, np.ndarray) else numbers_of(values)
+    if plain is not None:
+        values, lost = plain
+    elif values.dtype.kind not in "biuf" or not isinstance(values, np.ndarray):
         why = f"its elements are {values.dtype}"
+        why += (
+            ": Series.str has methods of texts" if isinstance(values.dtype, pd.StringDtype) else ""
+        )
         return host.by_pandas(Job(f, own, _itself, len(values), host=host), why)
-    mask = np.isnan(values) if skip and values.dtype.kind == "f" else None
-    mask = mask if mask is not None and mask.any() else None
-    looped = values if mask is None else values[~mask]
+    elif skip and values.dtype.kind == "f":
+        lost = np.isnan(values)
+    lost = lost if lost is not None and lost.any() else None
+    at: Any = slice(None) if lost is None else np.flatnonzero(~lost)
+    looped = values[at]
     if not looped.size:
         return own(f)
 
     def call(k: int) -> Any:
         return f(looped[k].item(), *args, **kwargs)
 
-    job = Job(f, own, call, len(looped), host=host)
+    def number(k: int) -> int:
+        return k if skip or lost is None else int(at[k])
+
+    job = Job(f, own, call, len(looped), number, host)
     try:
         of = made(f, None)
+        function = of.of(f)
+        pair: Any = (np.nan, FLOAT) if plain is None else (0.0, MISSING)
+        if lost is not None and not skip:  # each of them is pandas' NA
+            if impure := applied.why_impure(function):
+                raise Refused(impure)
+            try:
+                pair = pair_of(result := f(pd.NA, *args, **kwargs), of.texts)
+            except Exception as error:  # one of the others may raise sooner
+                raise Refused(f"it raises {type(error).__name__} for pandas' NA") from None
+            if pair is None:
+                raise Refused(str(applied.NotTaken(result)))
         what = applied.applied(
-            job, of.of(f), [looped], "", (np.float64, np.int64),
+            job, function, [looped], "", (np.float64, np.int64),
             lambda y, *_: pair_of(y, of.texts), (Looped(0), *args), kwargs,
         )  # fmt: skip
     except TraceError as error:
@@ -61,31 +80,48 @@ def apply(
     found = applied.results(what)
     if isinstance(found, Own):
         return found.result
-    numbers, kinds = found
-    if not is_sure(numbers, kinds):
-        return host.by_pandas(job, "it returns integers beyond 2**53")
-    if mask is not None:
-        parts = np.full(len(values), np.nan), np.full(len(values), FLOAT)
-        parts[0][~mask], parts[1][~mask] = numbers, kinds
-        numbers, kinds = parts
-    found = elements(numbers, kinds, of.texts)
+    if not is_sure(*found):
+        return host.by_pandas(job, NOT_SURE)
+    result = elements(found[0], found[1], of.texts)
+    if plain is not None and (whole := _nullable(given, at, pair, result)) is not None:
+        return whole
+    if lost is not None:
+        numbers, kinds = np.full(len(values), float(pair[0])), np.full(len(values), pair[1])
+        numbers[at], kinds[at] = found
+        result = elements(numbers, kinds, of.texts)
     # of objects pandas makes what it makes of a loop's results
-    return lib.maybe_convert_objects(found) if found.dtype == object else found
+    result = lib.maybe_convert_objects(result) if result.dtype == object else result
+    return result if plain is None else given._cast_pointwise_result(result)
 
 
-def without_gaps(values: Any) -> np.ndarray | str:
-    """The numbers of a nullable array that lacks none; or why there are none."""
-    dtype = values.dtype
-    if str(dtype) not in NULLABLE or not hasattr(values, "_cast_pointwise_result"):
-        return f"its elements are {dtype}"
-    found = values.to_numpy(NULLABLE[str(dtype)]) if not values._hasna else None
-    if found is None or (found.dtype.kind == "f" and np.isnan(found).any()):
-        return f"some of its elements, {dtype}, are missing"
-    return found  # type: ignore[no-any-return]
+def _nullable(given: Any, at: Any, pair: Any, made: np.ndarray) -> Any:
+    """The nullable array of results that are numbers, as pandas makes it; None: it is another."""
+    if made.dtype.char not in "?ld" or pair[1] != MISSING or str(given.dtype) not in (
+        "Int64", "Float64", "boolean"
+    ):  # fmt: skip
+        return None
+    values, mask = np.zeros(len(given), made.dtype), np.ones(len(given), np.bool_)
+    values[at], mask[at] = made, np.isnan(made)
+    name = {"b": "Boolean", "i": "Integer", "f": "Floating"}[made.dtype.kind]
+    return None if mask.all() else getattr(pd.arrays, f"{name}Array")(values, mask)
 
 
-NULLABLE = {"Int64": np.int64, "Float64": np.float64, "boolean": np.bool_}
-"""Nullable dtypes whose elements are numbers of Python's, or None."""
+def numbers_dtype(dtype: Any) -> Any:
+    """The dtype of the numbers, Python's, that are elements of a nullable array; None: others."""
+    own = getattr(dtype, "numpy_dtype", None)
+    if own is None or not hasattr(dtype.construct_array_type(), "_cast_pointwise_result"):
+        return None
+    return {"b": np.bool_, "i": np.int64, "f": np.float64}.get(own.kind)
+
+
+def numbers_of(values: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """The numbers of a nullable array, and which are missing; None: its elements are others."""
+    dtype = numbers_dtype(values.dtype)
+    if dtype is None:
+        return None
+    lost = values.isna()
+    found = values.to_numpy(dtype, na_value=0)
+    return found, lost | np.isnan(found) if found.dtype.kind == "f" else lost
 
 
 def _itself(x: Any) -> Any:

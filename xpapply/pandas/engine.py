@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +12,9 @@ import pandas as pd
 from .. import config
 from ..functions.cache import BoundedDict, kept
 from ..limits import LIMITS
+from ..runtime.budget import Quick
 from . import elements, rows
-from .applied import Host, key_of
+from .applied import Host, Own, key_of
 
 
 class Engine:
@@ -37,8 +38,8 @@ class Engine:
 
         if type(data) is not pd.Series:
             return own(func)
-        if _is_short(func, len(data), LIMITS.unknown_elements):
-            return _timed(own, func, len(data))
+        if short := _short(own, func, len(data), LIMITS.unknown_elements):
+            return short.result
         values = data.to_numpy() if isinstance(data.dtype, np.dtype) else data.array
         return elements.apply(values, func, (), kwargs, skip_na, own, Host())
 
@@ -55,30 +56,27 @@ class Engine:
 
         if not callable(func) or isinstance(func, np.ufunc) or axis not in (1, "columns"):
             return own(func)
-        if _is_short(func, len(data), LIMITS.unknown_rows):
-            return _timed(own, func, len(data))
+        if short := _short(own, func, len(data), LIMITS.unknown_rows):
+            return short.result
         return rows.apply(data, func, args, kwargs, own, Host())
 
 
-_rates: BoundedDict = kept(BoundedDict())
-"""Seconds of a turn of pandas' loop, by the code of functions."""
+_quick: BoundedDict = kept(BoundedDict())
+"""What turns of pandas' loop took, by the code of functions."""
 
 
-def _is_short(f: Any, count: int, unknown: int) -> bool:
-    """Whether pandas' loop takes less time than a look; `unknown`: how many turns surely do."""
-    now, rate = config.current(), _rates.get(key_of(f))
-    if now.engine or now.fallback == "raise":
-        return False
-    return count <= unknown if rate is None else count * rate <= LIMITS.patched_worth
+def _short(own: Callable[[Any], Any], f: Any, count: int, unknown: int) -> Own | None:
+    """pandas' own result, where its loop takes less time than a look; None: it does not.
 
-
-def _timed(own: Callable[[Any], Any], f: Any, count: int) -> Any:
-    """pandas' own result, by which it is known what a turn takes."""
-    began = time.thread_time()  # which a busy machine changes little
-    found = own(f)
-    took = (time.thread_time() - began) / max(1, count)
-    _rates[key_of(f)] = min(took, _rates.get(key_of(f), took))
-    return found
+    `unknown`: how many turns of a function that is not known surely do.
+    """
+    now, key = config.current(), key_of(f)
+    if (quick := _quick.get(key)) is None:
+        quick = _quick[key] = Quick(math.inf, LIMITS.patched_worth)
+    known = count <= unknown if quick.seconds == math.inf else quick.serves(count)
+    if not known or now.engine or now.fallback == "raise":
+        return None
+    return Own(quick.timed(max(1, count), own, f))
 
 
 def _raw(values: np.ndarray, f: Any, args: tuple, kwargs: dict[str, Any], axis: Any) -> Any:

@@ -15,7 +15,7 @@ from ..errors import TraceError
 from . import applied
 from .applied import Host, Job, Own
 from .labels import Labels, Refused
-from .results import elements, is_sure
+from .results import NOT_SURE, elements, is_sure
 from .returns import made, of_part, pair_of
 from .rows import COLUMN
 
@@ -30,6 +30,7 @@ def apply(
     own: Callable[[Any], Any],
     name: Callable[[Any, int], Any],
     host: Host,
+    truths: bool = False,
 ) -> Any:
     """The results for all groups, as an array of objects; or an `Own`.
 
@@ -47,6 +48,8 @@ def apply(
         ``name(group, k)`` gives a group the name that pandas gives it.
     host : Host
         Who runs it.
+    truths : bool
+        Whether nothing else may be returned.
     """
 
     def call(k: int) -> Any:
@@ -58,15 +61,20 @@ def apply(
         function = of_part(of.of(f), len(args), tuple(kwargs), len(columns))
     except TraceError as error:
         return Own(host.by_pandas(job, str(error)))
+
+    def encode(result: Any, *_: Any) -> Any:
+        taken = not truths or isinstance(result, (bool, np.bool_))
+        return pair_of(result, of.texts) if taken else None
+
     what = applied.of_parts(
         job, function, (start, end), columns, (np.float64, np.int64),
-        lambda y, *_: pair_of(y, of.texts), args, kwargs, whole=of.whole, silent=of.silent,
+        encode, args, kwargs, whole=of.whole, silent=of.silent,
     )  # fmt: skip
     found = applied.results(what)
     if isinstance(found, Own):
         return found
     if not is_sure(*found):
-        return Own(host.by_pandas(job, "it returns integers beyond 2**53"))
+        return Own(host.by_pandas(job, NOT_SURE))
     return elements(found[0], found[1], of.texts).astype(object)
 
 
@@ -87,8 +95,10 @@ def _made(f: Any, data: Any, empty: bool) -> tuple[Any, list[np.ndarray]]:
         names = tuple(data.columns.tolist())
         of = made(f, Labels(names, "O", columns=known, inner=inner))
         columns = [each[known.index(name)].to_numpy() for name in of.columns]
-    if of.gives != "numbers" or not columns:
+    if of.gives != "numbers":
         raise Refused("it returns no single number for a group of numbers")
+    if not columns:
+        raise Refused("it reads no column of numbers")
     return of, columns
 
 
@@ -96,9 +106,15 @@ def labels_of(column: pd.Series, empty: bool) -> Labels:
     """What is known of a group's part of a column; `empty`: whether it may have no elements."""
     values = column.to_numpy()
     if not _is_taken(column.dtype):
-        raise Refused(f"its elements are {column.dtype}")
+        raise Refused(known_as(column.dtype))
     gaps = values.dtype.kind == "f" and bool(np.isnan(values).any())
     return Labels(None, values.dtype.kind.replace("u", "i"), gaps, empty)
+
+
+def known_as(dtype: Any) -> str:
+    """What is wrong with elements of a dtype, and what others would do."""
+    advice = ": astype('float64') has numbers that are known" * (dtype.kind in "biuf")
+    return f"its elements are {dtype}{advice}"
 
 
 def _is_taken(dtype: Any) -> bool:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
-from .returns import BOOL, FLOAT, INTEGER, NONE, OTHER, SURE, TEXT
+from .returns import BOOL, FLOAT, INTEGER, MISSING, NONE, OTHER, SINGLE, SURE, TEXT
+
+NOT_SURE = "it returns integers beyond 2**53, or numbers of several classes"
 
 
-def is_sure(values: np.ndarray, kinds: np.ndarray) -> bool:
-    """Whether integers among floats are the integers that they were."""
+def is_sure(values: np.ndarray, kinds: np.ndarray, single: bool = False) -> bool:
+    """Whether integers among floats are the integers that they were; `single`: float32 may be."""
     count = np.bincount(kinds, minlength=OTHER + 1)
-    if count[OTHER]:
+    if count[OTHER] or (count[SINGLE] and not single):
         return False
     integers = values if count[INTEGER] == len(values) else values[kinds == INTEGER]
     return not len(integers) or float(np.abs(integers).max()) < SURE
@@ -22,16 +25,16 @@ def elements(values: np.ndarray, kinds: np.ndarray, texts: list[str]) -> np.ndar
     Its dtype is that of the results, or object.
     """
     count = np.bincount(kinds, minlength=OTHER + 1)
-    (only,) = found if len(found := np.flatnonzero(count)) == 1 else (OTHER,)
-    if count[FLOAT] and count[FLOAT] + count[INTEGER] == len(values):
+    for kind, dtype in ((INTEGER, np.int64), (BOOL, np.bool_), (SINGLE, np.float32)):
+        if count[kind] == len(values) > 0:
+            return values.astype(dtype)
+    if count[[FLOAT, SINGLE, INTEGER]].sum() == len(values) > 0:
         return values
-    if only in (INTEGER, BOOL):
-        return values.astype(np.int64 if only == INTEGER else np.bool_)
     made = values.astype(object)
     for kind, of in ((INTEGER, np.int64), (BOOL, np.bool_)):
         at = kinds == kind
         made[at] = values[at].astype(of).astype(object)
-    made[kinds == NONE] = None
+    made[kinds == NONE], made[kinds == MISSING] = None, pd.NA
     if count[TEXT]:
         at = kinds == TEXT
         made[at] = np.array([*texts, None], dtype=object)[values[at].astype(np.intp)]

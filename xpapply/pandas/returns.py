@@ -23,8 +23,8 @@ from ..functions.cache import BoundedDict, kept
 from .labels import NUMPY, Labels, Refused
 from .series import Rewriter, bound, meant
 
-FLOAT, INTEGER, BOOL, NONE, TEXT, OTHER = range(6)
-"""What a result is."""
+FLOAT, INTEGER, BOOL, NONE, TEXT, MISSING, SINGLE, OTHER = range(8)
+"""What a result is. MISSING: pandas' NA; SINGLE: a `numpy.float32`."""
 KINDS = (np.float64, np.int64, np.bool_)
 """The dtypes of columns of the first ones."""
 RESULT = "_xpapply_result"
@@ -59,6 +59,8 @@ class Made:
         Whether NumPy's own warnings of slices without elements are pandas' silence.
     spread : tuple of Spread
         What a Series that is returned is made of, for each return.
+    asked : tuple of expr
+        Elements that are read, and not in its code.
     """
 
     code: CodeType
@@ -70,6 +72,7 @@ class Made:
     columns: tuple[str, ...] = ()
     silent: bool = False
     spread: tuple[Spread, ...] = ()
+    asked: tuple[ast.expr, ...] = ()
 
     def of(self, f: FunctionType) -> FunctionType:
         """The function, with what `f` reaches."""
@@ -180,7 +183,10 @@ class _Writer:
         if not (args.posonlyargs or args.args):
             raise Refused("its first argument has no name")
         first = (args.posonlyargs or args.args)[0]
-        series = Rewriter(f, first.arg if labels is not None else "", labels or Labels(None))
+        own = {x for n in ast.walk(tree) if n is not first for x in bound(n)}
+        name, number = ("", first.arg) if labels is None else (first.arg, "")
+        number = "" if number in own else number
+        series = Rewriter(f, name, labels or Labels(None), number)
         if isinstance(tree, ast.Lambda):
             body: list[ast.stmt] = [ast.copy_location(ast.Return(tree.body), tree.body)]
         else:
@@ -199,13 +205,13 @@ class _Writer:
         body = [x for statement in body for x in self._statement(statement)]
         columns: tuple[str, ...] = ()
         if labels is not None and labels.columns:
-            read = {n.id for x in body for n in ast.walk(x) if isinstance(n, ast.Name)}
+            every = [n for x in (*body, *series.asked) for n in ast.walk(x)]
+            read = {n.id for n in every if isinstance(n, ast.Name)}
             columns = tuple(name for name in labels.columns if name in read)
-            own = [ast.arg(name) for name in columns]
-            target = args.posonlyargs or args.args
-            target[:1] = own
             if len(args.defaults) >= len(args.posonlyargs) + len(args.args):
                 raise Refused("its first argument has a default")
+            target = args.posonlyargs or args.args
+            target[:1] = [ast.arg(name) for name in columns]
         name = f.__name__ if f.__name__.isidentifier() else "function"
         written = ast.FunctionDef(name, args, body, [], lineno=tree.lineno)
         for argument in ast.walk(args):
@@ -223,7 +229,10 @@ class _Writer:
         code = self._compiled(written)
         silent = series.whole and not series.asks_numpy
         spread = tuple(x for x, _ in self._spread or ())
-        return Made(code, written, self._texts, gives, names, series.whole, columns, silent, spread)
+        return Made(
+            code, written, self._texts, gives, names, series.whole, columns, silent, spread,
+            tuple(series.asked),
+        )  # fmt: skip
 
     def _compiled(self, written: ast.FunctionDef) -> CodeType:
         code = self._f.__code__
@@ -333,7 +342,9 @@ class _Writer:
         if array is None:
             if isinstance(node, (ast.Tuple, ast.List, ast.Dict, ast.Set, ast.ListComp)):
                 raise Refused("it returns a container")
-            if isinstance(node, ast.Constant) and type(node.value) not in (int, float, bool):
+            if isinstance(node, ast.Constant) and type(node.value) not in (
+                int, float, bool, str,
+            ):  # fmt: skip
                 raise Refused("it returns what is no number")
             numbers.append(node)
             return ast.Name(number(len(numbers) - 1), ast.Load())
@@ -435,6 +446,8 @@ class _Writer:
             if type(x) is int and abs(x) < SURE:
                 return [], _numbers(x, INTEGER)
             raise Refused("it returns a constant that is no number or text")
+        if self._series.value(value) is pd.NA:
+            return [], _numbers(0.0, MISSING)
         if isinstance(value, ast.Name) and value.id in self._of_texts:
             return [], [ast.Name(value.id, ast.Load()), ast.Constant(TEXT)]
         if isinstance(value, ast.IfExp):
@@ -446,10 +459,12 @@ class _Writer:
             (INTEGER, "int int64"),
             (BOOL, "bool bool_"),
             (FLOAT, "float"),
+            (SINGLE, "float32"),
         ):
-            own, *numpys = classes.split()
-            of_class: list[ast.expr] = [ast.Name(own, ast.Load())]
-            of_class += [_numpys(x) for x in numpys]
+            of_class: list[ast.expr] = [
+                ast.Name(x, ast.Load()) if x in ("int", "bool", "float") else _numpys(x)
+                for x in classes.split()
+            ]
             test = ast.Call(
                 ast.Name("isinstance", ast.Load()),
                 [read, of_class[0] if len(of_class) < 2 else ast.Tuple(of_class, ast.Load())],
@@ -558,14 +573,16 @@ def of_part(f: FunctionType, args: int, names: tuple[str, ...], columns: int = 1
 
 def pair_of(result: Any, texts: list[str]) -> tuple[Any, int] | None:
     """What a function that is written anew returns for the user's result; None: nothing."""
-    if result is None:
-        return 0.0, NONE
+    if result is None or result is pd.NA:
+        return 0.0, MISSING if result is pd.NA else NONE
     if isinstance(result, float):
         return result, FLOAT
     if isinstance(result, (bool, np.bool_)):
         return result, BOOL
     if isinstance(result, (int, np.int64)):
         return result, INTEGER
+    if type(result) is np.float32:
+        return float(result), SINGLE
     if type(result) is str and result in texts:
         return float(texts.index(result)), TEXT
     return None

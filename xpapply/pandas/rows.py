@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import ast
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.core.apply import frame_apply
 
 from ..errors import TraceError
 from ..limits import LIMITS
 from ..loop.arguments import Looped
 from . import applied
 from .applied import Host, Job, Own
-from .elements import NULLABLE, without_gaps
+from .elements import numbers_dtype, numbers_of
 from .labels import Labels, Refused
-from .results import elements, is_sure
+from .results import NOT_SURE, elements, is_sure
 from .returns import FLOAT, INTEGER, NONE, TEXT, Made, made, pair_of
+from .series import constant
 
 COLUMN = "_xpapply_column_{}"
 
@@ -42,8 +46,9 @@ def apply(
         return own(f)
     job = Job(f, own, call, len(frame), host=host)
     try:
-        if (values := _values(frame)) is not None:
-            return _of_arrays(frame, values, job, args, kwargs, expand)
+        values, lost = _values(frame)
+        if values is not None:
+            return _of_arrays(frame, values, lost, job, args, kwargs, expand)
         return _of_columns(frame, job, args, kwargs, expand)
     except TraceError as error:
         return host.by_pandas(job, str(error))
@@ -58,59 +63,111 @@ def _row(frame: pd.DataFrame, k: int) -> pd.Series:
     return pd.Series(values, frame.columns, name=frame.index[k], dtype=object)
 
 
-def _values(frame: pd.DataFrame) -> np.ndarray | None:
-    """The rows, where they are arrays of numbers; None: their elements are of several kinds."""
-    dtypes = frame.dtypes.tolist()
-    if not all(isinstance(d, np.dtype) for d in dtypes) and (dtype := _nullable(frame)):
-        return np.stack([_numbers(frame.iloc[:, k]).astype(dtype) for k in range(len(dtypes))], 1)
-    if not all(isinstance(d, np.dtype) and d.kind in "biuf" for d in dtypes):
-        return None
-    if len({d.kind == "b" for d in dtypes}) > 1:
-        return None
-    found = frame.to_numpy()
-    return found if found.dtype.kind in "biuf" else None
+def _values(frame: pd.DataFrame) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """The rows, where they are arrays of numbers; None: their elements are of several kinds.
+
+    And which elements nullable rows lack.
+    """
+    dtypes, dtype = frame.dtypes.tolist(), frame.iloc[0].dtype
+    if all(isinstance(d, np.dtype) for d in dtypes):
+        return (frame.to_numpy() if dtype.kind in "biuf" else None), None
+    if not hasattr(dtype, "numpy_dtype") or isinstance(dtype, pd.ArrowDtype):
+        return None, None  # whose elements are Python's
+    if (own := dtype.numpy_dtype).char not in "?ld":
+        wide = "Float64" if own.kind == "f" else "Int64"
+        raise Refused(f"rows are {dtype}: astype({wide!r}) has numbers that are known")
+    each = [_numbers(frame.iloc[:, k], True) for k in range(len(dtypes))]
+    return np.stack([x.astype(own) for x, _ in each], 1), np.stack([lost for _, lost in each], 1)
 
 
-def _nullable(frame: pd.DataFrame) -> Any:
-    """The dtype of what is in nullable rows; None: these are others."""
-    dtype = frame.iloc[0].dtype
-    if isinstance(dtype, (np.dtype, pd.StringDtype, pd.CategoricalDtype)):
-        return None
-    if str(dtype) not in NULLABLE:
-        raise Refused(f"rows are {dtype}")
-    return NULLABLE[str(dtype)]
-
-
-def _numbers(column: pd.Series) -> np.ndarray:
-    """Those of a column of numbers, nullable or not."""
-    if isinstance(column.dtype, np.dtype):
-        return column.to_numpy()
-    found = without_gaps(column.array)
-    if isinstance(found, str):
-        raise Refused(f"of the column {column.name!r}, {found}")
-    return found
+def _numbers(column: pd.Series, nullable: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Those of a column of numbers, and which are missing: NaN too, where rows are nullable."""
+    found = None if isinstance(column.dtype, np.dtype) else numbers_of(column.array)
+    if found is not None:
+        return found
+    values = column.to_numpy()
+    return values, np.isnan(values) if nullable else np.zeros(len(values), np.bool_)
 
 
 def _of_arrays(
-    frame: pd.DataFrame, values: np.ndarray, job: Job, args: tuple, kwargs: Any, expand: bool
-) -> Any:
+    frame: pd.DataFrame, values: np.ndarray, lost: Any, job: Job, args: tuple, kwargs: Any,
+    expand: bool,
+) -> Any:  # fmt: skip
     gaps = values.dtype.kind == "f" and bool(np.isnan(values).any())
     labels = Labels(_names(frame), values.dtype.kind.replace("u", "i"), gaps)
-    if values.dtype.char not in "?ld":
-        raise Refused(f"rows are {values.dtype}, and what pandas makes of such numbers differs")
+    if values.dtype.char not in "?ldf":
+        raise Refused(f"rows are {values.dtype}: astype('int64') has numbers that are known")
     of = made(job.f, labels, expand=expand)
-    plain = all(isinstance(d, np.dtype) for d in frame.dtypes)
-    if not plain and (of.whole or of.gives == "slices"):
-        raise Refused("a whole row of a nullable dtype has a meaning of its own")
+    if lost is not None and (of.whole or of.gives == "slices"):
+        raise Refused(
+            "a whole row of a nullable dtype has a meaning of its own: astype('float64') has not"
+        )
+    if values.dtype == np.float32 and (of.whole or of.gives != "numbers"):
+        raise Refused("whole rows are float32, which pandas rounds in its own way: astype(float)")
     encode, signature, dtypes = _results(of, frame)
     function = of.of(job.f)
-    if of.gives == "columns" and (why := applied.why_impure(function)):
+    rows = None if lost is None else lost[:, _read(of, lost.shape[1])].any(1)
+    again = of.gives == "columns" or (rows is not None and rows.any())
+    if again and (why := applied.why_impure(function)):
         raise Refused(why)
-    what = applied.applied(
-        job, function, [values], signature, dtypes, encode, (Looped(0), *args), kwargs,
-        whole=of.whole, silent=of.silent,
-    )  # fmt: skip
-    return _labelled(applied.results(what), of, frame, job)
+
+    def run(job: Job, at: Any) -> Any:
+        return applied.results(applied.applied(
+            job, function, [values[at]], signature, dtypes, encode, (Looped(0), *args), kwargs,
+            whole=of.whole, silent=of.silent,
+        ))  # fmt: skip
+
+    return _labelled(_but_lost(frame, rows, of, job, args, kwargs, run), of, frame, job)
+
+
+def _read(of: Made, count: int) -> Any:
+    """Places of a row that are read, if nothing else is."""
+    first = (of.tree.args.posonlyargs or of.tree.args.args)[0].arg
+    every = [n for x in (of.tree, *of.asked) for n in ast.walk(x)]
+    names = [n for n in every if isinstance(n, ast.Name) and n.id == first]
+    parts = [n for n in every if isinstance(n, ast.Subscript) and n.value in names]
+    places = [constant(n.slice) for n in parts]
+    known = len(places) == len(names) and all(k in range(-count, count) for k in places)
+    return sorted({*places}) if known else slice(None)
+
+
+def _but_lost(
+    frame: pd.DataFrame, lost: Any, of: Made, job: Job, args: tuple, kwargs: dict[str, Any],
+    run: Callable[[Job, Any], Any],
+) -> Any:  # fmt: skip
+    """The results for all rows: `run` has them, but for those which lack what is read.
+
+    These are pandas' own calls.
+    """
+    if lost is None or not lost.any():
+        return run(job, slice(None))
+    if lost.all():
+        raise Refused("something that it reads is missing in each row")
+    if of.gives != "numbers":
+        raise Refused("it returns Series, and something that it reads is missing in some rows")
+    at = np.flatnonzero(~lost)
+    try:
+        with warnings.catch_warnings(record=True) as seen:  # of what pandas may not come to
+            warnings.simplefilter("always")
+            found = run(job.of_some(at), at)
+    except Exception:
+        applied.warn(seen)
+        raise
+    if not isinstance(found, Own):
+        results = [np.zeros(len(frame), x.dtype) for x in found]
+        for x, y in zip(results, found, strict=True):
+            x[at] = y
+        found, rest = results, frame_apply(frame[lost], len, axis=1, kwargs={}).series_generator
+        for k, row in zip(np.flatnonzero(lost).tolist(), rest, strict=True):
+            try:
+                result = job.f(row, *args, **kwargs)
+            except Exception:
+                return Own(job.host.loop(job))  # one of the others may raise sooner
+            if (pair := pair_of(result, of.texts)) is None:
+                return Own(job.host.by_pandas(job, str(applied.NotTaken(result))))
+            results[0][k], results[1][k] = pair
+    applied.warn(seen)
+    return found
 
 
 def _names(frame: pd.DataFrame) -> tuple[Any, ...]:
@@ -169,8 +226,8 @@ def _labelled(found: Any, of: Made, frame: pd.DataFrame, job: Job) -> Any:
         made = pd.DataFrame(found, index=frame.index, columns=columns)
         return made.__finalize__(frame, method="apply")
     pairs = [*zip(found[::2], found[1::2], strict=True)]
-    if not all(is_sure(*pair) for pair in pairs):
-        return job.host.by_pandas(job, "it returns integers beyond 2**53")
+    if not all(is_sure(*pair, of.gives == "numbers") for pair in pairs):
+        return job.host.by_pandas(job, NOT_SURE)
     if of.gives == "numbers":
         values = elements(*pairs[0], of.texts)
         made = values.tolist() if values.dtype == object else values
@@ -215,31 +272,38 @@ def _of_columns(
         raise Refused("it returns a Series of elements of several kinds")
     encode, _, dtypes = _results(of, frame)
     operands: list[np.ndarray] = []
-    codes = np.zeros(len(frame), np.int64)
+    codes, lost = np.zeros(len(frame), np.int64), np.zeros(len(frame), np.bool_)
     texts: list[tuple[int, Any]] = []
     given: list[Any] = []
+    row = numbers_dtype(frame.iloc[0].dtype)
     for name in of.columns:
         column = frame.iloc[:, known.index(name)]
-        if column.dtype.kind in "biuf":
+        if _is_numbers(column.dtype):
             given.append(Looped(len(operands)))
-            operands.append(_numbers(column))
-            continue
-        own, values = _texts(column)
-        codes = codes * len(values) + own
-        texts.append((len(given), values))
-        given.append(None)
+            numbers, missing = _numbers(column, row is not None)
+            operands.append(numbers if row is None else numbers.astype(row))
+        else:
+            own, values, missing = _texts(column)
+            codes = codes * len(values) + own
+            texts.append((len(given), values))
+            given.append(None)
+        lost |= missing
     if not operands:
         raise Refused("it reads no column of numbers")
     function = of.of(job.f)
-    if (texts or of.gives == "columns") and (why := applied.why_impure(function)):
+    again = texts or of.gives == "columns" or lost.any()
+    if again and (why := applied.why_impure(function)):
         raise Refused(why)
-    if not texts:
-        what = applied.applied(job, function, operands, "", dtypes, encode, (*given, *args), kwargs)
-        return _labelled(applied.results(what), of, frame, job)
-    found = _by_texts(
-        job, function, operands, (dtypes, encode), (codes, texts), (given, args, kwargs)
-    )
-    return _labelled(found, of, frame, job)
+
+    def run(job: Job, at: Any) -> Any:
+        some = [x[at] for x in operands]
+        if texts:
+            told = (dtypes, encode), (codes[at], texts), (given, args, kwargs)
+            return _by_texts(job, function, some, *told)
+        of_all = job, function, some, "", dtypes, encode, (*given, *args), kwargs
+        return applied.results(applied.applied(*of_all))
+
+    return _labelled(_but_lost(frame, lost, of, job, args, kwargs, run), of, frame, job)
 
 
 def _by_texts(
@@ -277,23 +341,29 @@ def _by_texts(
     return found
 
 
+def _is_numbers(dtype: Any) -> bool:
+    return dtype.kind in "biuf" if isinstance(dtype, np.dtype) else numbers_dtype(dtype) is not None
+
+
 def _is_taken(dtype: Any) -> bool:
-    if isinstance(dtype, np.dtype):
-        return dtype.kind in "biufO"
-    return isinstance(dtype, (pd.StringDtype, pd.CategoricalDtype)) or str(dtype) in NULLABLE
+    of_texts = isinstance(dtype, (pd.StringDtype, pd.CategoricalDtype)) or dtype == np.dtype(object)
+    return of_texts or _is_numbers(dtype)
 
 
-def _texts(column: pd.Series) -> tuple[np.ndarray, list[Any]]:
-    """The texts of a column, and which of them each element is; NaN among them."""
-    kind = "string"
+def _texts(column: pd.Series) -> tuple[np.ndarray, list[Any], Any]:
+    """The texts of a column, which of them each element is, and which are missing.
+
+    NaN is one of them, where nothing else is missing.
+    """
+    kind, lost = "string", False
     if column.dtype == object:  # where missing ones may be None, or another NaN
-        kind = pd.api.types.infer_dtype(column, skipna=False)
+        kind, lost = pd.api.types.infer_dtype(column, skipna=True), column.isna().to_numpy()
     elif isinstance(column.dtype, pd.CategoricalDtype):
         kind = pd.api.types.infer_dtype(column.cat.categories, skipna=False)
-    elif column.dtype.na_value is pd.NA and column.hasnans:
-        kind = "missing"
+    elif column.dtype.na_value is pd.NA:
+        lost = column.isna().to_numpy()
     if kind != "string":
         raise Refused(f"the column {column.name!r} has elements that are no texts")
     codes, found = pd.factorize(column, use_na_sentinel=False)
     values = [x if type(x) is str else float("nan") for x in found]
-    return codes.astype(np.int64), values
+    return codes.astype(np.int64), values, lost

@@ -64,6 +64,8 @@ class Rewriter(ast.NodeTransformer):
         Its parameter that is a Series; "" where it has none.
     labels : Labels
         What is known of it.
+    number : str
+        Its parameter that is a number, and is never assigned to; "" where it has none.
 
     Attributes
     ----------
@@ -71,10 +73,13 @@ class Rewriter(ast.NodeTransformer):
         Whether anything but single elements was asked of the Series: warnings may be others then.
     asks_numpy : bool
         Whether functions of NumPy get the array, by the user's own words.
+    asked : list of expr
+        Elements of which it is asked whether they are there, and perhaps nothing else.
     """
 
-    def __init__(self, f: FunctionType, name: str, labels: Labels) -> None:
-        self._f, self.whole, self.asks_numpy = f, False, False
+    def __init__(self, f: FunctionType, name: str, labels: Labels, number: str = "") -> None:
+        self._f, self.whole, self.asks_numpy, self._number = f, False, False, number
+        self.asked: list[ast.expr] = []
         self._series: dict[str, Labels] = {name: labels} if name else {}
         self._own = {*f.__code__.co_varnames, *f.__code__.co_cellvars}
 
@@ -149,7 +154,7 @@ class Rewriter(ast.NodeTransformer):
 
     def _column(self, node: ast.Subscript | ast.Attribute, frame: Labels) -> Array | None:
         """A column of a DataFrame."""
-        label = node.attr if isinstance(node, ast.Attribute) else _constant(node.slice)
+        label = node.attr if isinstance(node, ast.Attribute) else constant(node.slice)
         by_name = isinstance(node, ast.Attribute)
         if label is None or not isinstance(node.ctx, ast.Load) or (by_name and label in _OF_FRAME):
             raise Refused("something else of a DataFrame than a column")
@@ -165,7 +170,7 @@ class Rewriter(ast.NodeTransformer):
             inner = self.array(value.value)
             if inner is None or not isinstance(at, ast.Slice):
                 return None
-            bounds = [None if x is None else _constant(x) for x in (at.lower, at.upper, at.step)]
+            bounds = [None if x is None else constant(x) for x in (at.lower, at.upper, at.step)]
             if value.attr == "loc" or any(not isinstance(x, int) for x in bounds if x is not None):
                 return None
             names, labels = inner.labels.names, inner.labels
@@ -285,7 +290,7 @@ class Rewriter(ast.NodeTransformer):
             self.whole = True
             return Array(_method(inner.expr, name), replace(labels, gaps=True))
         if name == "fillna" and len(args) == 1 and labels.kind == "f":
-            value, by = _constant(args[0]), args[0]
+            value, by = constant(args[0]), args[0]
             isnan = _numpys("isnan", inner.expr)
             if type(value) in (int, float):
                 filled = _numpys("where", isnan, ast.Constant(float(value)), inner.expr)
@@ -337,7 +342,7 @@ class Rewriter(ast.NodeTransformer):
             return self.generic_visit(node)
         if not isinstance(node.ctx, ast.Load):
             raise Refused("it writes into the Series")
-        label = _constant(at)
+        label = constant(at)
         if label is None:
             raise Refused("a label that is no constant")
         if not by_place:
@@ -431,6 +436,22 @@ class Rewriter(ast.NodeTransformer):
             raise Refused("it goes through elements of several kinds")
         return ast.copy_location(_method(inner.expr, "tolist"), node)
 
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        """No element that is handed on is pandas' NA, or None."""
+        left, right, op = node.left, node.comparators[0], node.ops[0]
+        nothing = right.value is None if isinstance(right, ast.Constant) else False
+        if (nothing or self.value(right) is pd.NA) and self._is_element(left):
+            if len(node.ops) == 1 and isinstance(op, (ast.Is, ast.IsNot)):
+                self.asked.append(self.visit(_copy(left)))
+                return ast.copy_location(ast.Constant(isinstance(op, ast.IsNot)), node)
+        return self.generic_visit(node)
+
+    def _is_element(self, node: ast.expr) -> bool:
+        """Whether it is an element that a function gets: of a Series, or its argument."""
+        if isinstance(node, (ast.Subscript, ast.Attribute)):
+            return self._is_series(node.value)
+        return isinstance(node, ast.Name) and node.id == self._number
+
     def visit_For(self, node: ast.For) -> Any:
         """A loop over the elements."""
         if self._is_series(node.iter):
@@ -444,7 +465,7 @@ class Rewriter(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def _got(self, value: ast.expr, args: list[ast.expr]) -> Any:
-        label = _constant(args[0])
+        label = constant(args[0])
         labels = self._series[value.id] if isinstance(value, ast.Name) else None
         if label is None or labels is None or labels.names is None:
             raise Refused("a label that is no constant")
@@ -454,7 +475,7 @@ class Rewriter(ast.NodeTransformer):
 
     def _asked(self, inner: Array, name: str, node: ast.Call, args: Any = None) -> Any:
         """A method that gives no Series."""
-        labels, known = inner.labels, {k.arg: _constant(k.value) for k in node.keywords}
+        labels, known = inner.labels, {k.arg: constant(k.value) for k in node.keywords}
         args = node.args if args is None else args
         if name in ("to_numpy", "tolist", "to_list", "argmax", "argmin") and not (args or known):
             if name.startswith("arg") and (labels.gaps or labels.some):
@@ -522,7 +543,7 @@ _MEANT = frozenset(
 
 def _known(x: Any) -> Any:
     """`x` if it is a function that is known here, NumPy or pandas; these are for ever."""
-    if x is np or x is pd or isinstance(x, np.ufunc):
+    if x is np or x is pd or x is pd.NA or isinstance(x, np.ufunc):
         return x
     return x if isinstance(x, _FUNCTIONS) and x in _MEANT else None
 
@@ -546,12 +567,12 @@ def meant(f: FunctionType) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def _constant(node: ast.expr) -> Any:
+def constant(node: ast.expr) -> Any:
     """The constant that an expression is; None: it is none."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        inner = _constant(node.operand)
+        inner = constant(node.operand)
         return -inner if type(inner) in (int, float) else None
     return None
 

@@ -17,10 +17,10 @@ from ..errors import TraceError
 from ..frontends.python.source.reading import find
 from . import applied
 from .applied import Host, Job, Own
-from .groups import labels_of
+from .groups import known_as, labels_of
 from .labels import Refused
-from .results import is_sure
-from .returns import BOOL, FLOAT, INTEGER, KINDS, ROWS, Made, made, number, of_part
+from .results import NOT_SURE, is_sure
+from .returns import BOOL, FLOAT, INTEGER, KINDS, ROWS, TEXT, Made, made, number, of_part
 
 _DECIDES = (
     ast.If,
@@ -72,6 +72,8 @@ def apply(
             raise Refused("numbers and Series are its results for columns of several dtypes")
         if frame is not None and scalars:  # a row of them has one dtype
             dtype = _common([x for x, _ in found])
+            if dtype.hasobject:
+                raise Refused("it returns texts for several columns")
             found = [(x.astype(dtype, copy=False), True) for x, _ in found]
     except TraceError as error:
         return Own(host.by_pandas(whole, str(error)))
@@ -113,7 +115,7 @@ class _OfColumns:
         try:
             of = made(f, labels_of(self._columns[0], bool((start == end).any())), spread=True)
             if self._flat.dtype.char not in "?ld":
-                raise Refused(f"its elements are {self._flat.dtype}")
+                raise Refused(known_as(self._flat.dtype))
             function = of_part(of.of(f), len(args), tuple(kwargs))
             why = applied.why_impure(f)
             if (
@@ -165,8 +167,12 @@ def _spread(of: Made, rows: np.ndarray, counts: np.ndarray, found: Any) -> tuple
         for place, (values, kinds) in enumerate(numbers[: spread.numbers]):
             values, kinds = values[here], kinds[here]
             if not is_sure(values, kinds):
-                raise Refused("it returns integers beyond 2**53, or no numbers")
+                raise Refused(NOT_SURE)
             own = np.flatnonzero(np.bincount(kinds)).tolist()
+            if own == [TEXT] and alone:
+                texts = np.array(of.texts, dtype=object)[values.astype(np.intp)]
+                known[number(place)] = np.repeat(texts, counts[here])
+                continue
             if own not in ([FLOAT], [INTEGER], [BOOL]) and not (alone and own == [FLOAT, INTEGER]):
                 raise Refused(
                     "what it computes is of one kind for a group, and of another for others"
@@ -189,6 +195,8 @@ def _common(parts: list[np.ndarray]) -> Any:
     dtypes = {x.dtype for x in parts}
     if len(dtypes) > 1 and any(d.kind == "b" for d in dtypes):
         raise Refused("it returns truths and numbers")
+    if len(dtypes) > 1 and any(d.kind == "O" for d in dtypes):
+        raise Refused("it returns texts and numbers")
     return np.result_type(*dtypes)
 
 
@@ -199,6 +207,8 @@ def _is_so(result: Any, of: Made, rows: np.ndarray, pairs: Any, index: pd.Index)
         found, scalar = _spread(of, rows, np.array([len(rows)]), arrays)
     except (TraceError, FloatingPointError):
         return False
+    if scalar and found.dtype == object:
+        return type(result) is str and {*found} <= {result}
     if scalar:
         return bool(
             np.ndim(result) == 0

@@ -11,7 +11,6 @@ from types import FunctionType
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from ..errors import TraceError, UnsupportedError
 from ..limits import LIMITS
@@ -144,36 +143,12 @@ def _float(result: Any, *_: Any) -> float | None:
     return None
 
 
-def _mean(x: pd.Series) -> Any:
-    return x.mean()
-
-
-def _sum(x: pd.Series) -> Any:
-    return x.sum()
-
-
-def _min(x: pd.Series) -> Any:
-    return x.min()
-
-
-def _max(x: pd.Series) -> Any:
-    return x.max()
-
-
-def _prod(x: pd.Series) -> Any:
-    return x.prod()
-
-
-def _median(x: pd.Series) -> Any:
-    return np.median(x)
-
-
 _METHODS: dict[Any, Any] = {
-    np.mean: _mean,
-    np.sum: _sum,
-    np.min: _min,
-    np.max: _max,
-    np.prod: _prod,
-    np.median: _median,
+    np.mean: lambda x: x.mean(),
+    np.sum: lambda x: x.sum(),
+    np.min: lambda x: x.min(),
+    np.max: lambda x: x.max(),
+    np.prod: lambda x: x.prod(),
+    np.median: lambda x: np.median(x),
 }
 """Functions of NumPy that call a method of Series."""

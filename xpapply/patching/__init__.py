@@ -23,7 +23,7 @@ LEFT = (
     "numpy.ma.apply_along_axis runs as ever: what it calls gets masked arrays, and results may be "
     "masked numbers",
 )
-"""What the report says is not replaced."""
+"""Remarks of the report on functions that are not replaced."""
 
 
 class patch:  # called as a function
@@ -93,7 +93,7 @@ class patch:  # called as a function
             self.is_active = True
 
     def undo(self) -> None:
-        """Put back the originals, if no other `patch` is active; a second time nothing happens."""
+        """Restore the originals, if no other `patch` is active; a second call has no effect."""
         with _lock:
             if not self.is_active:
                 return
@@ -118,7 +118,7 @@ class patch:  # called as a function
 _lock = threading.RLock()
 _active: list[patch] = []
 _replaced: list[Replaced] = []
-"""What stands in the places of functions."""
+"""The replacements of functions."""
 _waits: list[places.WhenLoaded] = []
 
 

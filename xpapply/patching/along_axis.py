@@ -1,4 +1,4 @@
-"""What stands in the place of `apply_along_axis` of NumPy and CuPy while they are patched."""
+"""The replacement of `apply_along_axis` of NumPy and CuPy while they are patched."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from ..planning.python.applied import Along
 from .records import SeenFunction, seen, tell
 
 busy: ContextVar[bool] = ContextVar("xpapply_patched_call", default=False)
-"""Whether a patched call is being planned, or runs at once. NumPy's own code may make others then,
-also in other threads: they are left to the originals."""
+"""Whether a patched call is being planned or run. Calls made by NumPy's own code meanwhile, also in
+other threads, are left to the originals."""
 
 
 _perf = time.perf_counter
 
 
 def along_masked(original: Any, given: tuple, named: dict) -> Any:
-    """In the place of `numpy.ma.apply_along_axis`, which is counted and left as it is.
+    """The replacement of `numpy.ma.apply_along_axis`, which only counts calls.
 
     What it calls gets masked arrays, and may return masked numbers.
     """
@@ -96,13 +96,13 @@ def _along(name: str, original: Any, given: tuple, named: dict) -> Any:
 
 
 along_numpy = functools.partial(_along, "numpy.apply_along_axis")
-"""In the place of `numpy.apply_along_axis`."""
+"""The replacement of `numpy.apply_along_axis`."""
 along_cupy = functools.partial(_along, "cupy.apply_along_axis")
-"""In the place of `cupy.apply_along_axis`."""
+"""The replacement of `cupy.apply_along_axis`."""
 
 
 class Attempt:
-    """One call that is looked at: whether it runs at once, and what is told of it."""
+    """A call under inspection: whether it runs at once, and its entry in the report."""
 
     def __init__(self, known: SeenFunction, slices: int, length: int) -> None:
         self._known, self._slices, self._length = known, slices, length
@@ -174,7 +174,7 @@ class Attempt:
 
 @dataclass(slots=True, eq=False)
 class OfOriginal(Along):
-    """What a patched `apply_along_axis` applies a function to.
+    """The application of a patched `apply_along_axis`.
 
     Its loop is the original, with the original's errors: nothing is noted on them, and nothing is
     tried with other arguments.
@@ -189,13 +189,13 @@ class OfOriginal(Along):
         return isinstance(self.arr, np.ndarray)
 
     def for_batches(self, said: BaseException | str) -> None:
-        """Nothing else is tried."""
+        """None: no other form is tried."""
 
     def note(self, error: Exception, index: tuple[int, ...]) -> None:
         """Errors stay as they are."""
 
     def announce(self, why: str) -> None:
-        """The report tells it."""
+        """Note the reason for the report."""
         self.attempt.why = why
 
     def at_once(self, traced: Any, begun: Begun | None) -> Any:
@@ -230,7 +230,7 @@ def _seconds_of_call(traced: Any, rows: Any, what: Any, took: float) -> float:
 
 @functools.cache
 def _around_call() -> float:
-    """Seconds of a turn of NumPy's loop, for a function that does nothing."""
+    """Seconds per turn of NumPy's loop, for an empty function."""
     x = np.zeros((64, 1))
     times = []
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""What calling a `numpy.vectorize` does while NumPy is patched.
+"""Calls of a `numpy.vectorize` while NumPy is patched.
 
 Its class stays what it is, and so do the classes that were made of it: the method ``__call__`` is
 another one, which looks at objects of that very class alone.
@@ -42,7 +42,7 @@ _call_original, _VECTORIZE, _ARRAY = originals.call_vectorize, originals.vectori
 
 @functools.wraps(originals.call_vectorize)
 def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-    """In the place of ``numpy.vectorize.__call__``."""
+    """The replacement of ``numpy.vectorize.__call__``."""
     f = self.__dict__.get("pyfunc")
     if type(self) is not _VECTORIZE or _is_busy() or not callable(f):
         return _call_original(self, *args, **kwargs)
@@ -90,7 +90,7 @@ def _parsed(signature: str) -> Signature | None:
 
 
 def _look(self: Any, f: Any, args: tuple, kwargs: dict, known: SeenFunction) -> Any:
-    """What the function is applied to; a text: why the original runs; a tuple: its result."""
+    """The application of the function; a text: the reason for the original; a tuple: the result."""
     if config.current().engine == "loop" or self.cache:
         return "cache=True counts calls" if self.cache else "options(engine='loop')"
     looped, given = looped_call(f, args, kwargs, self.excluded)
@@ -157,7 +157,7 @@ def _own(self: Any, f: Any, otypes: Any, args: tuple, kwargs: dict) -> Any:
 
 @dataclass
 class OfVectorize(Several):
-    """What a patched `numpy.vectorize` applies a function to; see `along_axis.OfOriginal`."""
+    """The application of a patched `numpy.vectorize`; see `along_axis.OfOriginal`."""
 
     attempt: Attempt = field(kw_only=True, repr=False)
     own: Any = field(kw_only=True, repr=False)
@@ -176,13 +176,13 @@ class OfVectorize(Several):
         return Begun([result], took, took)
 
     def for_batches(self, said: BaseException | str) -> None:
-        """Nothing else is tried."""
+        """None: no other form is tried."""
 
     def note(self, error: Exception, index: tuple[int, ...]) -> None:
         """Errors stay as they are."""
 
     def announce(self, why: str) -> None:
-        """The report tells it."""
+        """Note the reason for the report."""
         self.attempt.why = why
 
     def around_call(self) -> float:

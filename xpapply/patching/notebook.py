@@ -7,7 +7,7 @@ from typing import Any
 from . import Report, patch
 
 _of: dict[int, tuple[Any, patch]] = {}
-"""By the identity of a shell this shell, and its patch."""
+"""Shells and their patches, by identity."""
 
 
 def load(ip: Any) -> None:

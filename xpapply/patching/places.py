@@ -1,4 +1,4 @@
-"""Where functions stand, so that others stand there instead; and all of it back."""
+"""Places of functions, where replacements are put, and restored."""
 
 from __future__ import annotations
 

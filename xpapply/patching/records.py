@@ -1,4 +1,4 @@
-"""What patched calls did: how often, how fast, by what, and why not faster."""
+"""Records of patched calls: counts, times, engines, reasons."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..runtime.budget import Budget
 
 @dataclass
 class Row:
-    """What is told of one function.
+    """The report of one function.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Row:
     saved: float = 0.0
 
     def minus(self, before: Row | None) -> Row:
-        """What came after `before`."""
+        """The difference to `before`."""
         found = copy(self)
         found.engines, found.reasons = dict(self.engines), dict(self.reasons)
         if before is None:
@@ -66,7 +66,7 @@ class Row:
 
 
 class SeenFunction:
-    """What was seen of a function: what is told of it, and when to look at it again.
+    """The record of a function: its report, and when to inspect it again.
 
     Looking takes time, so that calls whose loop is short go to the original at once: by the time
     that the last loop took for a slice.
@@ -97,11 +97,11 @@ class SeenFunction:
 
     @property
     def is_known(self) -> bool:
-        """Whether it is known what the loop takes for a slice."""
+        """Whether the loop's time for a slice is known."""
         return bool(self._waiting) or self._per_slice >= 0
 
     def is_worth(self, slices: int, length: int) -> bool:
-        """Whether so many slices of a length are worth a look at the function."""
+        """Whether so many slices of a length are worth an inspection."""
         if self._waiting:
             last, long, seconds, _ = self._waiting[-1]
             per_slice, long = seconds / (last or 1), long or 1
@@ -132,7 +132,7 @@ class SeenFunction:
             self.count_locked()
 
     def count_locked(self) -> None:
-        """The same, for who has the lock."""
+        """Count; the caller holds the lock."""
         found = self._waiting[:]
         del self._waiting[: len(found)]  # others may have come
         for slices, length, seconds, why in found:
@@ -145,7 +145,7 @@ class SeenFunction:
         self._budget.spent += seconds
 
     def ran(self, slices: int, length: int, took: float, loop: float) -> None:
-        """It ran at once for so many seconds, and the loop would have for others.
+        """Record a run of so many seconds, and the loop's estimate.
 
         Where it takes longer twice, the loop is next: each call has to be planned anew then, as
         with other arguments each time.
@@ -171,7 +171,7 @@ _lock = threading.Lock()
 
 
 def seen(f: Any, loop: str) -> SeenFunction:
-    """What was seen of `f` in calls of a loop."""
+    """The record of `f` in calls of a loop."""
     # by the code's identity: the hash of code is made anew each time
     key = (loop, id(f.__code__ if type(f) is FunctionType else _key(f)))
     found = _seen.get(key)
@@ -179,7 +179,7 @@ def seen(f: Any, loop: str) -> SeenFunction:
 
 
 def _key(f: Any) -> Any:
-    """What stays the same for functions that are made anew for each call."""
+    """A key that is equal for functions made anew for each call."""
     while True:
         if isinstance(f, functools.partial):
             f = f.func

@@ -17,7 +17,7 @@ ESTIMATE = "Time saved is an estimate, from a few timed calls of each function."
 
 
 class Report:
-    """What patched calls did, function by function: print it.
+    """The report of patched calls, function by function: print it.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ def seconds(s: float) -> str:
 
 
 def ran(row: Row) -> str:
-    """What ran the calls: "numpy", or with counts where that changed."""
+    """Engines of the calls: "numpy", or with counts where they differ."""
     if len(row.engines) == 1:
         return next(iter(row.engines))
     often = sorted(row.engines.items(), key=lambda pair: -pair[1])
@@ -150,7 +150,7 @@ def _printable(text: str) -> str:
 
 
 def _left(report: Report) -> tuple[str, ...]:
-    """What is not replaced, where it was called at all."""
+    """The remarks on functions that are not replaced, if they were called."""
     return report.left if any(".ma." in row.loop for row in report.rows) else ()
 
 

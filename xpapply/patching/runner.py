@@ -75,7 +75,7 @@ def run(
 
 
 def _run_file(path: str, main: ModuleType) -> None:
-    """As ``python path``: in a module ``__main__`` without a spec."""
+    """Run as ``python path``: in a module ``__main__`` without a spec."""
     if path.endswith(".pyc"):
         loader: Any = importlib.machinery.SourcelessFileLoader("__main__", path)
         code = loader.get_code("__main__")

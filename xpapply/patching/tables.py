@@ -256,13 +256,11 @@ def _filtered(
     if not _is_plain(self, data):
         return own(func)
     name = _named(grouper) if frame else _same
-    found = _grouped("groupby.filter", grouper, data, func, args, kwargs, own, name)
+    found = _grouped("groupby.filter", grouper, data, func, args, kwargs, own, name, truths=True)
     if not isinstance(found, np.ndarray):
         return found
-    if pd.api.types.infer_dtype(found) != "boolean":  # which pandas takes, or raises for
-        from ..pandas.applied import Known
-
-        return own(Known(func, dict(enumerate(found))))
+    if pd.api.types.infer_dtype(found) != "boolean":  # which pandas takes, or names the class of
+        return own(func)
     stays, ids = found.astype(bool), grouper.ids
     return self._apply_filter([np.flatnonzero(stays[ids] & (ids >= 0))], dropna)
 
@@ -296,7 +294,7 @@ def _named(grouper: Any) -> Callable[[Any, int], Any]:
 
 def _grouped(
     loop: str, self: Any, data: Any, f: Any, args: tuple, kwargs: dict[str, Any],
-    own: Callable[[Any], Any], name: Callable[[Any, int], Any], spread: bool = False,
+    own: Callable[[Any], Any], name: Callable[[Any, int], Any], spread: bool = False, **more: Any,
 ) -> Any:  # fmt: skip
     """What a function gives for each group, as an array of objects; or what `own` gives.
 
@@ -319,7 +317,8 @@ def _grouped(
         bounds = lib.generate_slices(splitter._slabels, self.ngroups)
         start, end = map(np.asarray, bounds)
         how = args, kwargs, own, name, host
-        found = (transforms if spread else groups).apply(splitter._sorted_data, start, end, f, *how)
+        apply = (transforms if spread else groups).apply
+        found = apply(splitter._sorted_data, start, end, f, *how, **more)
         return found.result if isinstance(found, Own) else found
 
     return _counted(loop, f, self.ngroups, own, run)

@@ -1,1 +1,1 @@
-"""How a call runs: plans, what makes them, and the engines that they choose between."""
+"""The planner: plans, what makes them, and the choice among engines."""

@@ -20,7 +20,7 @@ from ..loop.arguments import Arguments, Looped
 from .plan import Plan
 
 
-@dataclass(slots=True, eq=False)  # nobody changes one: that is not forbidden, as it would take long
+@dataclass(slots=True, eq=False)  # never changed: not frozen, as that would cost time
 class Application:
     """``f(v, *args, **kwargs)`` for the slices `v` of an array along an axis, or along several.
 
@@ -46,11 +46,11 @@ class Application:
     kwargs: dict
 
     def on(self, arr: Any, axis: Any = None) -> Application:
-        """The same function on another array, along the same axes or others."""
+        """Apply the same function to another array, along the same axes or others."""
         return Application(self.f, self.axis if axis is None else axis, arr, self.args, self.kwargs)
 
     def settled(self) -> Application:
-        """The same with an array of some library, or in a file, and with axes not negative.
+        """Normalize: an array of some library or in a file, and axes that are not negative.
 
         Raises
         ------
@@ -142,7 +142,7 @@ _FACTS: dict[str, Callable[[Application], Any]] = {
     "shapes": lambda a: (tuple(a.arr.shape),),
     "axis": lambda a: a.axis,
 }
-"""What a plan says of an application, by the name of its field."""
+"""Facts of an application by the field of `Plan` that reports them."""
 
 
 def _axis_of(given: Any, axis: Any, ndim: int, is_array: bool) -> int:

@@ -1,4 +1,4 @@
-"""What each way takes, measured on some of the slices: ``explain(..., compare=True)``."""
+"""Time each way on some of the slices: ``explain(..., compare=True)``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def compare(app: Application) -> tuple[Timed, ...]:
 
 
 def _sample(app: Application, count: int) -> Application:
-    """Some of the slices, where they lie."""
+    """Sample about `count` slices, as a view."""
     arr = app.arr
     left, index = count, [slice(None)] * arr.ndim
     for a in range(arr.ndim - 1, -1, -1):
@@ -38,7 +38,7 @@ def _sample(app: Application, count: int) -> Application:
 
 
 def _timed(app: Application, name: str) -> Timed | None:
-    """One way, called until it has taken some time; the least of these calls."""
+    """Time one engine: the least of several calls."""
     x, slices = app.arr, max(1, math.prod(app.batch))
     with config.options(engine=name, fallback="silent", progress=False):
         try:

@@ -1,4 +1,4 @@
-"""A graph of slices of several arrays, for arrays of any library: nothing is decided in a call."""
+"""Compiled plan of a graph of several arrays, for any library: a call decides nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..loop.signature import loop_of
 
 
 class OfSeveral:
-    """One array operation per node, in blocks of slices.
+    """Run one array operation per node, in blocks of slices.
 
     Call it with the arrays, their core dims last; it returns the array of the result, or a tuple
     of them.
@@ -77,7 +77,7 @@ class OfSeveral:
         return tuple(outs) if len(outs) > 1 else outs[0]
 
     def _program(self, dims: int, like: Any) -> Callable[..., Any]:
-        """What runs arrays that cannot be written to."""
+        """The program for arrays that cannot be written to, cached by layout."""
         key = dims, arrays.library(like)
         found = self._programs.get(key)
         if found is None:
@@ -86,7 +86,7 @@ class OfSeveral:
         return found
 
     def _blockwise(self, given: Sequence[Any]) -> Any:
-        """The same for the blocks of arrays of dask, when they are computed."""
+        """Build the lazy result of arrays of dask; blocks run when they are computed."""
         from ..backends.dask import blocks
 
         operands = [blocks.lazy(x) for x in given]
@@ -119,7 +119,7 @@ def _block(batched: Graph, dims: int, views: list[Any], consts: list[Any]) -> li
 
 
 def _core(x: Any, aval: ShapeDtype, k: int) -> int:
-    """How many of its last dims are those of a slice, whose shape they must have."""
+    """The number of core dims of argument `k`, after a check of its slice shape."""
     core = len(aval.shape)
     if tuple(x.shape)[x.ndim - core :] != aval.shape or x.ndim < core:
         raise InputError(
@@ -129,7 +129,7 @@ def _core(x: Any, aval: ShapeDtype, k: int) -> int:
 
 
 class _OnBlocks:
-    """What runs on blocks that meet."""
+    """The task of one set of corresponding blocks."""
 
     def __init__(self, graph: Graph, options: dict[str, Any]) -> None:
         self._call, self._options = OfSeveral(graph), options

@@ -1,4 +1,4 @@
-"""Calls of which all is known but the numbers: they wait for nothing else."""
+"""Shortcut for repeated calls: only the numbers in the arrays are new."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a graph and an array to a result: choose a backend, bring axes in order, run.
+"""Engines: choose a backend for a graph, bring axes in order, run.
 
 Another library's backend may borrow the memory of arrays: CuPy's kernels that of CUDA
 tensors, torch's products that of NumPy arrays.
@@ -40,9 +40,9 @@ class Bound:
         self.graph = graph
         self._weights: dict[tuple[str, Any], Any] = {}
         self.failed: dict[str, str] = {}
-        """What compilers said of it, by the names of engines."""
+        """Messages of compilers that refused the graph, by engine."""
         self.small = Budget(LIMITS.small_patience)
-        """What NumPy's engine may take for small arrays, before kernels are loaded and compiled."""
+        """The budget of NumPy's engine for small arrays, before kernels are compiled."""
 
     def weights(self, engine: str, lowered: Lowered, like: Any) -> Any:
         """The weights as an engine wants them: packed and copied once."""
@@ -78,22 +78,22 @@ class Engine:
         self.floor: float | None = None
         self.expected: float | None = None
         self.slower_than_half = False
-        """What runs computes in float32, and the library's own operations in 16 bits would take
-        less time, if the parameters are of 16 bits."""
+        """This engine computes in float32, and the library's own operations would be faster if the
+        parameters had 16 bits."""
         self.faster_than_layers = False
-        """What runs keeps the feature maps of a convolutional network on chip."""
+        """Feature maps of a convolutional network stay on chip."""
         self.later: Later | None = None
-        """What calls may take, before another engine serves them."""
+        """The time that calls may take here before another engine serves them."""
         self._slices, self._others = 0, AnyLibrary(bound)
 
     @property
     def graph(self) -> Graph:
-        """Of one slice."""
+        """The graph of one slice."""
         return self._bound.graph
 
     @property
     def failed(self) -> str:
-        """What a compiler said of it, if it did not compile: then another engine runs."""
+        """The compiler's message if it refused the graph; "" otherwise."""
         return self._bound.failed.get(self.backend, "")
 
     def look_at(self, seen: Any, axis: int, reasons: list[str]) -> None:
@@ -269,7 +269,7 @@ class AnyLibrary:
         return blocks.token_of_graph(self.bound.graph)
 
     def _blockwise(self, arr: Any, axis: int) -> Any:
-        """The same for each block of an array of dask, when it is computed."""
+        """Build the lazy result of an array of dask."""
         from ..backends.dask import blocks
 
         blocks.check(arr)
@@ -302,7 +302,7 @@ class AnyLibrary:
 
 
 class Deferring(AnyLibrary):
-    """The same within a function of slices: by the array's own library until compiling pays."""
+    """A graph within a function of slices: run by the array's own library until compiling pays."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
@@ -331,7 +331,7 @@ class Deferring(AnyLibrary):
 
 
 def _seconds(graph: Graph, arr: Any, axis: int) -> float:
-    """What NumPy's engine is said to take for the slices of an array."""
+    """Estimate the time of NumPy's engine for the slices of an array."""
     slices = math.prod(arr.shape) // max(1, arr.shape[axis])
     values = sum(math.prod(n.aval.shape) for n in graph.nodes)
     each = LIMITS.engine_per_flop * graph.flops() + LIMITS.engine_per_value * values

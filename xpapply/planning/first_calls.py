@@ -19,7 +19,7 @@ from .planner import Remembered, key_of
 
 
 def result(f: Any, axis: int, arr: Any) -> Any:
-    """What the loop gives; None where a plan is to be made, which also says what is wrong."""
+    """The loop's result, or None where a plan is to be made."""
     now, frontend = config.current(), frontends.find(f)
     waits = frontend.waits and LIMITS.first_plan and not now.engine
     if not waits or now.fallback == "raise" or not thin.takes(arr, axis):
@@ -52,7 +52,7 @@ class _Looped:
         return serves and self._loop.holds
 
     def result(self, f: Any, arr: Any) -> Any:
-        """What the loop gives; None if `f` raises for the first slice."""
+        """The loop's result; None if `f` raises for the first slice."""
         if (unseen := self._loop.unseen).spent > unseen.limit:
             self._loop.look(f)
         try:

@@ -15,7 +15,7 @@ from . import engines
 
 
 class Lay:
-    """How slices along some axes of arrays of one shape are laid flat: along the axis `at`."""
+    """Layout of slices along several axes flattened to one axis, `at`."""
 
     def __init__(self, axes: tuple[int, ...], given: tuple[int, ...]) -> None:
         self.slice = tuple(given[a] for a in axes)

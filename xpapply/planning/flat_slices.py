@@ -46,7 +46,7 @@ class FlatSlices:
 
     @property
     def container(self) -> Any:
-        """What one slice gives, with nothing in it, where that is several results."""
+        """The container of several results of one slice, without values."""
         structure = self._flat.structure
         return None if structure is None else structure.filled()
 
@@ -67,7 +67,7 @@ class FlatSlices:
         return lay.back(found) if flat.alike else found
 
     def plan(self) -> Plan:
-        """What runs."""
+        """The plan."""
         app, flat = self._app, self._flat
         result = self.network.result
         if flat.alike and result is not None:
@@ -123,7 +123,7 @@ class OneAxisSlices:
 def of_network(
     f: Any, operands: list[Any], dims: Dims, args: tuple, kwargs: dict
 ) -> OneAxisSlices | FlatSlices:
-    """What runs a network on slices along the last axes of arrays.
+    """Build the application of a network to slices along the last axes of arrays.
 
     Raises
     ------

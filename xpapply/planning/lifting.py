@@ -16,7 +16,7 @@ from . import engines, planner
 
 
 class Inlined(engines.AnyLibrary):
-    """What runs a network inside a function that is lifted: its graph becomes a part of that."""
+    """A network called while another function is lifted: its graph is inlined."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)

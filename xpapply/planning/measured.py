@@ -1,4 +1,4 @@
-"""Which of two ways is faster, where no model of costs says it: both run on some of the slices.
+"""Choose the faster of two ways by timing both on some slices, where no cost model tells.
 
 It takes a small part of what all slices take, once for a network's structure: what was found is
 remembered as what is compiled for it is. Of few slices, whose calls take less time than a kernel to
@@ -31,7 +31,7 @@ class Measured(NamedTuple):
 
     @property
     def own_is_faster(self) -> bool:
-        """Whether the engine is, by more than such times are off."""
+        """Whether the engine is faster by more than the error of such times."""
         return self.own < LIMITS.sample_better * self.other
 
     def said(self, name: str, kernels: Sequence[str], other: str) -> str:
@@ -75,7 +75,7 @@ def compare(
 def counted(
     run: Callable[[Any], Any], unchanged: Callable[[], bool], later: Later
 ) -> tuple[Callable[[Any], Any], Callable[[], bool]]:
-    """What serves arrays of few slices, and whether it still does: until a kernel pays."""
+    """Count calls on few slices, which an interim way serves until a kernel pays."""
 
     budget, cost = later
 
@@ -107,5 +107,5 @@ def _seconds(calls: Sequence[Callable[[Any, int], Any]], x: Any, axis: int) -> l
 
 @remembered(256)
 def _known(graph: Graph) -> BoundedDict:
-    """What was measured for a network's structure."""
+    """The times measured for networks of this structure."""
     return BoundedDict()

@@ -1,4 +1,4 @@
-"""Where the results of a call of `vectorize` go: their core dims, and arrays that are given."""
+"""Results of a call of `vectorize`: their core dims, and arrays given as `out=`."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class OwnLoop:
         self._one: Callable[..., Any] | None = None
         self._modes: list[ref[Any]] = []
         self.unseen = Budget(0.0)
-        """What loops may take until there is another look at what `f` depends on."""
+        """The time that loops may take before the dependencies of `f` are checked again."""
         self.look(f)
 
     def look(self, f: Any, seconds: float = 0.0) -> None:
@@ -57,12 +57,12 @@ class OwnLoop:
 
     @property
     def holds(self) -> bool:
-        """Whether no layer is in training mode that gives random results there."""
+        """Whether no layer with random results is in training mode."""
         layers = [alive() for alive in self._modes]
         return not any(m is not None and m.training for m in layers)
 
     def __call__(self, f: Any, arr: Any) -> Any:
-        """What the loop gives."""
+        """Run the loop."""
         began = perf_counter()
         one = self._one or self._frontend.slice_function(f)
         result = reference.apply(one, self.axis, arr, (), {})

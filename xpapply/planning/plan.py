@@ -1,4 +1,4 @@
-"""What runs and why, as an object: `explain` shows it, `apply_along_axis` calls it."""
+"""The plan: what runs and why. `explain` shows it, `apply_along_axis` calls it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Timed(NamedTuple):
-    """What one way takes."""
+    """The time of one way."""
 
     engine: str
     seconds: float
@@ -33,7 +33,7 @@ class Timed(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Plan:
-    """How `f` runs on the slices of an array, or of several.
+    """A function on the slices of one array or several: engine, kernels, reasons.
 
     Call it with an array, ``plan(arr, axis=-1)``, or with the arrays of a call of
     `xpapply.vectorize`, ``plan(a, b)``.
@@ -101,9 +101,9 @@ class Plan:
     _of: Any = field(default=None, repr=False)
     """The function, for `_call` to find it alive."""
     _later: Later | None = field(default=None, repr=False)
-    """What tells when calls like this one are worth a kernel."""
+    """The counter that decides when calls like this one are worth a kernel."""
     _plans: WeakSet[Plan] | None = field(default=None, repr=False)
-    """The plans that are told when what they run is given up."""
+    """Plans to notify when the way that they run is given up."""
 
     several_axes = True  # slices of any shape are lifted: no field
 
@@ -117,7 +117,7 @@ class Plan:
         return self.engine != "loop"
 
     def give_up(self, why: str) -> None:
-        """From now on the loop runs, for this reason."""
+        """Give up: the loop runs from now on, for this reason."""
         self.engine, self.kernels, self.reasons = "loop", (), (why,)
         self.limits = self.floor = self.expected = None
 

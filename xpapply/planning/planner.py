@@ -63,7 +63,7 @@ class Remembered:
 
 
 class _Rests:
-    """Whether a refusal still holds: until the loop has taken many times what that took.
+    """A refusal that holds until the loop has taken many times as long as the try did.
 
     What `f` depends on is looked at again once loops have taken many times what a look takes.
     """
@@ -74,7 +74,7 @@ class _Rests:
         self.budget = Budget(LIMITS.loops_per_refusal * seconds)
 
     def follows(self, before: _Rests) -> None:
-        """This was another try in vain: the next one comes after twice as many loops."""
+        """Double the wait after another try in vain."""
         if before.budget.is_over:
             self.budget = before.budget.again(self.budget.limit)
 
@@ -103,7 +103,7 @@ class _Rests:
 
 
 def key_of(method: Hashable, axis: int | tuple[int, ...], arr: Any) -> Hashable:
-    """What the choice of an engine depends on."""
+    """The key of a remembered choice of engine."""
     now = config.current()
     how = now.engine, now.precision, now.threads, now.device
     return (method, axis, *how, *arrays.signature(arr))
@@ -151,7 +151,7 @@ def remember(
     flat: tuple[Any, int, Any],
     through: Callable[[Any, Callable[[Any], Any]], Any],
 ) -> Callable[[Any], Any] | None:
-    """What runs `f` along several axes: what runs for `flat`, a function, an axis and an array.
+    """Remember the run of `f` along several axes: that of the flattened function.
 
     ``through(arr, run)`` lays the slices of an array flat, and gives what `run` makes of them.
     None where no plan for `flat` is remembered.
@@ -238,7 +238,7 @@ def _plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
 
 
 def _plan_network(frontend: Frontend, app: Application) -> tuple[Plan, Callable[[], bool] | None]:
-    """The same for what a frontend of its own can lift."""
+    """Plan a function that a frontend of its own can lift."""
     f, axis, arr, args, kwargs = app.f, app.axis, app.arr, app.args, app.kwargs
     aval, device, forced = app.slice, str(arrays.device(arr)), config.current().engine
     own_ways = frontend.ways
@@ -353,7 +353,7 @@ def _why_slower(engine: engines.Engine, half: str, device: str) -> str:
 def _weighed(
     engine: engines.Engine, own: Any, slower: str, arr: Any, axis: int, *, measure: bool
 ) -> tuple[Measured | None, str]:
-    """What an engine and the library's own way take, and why the slower of them does not run.
+    """Time an engine and the library's own way, and say why the slower one does not run.
 
     None where that is not measured: then it is `slower` that tells.
     """
@@ -370,7 +370,7 @@ def _weighed(
 
 
 def _lift(frontend: Frontend, f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> _Lifted:
-    """The graph of `f`, from memory while nothing that `f` depends on has changed."""
+    """Lift `f`, from memory while its dependencies are unchanged."""
     known, method = cache_of(f)
     key = (method, aval)
     found: _Lifted | None = None if args or kwargs else known.lifted.get(key)
@@ -396,7 +396,7 @@ def _lift(frontend: Frontend, f: Any, aval: ShapeDtype, args: tuple, kwargs: dic
 
 
 def graph_of(frontend: Frontend, f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
-    """The graph of `f`, folded, from memory while nothing that `f` depends on has changed.
+    """The folded graph of `f`, from memory while its dependencies are unchanged.
 
     Raises
     ------

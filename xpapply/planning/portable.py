@@ -1,4 +1,4 @@
-"""What another process gets of a function: its pickle, and graphs of it for where that fails.
+"""Portable functions for other processes: a pickle, or graphs where pickling fails.
 
 A function is pickled as it is, by cloudpickle if that is installed. A process that lacks its
 library, or its module, cannot make it again. So beside the pickle go graphs of the function, for
@@ -61,7 +61,7 @@ class InputSpec(NamedTuple):
 
     @property
     def key(self) -> Hashable:
-        """What tells kinds apart: 1, 1.0 and True are no equal arguments."""
+        """The key of a kind of call: 1, 1.0 and True differ."""
         given = self.arguments
         return given.places(), arguments(*given.constants()), self.slices
 
@@ -158,7 +158,7 @@ def _goes(cloudpickle: Any, x: Any) -> bool:
 
 
 def _held(f: Any) -> Iterator[tuple[str, Any]]:
-    """What a function holds, and how it names it."""
+    """Iterate over the objects that a function holds, with their names."""
     if isinstance(f, functools.partial):
         yield from ((f"argument {k}", x) for k, x in enumerate(f.args))
         yield from f.keywords.items()
@@ -241,7 +241,7 @@ def _of_dtype(kind: InputSpec, dtype: str) -> InputSpec:
 
 
 def _expected(f: Any, signature: Signature) -> Iterator[InputSpec]:
-    """What a network may be called with, where its signature or its first layer tells."""
+    """Input specs of a network, as far as its signature or first layer determines them."""
     shapes = tuple(tuple(d.size for d in core) for core in signature.inputs)
     length = frontends.find(f).length_of_slices(f)
     if [*map(len, shapes)] == [1] and length is not None:
@@ -253,7 +253,7 @@ def _expected(f: Any, signature: Signature) -> Iterator[InputSpec]:
 
 
 def _shared(graphs: tuple[tuple[InputSpec, Graph], ...]) -> tuple[tuple[InputSpec, Graph], ...]:
-    """The same with equal constants as one, which is pickled once."""
+    """Share equal constants, so that each is pickled once."""
     known: dict[Any, np.ndarray] = {}
 
     def one(x: np.ndarray) -> np.ndarray:
@@ -278,7 +278,7 @@ def _parameters(f: Any) -> tuple[tuple[str, int], ...] | None:
 
 
 class _Now(threading.local):
-    """What this thread is packing or unpacking: a function may call what it is the function of."""
+    """State of this thread while packing or unpacking: a function may refer to its own wrapper."""
 
     def __init__(self) -> None:
         self.sending: dict[int, str] = {}
@@ -289,7 +289,7 @@ _now = _Now()
 
 
 def itself(owner: Any) -> tuple[Callable[[str], Any], tuple[str]] | None:
-    """How `owner` is pickled within its own function; None where it is not."""
+    """The pickle of `owner` within its own function; None elsewhere."""
     token = _now.sending.get(id(owner))
     return None if token is None else (_itself, (token,))
 
@@ -299,7 +299,7 @@ def _itself(token: str) -> Any:
 
 
 class _Unpickler(pickle.Unpickler):
-    """One that takes any copy of cloudpickle for any other."""
+    """An unpickler that accepts any copy of cloudpickle for any other."""
 
     def find_class(self, module: str, name: str) -> Any:
         try:
@@ -445,7 +445,7 @@ class PortableFunction:
         return run(*operands)
 
     def _why_not(self, x: Any) -> str:
-        """Why no graph is asked for an array."""
+        """Why no graph is tried for an array."""
         if isinstance(x, np.ndarray) and type(x) not in (np.ndarray, np.memmap):
             return f"{type(x).__name__} is a subclass of ndarray with a meaning of its own"
         if arrays.library(x) == "torch" and not self.network:

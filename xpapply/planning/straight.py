@@ -1,4 +1,4 @@
-"""Calls that run in NumPy's loop, with next to nothing before it.
+"""Calls that run in NumPy's loop with the least overhead.
 
 The loop gives what every engine gives, so that nothing but time is lost where it runs though
 another way would do: what is remembered of a function's loops needs no check before each of them.
@@ -21,12 +21,12 @@ _FUNCTIONS = (FunctionType, BuiltinFunctionType, type, np.ufunc, type(np.sum))
 
 
 def is_function(f: Any) -> bool:
-    """Whether the loop of numbers calls `f` itself: it is neither a network nor compiled."""
+    """Whether the loop over numbers calls `f` itself: neither a network nor compiled."""
     return type(f) in _FUNCTIONS or (callable(f) and frontends.is_python(f))
 
 
 def elements(operands: Iterable[Any]) -> float:
-    """How many elements arrays and numbers have, broadcast.
+    """The number of elements of arrays and numbers, broadcast.
 
     0: there are none, or there are others among them; infinite: it takes a while to say.
     """
@@ -57,5 +57,5 @@ def elements(operands: Iterable[Any]) -> float:
 
 
 def kinds(operands: Iterable[Any]) -> Hashable:
-    """What tells calls apart that may run in other ways."""
+    """The key of calls that run alike."""
     return tuple([x.dtype if type(x) is np.ndarray else type(x) for x in operands])

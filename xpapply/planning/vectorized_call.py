@@ -1,4 +1,4 @@
-"""One call of what `vectorize` makes: what its keywords say, and the way to the results."""
+"""One call of a `vectorize`: its keywords, and the way to the results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GUFUNC = ("axis", "axes", "keepdims", "out", "where", "fill", "dtype")
 
 
 class VectorizedCall:
-    """One call.
+    """One call of a vectorized function.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class VectorizedCall:
         self._no_network = "networks run at once on the slices of one array"
         """Why the loop runs one."""
         self._keeps = fill is None and out is not None
-        """Whether what is in `out` stays where nothing is computed."""
+        """Whether `out` keeps its values where nothing is computed."""
         self._on_error = on_error if fill is None else replace(on_error, fill=fill)
         self._dtype = dtype
         self._places: Places | None = None
@@ -94,13 +94,13 @@ class VectorizedCall:
         self.loops_for = ""
         """Why the loop runs, if the caller knows."""
         self.looped: float = 0
-        """Up to how many elements the loop runs for calls like this one, which it has run for."""
+        """The largest number of elements for which the loop runs again."""
         self.in_loop = 0.0
         """Seconds of the loop."""
         self.budget: Any = None
-        """Of the runs instead of which the loop runs for a while."""
+        """The budget of the loop that runs in place of a way that was given up."""
         self.ready: Any = None
-        """What runs further calls on arrays that lie like these, with no further arguments."""
+        """The prepared run for arrays of the same layout, without further arguments."""
         if signature is None:
             if axis is not None or axes is not None or keepdims:
                 raise TypeError(
@@ -147,17 +147,17 @@ class VectorizedCall:
 
     @property
     def leaves(self) -> Any:
-        """What takes its results apart."""
+        """The function that takes results apart."""
         return self._call.arguments.leaves
 
     @property
     def slices(self) -> int:
-        """How often `f` is called, in a loop."""
+        """The number of slices."""
         return math.prod(self._dims.loop)
 
     @property
     def kind(self) -> InputSpec | None:
-        """What a graph of the function would be for; None: there are none for such calls."""
+        """The input spec of a graph of the function; None: such calls have none."""
         if self._numbers:
             return None
         cores = map(self._dims.sizes.shape, self._dims.signature.inputs)
@@ -165,7 +165,7 @@ class VectorizedCall:
         return kind_of(self._call.arguments, tuple(ShapeDtype(*s) for s in slices))
 
     def results(self) -> Any:
-        """What the call returns."""
+        """The results of the call."""
         outs = self._outs
         if self._mask is not None and self._keeps and not arrays.compat(self._like).any(self._mask):
             return outs.as_given
@@ -180,7 +180,7 @@ class VectorizedCall:
     # --- the loop, or what runs instead ---------------------------------------------------------
 
     def plan(self, call: Callable[..., Any]) -> Any:
-        """What would run, for `call`, which takes these arguments."""
+        """The plan of `call` with these arguments."""
         from .python.several_arrays import Several, plan
 
         shapes = [tuple(x.shape) for x in self._operands]
@@ -257,7 +257,7 @@ class VectorizedCall:
         return found
 
     def _there(self, operands: list[Any], dims: Dims, place: Place) -> tuple[Any, str]:
-        """What runs a function of numbers on its arrays' device; None, and why a copy does."""
+        """The run of a function of numbers on the arrays' device, or None and the reason."""
         if arrays.library(self._like) != "cupy":
             return None, ""
         if any(self._scalars) or any(x.dtype.kind not in "biufc" for x in operands):
@@ -285,8 +285,8 @@ class VectorizedCall:
         return parts if isinstance(found, tuple) else parts[0]
 
     def _applied(self, operands: list[Any], dims: Dims, place: Place) -> tuple[Any, ...]:
-        """What `f` is applied to, as `Several` takes it; its last value says why none but the
-        loop runs, if that needs no look at `f`."""
+        """Arguments for `Several`; the last one is a reason for the loop that needs no look at
+        `f`."""
         note_at = lambda e, at: note(e, place(at))  # noqa: E731
         numbers, otypes = self._numbers, self._otypes
         results = len(dims.signature.outputs)
@@ -317,7 +317,7 @@ class VectorizedCall:
         return call, operands, dims, by_loop, note_at, why
 
     def _along(self, operands: list[Any], dims: Dims) -> Any:
-        """What runs a network on all slices of one array; None: the loop has to."""
+        """The run of a network on all slices of one array; None: the loop."""
         arguments = self._call.arguments
         inputs = dims.signature.inputs
         if self._network is None or not any(inputs):
@@ -335,7 +335,7 @@ class VectorizedCall:
             return None
 
     def _of_network(self, found: Any, dims: Dims) -> Any:
-        """Its results, if they are what the signature promises."""
+        """Check the results of a network against the signature."""
         outputs = dims.signature.outputs
         parts = as_tuple(found)
         if len(parts) != len(outputs):
@@ -350,7 +350,7 @@ class VectorizedCall:
         return parts if len(parts) > 1 else parts[0]
 
     def _promised(self, k: int, y: Any, core: Any, dtype: Any, dims: Dims) -> Any:
-        """One of them."""
+        """Check one result."""
         loop = len(dims.loop)
         dims.sizes.take(core, tuple(y.shape)[loop:], f"result {k}")
         if y.ndim != loop + len(core):
@@ -388,7 +388,7 @@ class VectorizedCall:
     def _compiler(
         self, call: LoopedCall, operands: list[Any], dims: Dims, *more: Any
     ) -> tuple[Any, list[Any], str] | None:
-        """What runs a function that the user has compiled, on which views, and that in words.
+        """The run of a function that the user has compiled (numba), its views, and its description.
 
         None: the interpreter runs it.
         """
@@ -500,7 +500,7 @@ class VectorizedCall:
         ]
 
     def _dims_of(self, chosen: list[Any]) -> Dims:
-        """Those of slices along one loop dim."""
+        """Resolve the dims of chosen slices along one loop dim."""
         some = resolve(self._dims.signature, [tuple(x.shape) for x in chosen])
         some.sizes.known.update(self._dims.sizes.known)
         return some
@@ -526,7 +526,7 @@ class VectorizedCall:
         return tuple(parts) if isinstance(found, tuple) else parts[0]
 
     def _fill_of(self, found: Any) -> Any:
-        """What stands where nothing is computed."""
+        """The fill value."""
         return 0 if self._keeps else filler(self._on_error.fill, found.dtype)
 
     def _of_chosen(self, chosen: list[Any], place: Place) -> Any:
@@ -537,7 +537,7 @@ class VectorizedCall:
         return found
 
     def _block_by_block(self, views: list[Any], chosen: np.ndarray, most: int) -> Any:
-        """The same of so many slices that they are gathered in blocks of at most `most`."""
+        """Run chosen slices in blocks of at most `most`, gathered one by one."""
         loop = self._dims.loop
         full: list[Any] = []
         several = False
@@ -561,7 +561,7 @@ def _same(index: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _operand(x: Any, beside: bool) -> Any:
-    """What is looped over; `beside`: numbers stand beside arrays of another library."""
+    """Convert an operand to an array. `beside`: numbers stand beside arrays of another library."""
     if arrays.library(x) is not None:
         return x
     return np.asanyarray(x)[()] if beside else np.asanyarray(x)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 
 class Said(NamedTuple):
-    """What plans say of a run; there are other objects with these attributes.
+    """Description of a run for plans; other objects have these attributes too.
 
     `limits`: bytes and floating-point operations per second of the device, where known.
     """
@@ -23,14 +23,14 @@ class Said(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What runs on slices that lie alike: `what` the `way` has for such."""
+    """A prepared run: `what` its `way` made for slices of one layout."""
 
     way: Any
     what: Any
 
     @property
     def says(self) -> Any:
-        """What plans say of it, as `Said` has it."""
+        """Its description for plans, with the attributes of `Said`."""
         return self.way.says(self.what)
 
     def __call__(self, *given: Any) -> Any:
@@ -39,7 +39,7 @@ class Run(NamedTuple):
 
 
 class Way:
-    """One way to run a function on all slices.
+    """A strategy to run a function on all slices.
 
     `like` is what stands for slices in the list that a way is in: the rows of a traced function.
 
@@ -52,28 +52,28 @@ class Way:
     name = ""
 
     def why_not(self, like: Any) -> str | None:
-        """Why it does not run on such slices; None: nothing is known that speaks against it."""
+        """Why such slices are refused; None: they are not."""
         return None
 
     def seconds(self, like: Any) -> float | None:
-        """What it takes for all of them. None: that is not known, and the order of ways tells."""
+        """Estimated seconds for all slices. None: unknown, and the order of ways decides."""
         return None
 
     def call_for(self, like: Any) -> Any:
-        """What it has for slices that lie like these; None: it refuses."""
+        """The prepared call for slices of this layout; None: refused."""
         raise NotImplementedError
 
     def prepare(self, like: Any) -> Run | None:
-        """What runs on slices that lie like these; None: it refuses."""
+        """Prepare a run for slices of this layout; None: refused."""
         what = self.call_for(like)
         return None if what is None else Run(self, what)
 
     def told(self, like: Any) -> tuple[str, ...]:
-        """What plans say of it, though nobody has asked for it and something else runs."""
+        """Remarks for plans though another way runs."""
         return ()
 
     def says(self, what: Any) -> Any:
-        """What plans say of what it has for some slices, as `Said` has it."""
+        """The description of a prepared call, with the attributes of `Said`."""
         return what
 
     # --- runs that come after one ---------------------------------------------------------------
@@ -82,8 +82,8 @@ class Way:
         """Note that what comes last in the list ran on such slices, in its place."""
 
     def ran(self, like: Any) -> tuple[Callable[[Any], Any], bool] | None:
-        """What ran on such slices, for further ones, and whether it takes any shapes that
-        broadcast; None: nothing that runs again as it is.
+        """The last run on such slices, for repeated calls, and whether it takes any shapes that
+        broadcast; None: there is none to repeat.
 
         It gives the results, or None where the whole way has to be gone again.
         """
@@ -91,17 +91,17 @@ class Way:
 
     @property
     def compiles(self) -> bool:
-        """Whether the last run has had something compiled: its time tells nothing of the next."""
+        """Whether the last run compiled something, so that its time is no estimate of the next."""
         return False
 
     @property
     def state(self) -> Any:
-        """What it has made; something else each time while that may change."""
+        """A key of what has been made; it changes whenever that may have changed."""
         return None
 
 
 def chosen(ways: Iterable[Way], like: Any, told: list[str] | None = None) -> Run | None:
-    """What the first way that does not refuse has for such slices; None: all refuse.
+    """Prepare the first way that does not refuse such slices; None: all refuse.
 
     `told`: gets what a plan says of that one, and of those before it.
     """

@@ -1,6 +1,6 @@
 """Budgets of seconds: what runs at once may take so long before something better is made.
 
-What is better has to be compiled, planned or looked for first, and nobody knows how often it will
+What is better has to be compiled, planned or looked for first, and it is unknown how often it will
 be wanted. So that is deferred until what runs meanwhile has taken about as long: then both together
 take at most about twice as long as whichever of them would have been right from the start. What was
 tried in vain is tried again later, each time after a wait twice as long.
@@ -43,12 +43,12 @@ class Budget:
         self.limit, self.spent, self.times = times * seconds, 0.0, times
 
     def holds(self, cost: float) -> bool:
-        """Whether so many more seconds leave some over."""
+        """Whether a cost leaves some of the budget."""
         return self.spent + cost < self.limit
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left."""
+        """Whether the budget is spent."""
         return self.spent >= self.limit
 
     def spend(self, cost: float) -> bool:
@@ -57,7 +57,7 @@ class Budget:
         return self.spent < self.limit
 
     def end(self) -> None:
-        """Leave nothing, whatever other threads spend at this moment."""
+        """End the budget, whatever other threads spend at the moment."""
         self.limit = 0.0
 
     def again(self, seconds: float) -> Budget:
@@ -91,7 +91,7 @@ class Quick(Budget):
 
     @property
     def slices(self) -> float:
-        """For up to so many slices."""
+        """A record for up to so many slices."""
         return self.most / self.seconds
 
     def serves(self, slices: int) -> bool:
@@ -99,7 +99,7 @@ class Quick(Budget):
         return slices * self.seconds <= self.most and self.spent <= self.limit
 
     def timed(self, slices: int, loop: Callable[..., Any], *args: Any) -> Any:
-        """What a loop gives; it is noted what it takes."""
+        """Run a loop and count its time."""
         started = time.perf_counter()
         result = loop(*args)
         seconds = time.perf_counter() - started
@@ -108,7 +108,7 @@ class Quick(Budget):
         return result
 
     def unchanged(self, f: Any) -> bool:
-        """Whatever has changed, the loop gives what `f` gives."""
+        """Constantly True: the loop is right whatever has changed."""
         return True
 
 
@@ -136,20 +136,20 @@ class Loops(Budget):
 
     @classmethod
     def after(cls, seconds: float, most: float, others: Budget | None = None) -> Loops | None:
-        """What is remembered of a call for which it took so many seconds to look; None: nothing."""
+        """The record of a call that took so many seconds to inspect; None: not remembered."""
         if not most or not config.is_plain():
             return None
         return cls(LIMITS.loops_per_plan * min(LIMITS.most_of_plan, seconds), most, others)
 
     def hold(self, size: float) -> bool:
-        """Whether so many elements are looped over without a further look."""
+        """Whether so many elements are looped over without inspection."""
         if size > self.most or self.spent >= self.limit or config.current() is not self.options:
             return False
         others = self.others
         return others is None or others.spent < others.limit
 
     def timed(self, loop: Callable[..., Any], *args: Any) -> Any:
-        """What a loop gives; it is noted what it takes."""
+        """Run a loop and count its time."""
         began = time.perf_counter()
         result = loop(*args)
         self.took(time.perf_counter() - began)

@@ -8,9 +8,9 @@ import platform
 
 @functools.cache
 def is_near() -> bool:
-    """Whether its functions are as near as glibc's are said to be.
+    """Whether its functions have glibc's documented error bounds.
 
-    Then whoever computes more bits knows which number most of their results are.
+    Then code that computes more bits knows to which number most of their results round.
     """
     name, version = platform.libc_ver()
     return name == "glibc" and [int(n) for n in version.split(".")[:2]] >= [2, 28]

@@ -26,7 +26,7 @@ KINDS = {
     "underflow": "under",
     "invalid value": "invalid",
 }
-"""How NumPy calls an error when it reports one, and when it is told what to do about it."""
+"""Kinds of errors: NumPy's names in reports, and in `errstate`."""
 
 _PER_SLICE = frozenset(("call", "print", "log"))
 
@@ -44,7 +44,7 @@ def why_per_slice() -> str | None:
 
 
 def scipy_tells() -> bool:
-    """Whether ``scipy.special.errstate`` says more than to ignore what has no value."""
+    """Whether ``scipy.special.errstate`` does more than ignore."""
     special = sys.modules.get("scipy.special")
     if special is None:
         return False
@@ -79,14 +79,14 @@ def report_overflow() -> None:
 
 
 def _at(code: CodeType, instruction: int) -> Hashable:
-    """Where in its file an instruction stands: Python specializes them while they run, so that one
-    call may be made by one or by the next."""
+    """The position of an instruction in its file: Python specializes instructions while they run,
+    so the index is not enough."""
     found = next(itertools.islice(code.co_positions(), instruction // 2, None), None)
     return instruction if found is None or None in found else found
 
 
 class noting:
-    """What NumPy reports and Python warns of inside is only noted: ``add(place)``.
+    """Record what NumPy reports and Python warns of inside: ``add(place)``.
 
     Parameters
     ----------

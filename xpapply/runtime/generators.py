@@ -25,11 +25,11 @@ from .registry import LEGACY, PYTHONS, generator_kind
 from .warning_filters import FILTERS
 
 _WORDS = 5
-"""Of a ``bitgen_t``: the address of the state, and of four functions."""
+"""Words of a ``bitgen_t``: the address of the state, and of four functions."""
 
 
 class Source:
-    """What a function draws from.
+    """A source of random numbers.
 
     Parameters
     ----------
@@ -84,12 +84,12 @@ class Source:
         return self.owner._bit_generator if self._how == LEGACY else self.owner.bit_generator
 
     def is_kept(self) -> bool:
-        """Whether its owner still draws from it, if no other may come."""
+        """Whether its owner still draws from it, if it is the only one."""
         return self.place is not None or self._now() is self._own
 
     @property
     def state(self) -> Any:
-        """Its state, to which it can be put back."""
+        """The state, for restoring."""
         if self._how == PYTHONS:
             return self.owner.getstate()
         return self.owner.get_state(legacy=False) if self._how == LEGACY else self._own.state
@@ -127,7 +127,7 @@ class Source:
 
 
 def _mersenne() -> Any:
-    """What Python's generator is for NumPy: it goes on as that does."""
+    """NumPy's generator with the steps of Python's."""
     from numpy.random import MT19937
 
     return MT19937(0)
@@ -145,7 +145,7 @@ class Shared(Handled):
 
 
 class Kept:
-    """Within it generators may be drawn from: afterwards they are as they were, or `stays` says.
+    """Allow draws inside; afterwards generators are restored, unless `stays` was called.
 
     What ends a process or a thread is no reason to put them back: it comes of the function.
 
@@ -154,7 +154,7 @@ class Kept:
     sources : sequence of Source
         What is drawn from.
     alone : bool
-        Whether nobody else draws meanwhile.
+        Whether no other thread draws meanwhile.
 
     Raises
     ------
@@ -178,7 +178,7 @@ class Kept:
     @classmethod
     @contextlib.contextmanager
     def of(cls, sources: Sequence[Source], f: Any, alone: bool = True) -> Iterator[Kept]:
-        """The same for a function that is about to run: nobody else runs it with others then.
+        """The same for a function about to run, with no other thread drawing.
 
         Within that it may run with others itself: then these are drawn from, until that is over.
         """
@@ -191,7 +191,7 @@ class Kept:
             yield held.enter_context(cls(sources, alone))
 
     def stays(self) -> None:
-        """What was drawn stays so."""
+        """Keep what was drawn."""
         self._sources = ()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -202,12 +202,12 @@ class Kept:
 
 
 def _has_threads() -> bool:
-    """Whether other threads run than ours."""
+    """Whether other threads than ours run."""
     return sum(not t.name.startswith("xpapply") for t in threading.enumerate()) > 1
 
 
 def seconds_of_states(sources: Sequence[Source]) -> float:
-    """What a call takes to look at the states of generators, about."""
+    """Estimated seconds of a call for reading the states of generators."""
     least = 0.0
     for x in sources:
         times = []
@@ -220,7 +220,7 @@ def seconds_of_states(sources: Sequence[Source]) -> float:
 
 
 _LOOKS = 6
-"""How often a call looks at a state, or puts one back."""
+"""Reads and writes of a state per call."""
 
 
 # --- slices in the loop's order -----------------------------------------------------------------
@@ -293,7 +293,7 @@ def in_order(
 
 @contextlib.contextmanager
 def _held(sources: Sequence[Source], calls: bool = False) -> Iterator[None]:
-    """Within it nobody else draws; `calls`: the function does, which is called."""
+    """A context in which no other thread draws; `calls`: the function draws itself."""
     locks = [x.lock for x in sources]
     with contextlib.ExitStack() as held:
         if calls:  # it shows no warning, for which there is a lock as well
@@ -305,7 +305,7 @@ def _held(sources: Sequence[Source], calls: bool = False) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _in_one_order(locks: Sequence[Any]) -> Iterator[None]:
-    """Within it locks are held: each once, and in the order of all threads."""
+    """Hold locks inside: each once, in an order common to all threads."""
     with contextlib.ExitStack() as held:
         for _, lock in sorted({id(x): x for x in locks}.items()):
             held.enter_context(lock)
@@ -335,7 +335,7 @@ def _some(
 
 
 class Distribution:
-    """What a method of a generator draws.
+    """A distribution: what a method of a generator draws.
 
     Parameters
     ----------
@@ -399,7 +399,7 @@ SHORT: dict[str, Distribution] = {
              "float32")
     for name in ("standard_normal", "random", "standard_exponential", "standard_gamma")
 }  # fmt: skip
-"""The same of those that draw float32 where that is asked for."""
+"""Distributions of float32."""
 BOUNDED, INTERVAL = "random_bounded_uint64", "random_interval"
 """An integer of a range, as `Generator.integers` draws it, and as shuffles do."""
 EXCHANGES = "exchanges"
@@ -407,7 +407,7 @@ EXCHANGES = "exchanges"
 MERSENNE, MT19937 = "mersenne", "MT19937"
 """A seed of an MT19937: NumPy's function for it is not exported."""
 TRIALS = "random_binomial"
-"""How many of some trials succeed: it keeps what it knows of them."""
+"""Binomial trials, which keep constants between draws."""
 
 _TYPES: dict[str, Any] = {
     "float64": ctypes.c_double, "float32": ctypes.c_float, "int64": ctypes.c_int64,
@@ -455,7 +455,7 @@ def place_of(name: str) -> int:
 
 @functools.cache
 def is_known(function: str) -> bool:
-    """Whether a function is there, and draws what NumPy's own methods draw: it is tried."""
+    """Whether a function exists and draws what NumPy's methods draw, by a trial."""
     if function == EXCHANGES:
         return is_known(INTERVAL)
     if function == MERSENNE:
@@ -473,7 +473,7 @@ def is_known(function: str) -> bool:
 
 
 def _seeds_so() -> bool:
-    """Whether NumPy seeds an MT19937 as we do, and draws of its state."""
+    """Whether NumPy seeds an MT19937 and draws from it with our steps."""
     from numpy.random import RandomState
 
     own = RandomState(0)
@@ -501,7 +501,7 @@ def _of(function: str) -> tuple[str, Distribution]:
 
 
 def _by_method(function: str, g: Any) -> Any:
-    """What NumPy draws."""
+    """Draw by NumPy's method."""
     if function == INTERVAL:
         return g.permutation(_COUNT)
     if function == BOUNDED:
@@ -516,7 +516,7 @@ def _by_method(function: str, g: Any) -> Any:
 
 
 def _by_address(function: str, words: np.ndarray) -> np.ndarray:
-    """What its function draws, which is called where it is."""
+    """Draw by the address of the function."""
     if function == INTERVAL:
         found = np.arange(_COUNT)
         for i in range(_COUNT - 1, 0, -1):

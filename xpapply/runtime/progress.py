@@ -1,4 +1,4 @@
-"""How far a run is: a bar on stderr for whatever takes longer than a second.
+"""Progress: a bar on stderr for runs of more than a second.
 
 tqdm draws it where that is installed; otherwise it is a plain line.
 """
@@ -40,7 +40,7 @@ class Bar:
                 self._lock.release()
 
     def through(self, pieces: Iterable[T]) -> Iterator[T]:
-        """Pieces, each of which is done when the next one is asked for."""
+        """Iterate over pieces; each is done when the next one is requested."""
         for piece in pieces:
             yield piece
             self.step(1)
@@ -55,7 +55,7 @@ class Bar:
         self._shown = done
 
     def close(self) -> None:
-        """There is nothing more to come."""
+        """End the bar."""
         with self._lock:
             self._next = float("inf")
             if self._bar is not None:
@@ -81,7 +81,7 @@ def _bar(total: int, unit: str, seconds: float) -> Any:
 
 
 class _StatusLine:
-    """Where tqdm is not installed."""
+    """A status line, where tqdm is not installed."""
 
     def __init__(self, total: int, unit: str, seconds: float) -> None:
         self._total, self._unit, self._done = total, unit, 0
@@ -102,17 +102,17 @@ class _StatusLine:
 
 
 _bars: ContextVar[Bar | None] = ContextVar("xpapply_progress", default=None)
-"""That of the outermost run, which there is one of."""
+"""The bar of the outermost run."""
 
 
 def is_shown() -> bool:
-    """Whether this is within a run that has a bar."""
+    """Whether this is within a run with a bar."""
     return _bars.get() is not None
 
 
 @contextlib.contextmanager
 def shown(total: int, unit: str = "slices") -> Iterator[Bar | None]:
-    """A bar for a run, if that is asked for and no run around it has one."""
+    """A bar for a run, if the option is on and no outer run has one."""
     if not config.current().progress or is_shown():
         yield None
         return

@@ -90,7 +90,7 @@ def _entry_points(kind: str) -> tuple[Any, ...]:
 
 
 def _may_have(group: bytes) -> bool:
-    """Whether what is installed may have entry points of a group, by the bytes of their files."""
+    """Whether installed packages may have entry points of a group, by the bytes of their files."""
     finders = (x for x in sys.meta_path if hasattr(x, "find_distributions"))
     if any(x is not PathFinder for x in finders):
         return True
@@ -113,7 +113,7 @@ def _may_have(group: bytes) -> bool:
 
 
 _ABOUT = (".dist-info", ".egg-info", ".egg")
-"""How folders end that tell of what is installed."""
+"""Endings of folders with metadata of packages."""
 
 
 GENERATOR, LEGACY, PYTHONS = "generator", "legacy", "python's"
@@ -121,7 +121,7 @@ _BIT_GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 
 
 def generator_kind(x: Any) -> str:
-    """Whose methods an object has that draw random numbers; "": nobody's that is known.
+    """The kind of a random generator; "": none that is known.
 
     `GENERATOR`: a `numpy.random.Generator`; `LEGACY`: a `RandomState`; `PYTHONS`: Python's.
     """
@@ -139,10 +139,10 @@ def generator_kind(x: Any) -> str:
 
 
 def method_kind(x: Any) -> str:
-    """The same of whose method it is. Other objects may do anything where they are asked for it."""
+    """The kind of a method's generator. Other objects are not asked, as they may run code."""
     return generator_kind(x.__self__) if type(x) in (MethodType, BuiltinMethodType) else ""
 
 
 def of_generator(x: Any) -> Any:
-    """What generators have alike of which one may stand in the place of another; None: nothing."""
+    """The class that generators share which can replace each other; None: no generator."""
     return type(x.bit_generator) if generator_kind(x) == GENERATOR else None

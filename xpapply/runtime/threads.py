@@ -47,7 +47,7 @@ def pool(threads: int) -> ThreadPoolExecutor:
 
 
 def worth(seconds: float, waking: float) -> int:
-    """How many threads so many seconds of work are worth; `waking`: what one takes to begin.
+    """The number of threads worth `seconds` of work; `waking`: seconds until one begins.
 
     With n they take ``seconds / n``, after n times that: least for their root.
     """
@@ -117,7 +117,7 @@ def _in_threads(
 
 
 def _called(f: Callable[..., None], *args: Any) -> Future[None]:
-    """What a thread would make of a call, made here and now. An interrupt is raised at once."""
+    """Run the call in this thread; keep its exception. Interrupts are raised."""
     from concurrent.futures import Future
 
     found: Future[None] = Future()
@@ -130,7 +130,7 @@ def _called(f: Callable[..., None], *args: Any) -> Future[None]:
 
 
 def _error(done: Iterable[Future[Any]]) -> BaseException | None:
-    """What went wrong; that a thread was told to stop counts least."""
+    """The error of the threads; one that was stopped counts least."""
     found = [e for e in (future.exception() for future in done) if e is not None]
     return next((e for e in found if not isinstance(e, Stopped)), found[0] if found else None)
 
@@ -146,7 +146,7 @@ class _Shared:
         return self
 
     def stop(self) -> None:
-        """There is no more to draw."""
+        """Stop drawing pieces."""
         with self._lock:
             self._pieces = iter(())
 
@@ -156,20 +156,20 @@ class _Shared:
 
 
 _stop: ContextVar[threading.Event | None] = ContextVar("xpapply_stop", default=None)
-"""In a thread of ours: what says that its work is not wanted any more."""
+"""The flag of our threads by which their work is no longer wanted."""
 
 
 class Stopped(TraceError):
-    """What a thread computes is not wanted any more."""
+    """Raised in a thread whose result is no longer wanted."""
 
 
 def is_within() -> bool:
-    """Whether this is a thread of ours: then others may all be waiting for it."""
+    """Whether this is one of our threads, so that others may be waiting for it."""
     return _stop.get() is not None
 
 
 def check() -> None:
-    """Between two calls of a thread's work: go on, or raise `Stopped`."""
+    """Raise `Stopped` if this thread's work is no longer wanted."""
     event = _stop.get()
     if event is not None and event.is_set():
         raise Stopped

@@ -15,7 +15,7 @@ from typing import Any
 from ..errors import warn
 
 Place = tuple[str, CodeType | None, Hashable]
-"""What is warned of: a text; or a kind of floating-point error with the code, and where in it."""
+"""The place of a warning: text or kind of floating-point error, code, position."""
 
 FILTERS = threading.RLock()
 """Held while warning filters are changed."""
@@ -24,7 +24,7 @@ if hasattr(os, "register_at_fork"):
 
 
 VMAP_IS_SLOW = "There is a performance drop because we have not yet implemented the batching rule"
-"""What torch.vmap tells those who call it, which users have not."""
+"""torch.vmap's warning to its direct callers, which users are not."""
 
 
 @contextlib.contextmanager
@@ -52,7 +52,7 @@ class _Here(threading.local):
 
 
 here = _Here()
-"""Who notes what is warned of in this thread, where `NOTED` is a filter; None: it is shown."""
+"""The collector of warnings in this thread, where `NOTED` is a filter; None: they are shown."""
 
 
 class _NotedWarning:
@@ -78,6 +78,6 @@ class _NotedWarning:
 
 
 NOTED: Any = ("ignore", _NotedWarning(), Warning, None, 0)
-"""A filter that shows nothing of what is noted, and does nothing in other threads."""
+"""A filter that suppresses collected warnings, and does nothing in other threads."""
 _EVERYTHING = ("ignore", None, Warning, None, 0)
 """The filter of ``simplefilter("ignore")``."""

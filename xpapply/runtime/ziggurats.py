@@ -1,4 +1,4 @@
-"""What NumPy's functions draw at first sight, for code that draws it itself.
+"""Tables of NumPy's ziggurats, for compiled code that draws from them.
 
 A ziggurat is a pile of rectangles over a density. 99 of 100 numbers lie within one of them: then a
 number is a part of the random bits times the width of a rectangle. NumPy's functions tell their
@@ -26,9 +26,9 @@ from .generators import Source, place_of
 PCG64, OWN = "PCG64", "own PCG64"
 """The generator whose steps are known, and one that a function makes in memory of its own."""
 WORDS, STATE, INNER = 12, 5, 8
-"""Of memory for one: its words, and where its state and the rest of that begin."""
+"""Words of a generator in memory, and the offsets of its state and inner words."""
 FACTOR = 0x2360ED051FC65DA44385DF649FCCF645
-"""By which PCG64 multiplies its state."""
+"""The multiplier of PCG64's state."""
 UNIT = 2.0**-53
 _PARTS = 256
 
@@ -57,13 +57,13 @@ class Ziggurat(NamedTuple):
 
 @functools.cache
 def normal() -> Ziggurat | None:
-    """That of ``random_standard_normal``; None: it is another one."""
+    """The ziggurat of ``random_standard_normal``; None: unknown."""
     return _ziggurat("random_standard_normal", 0, 9, 8, 52)
 
 
 @functools.cache
 def exponential() -> Ziggurat | None:
-    """That of ``random_standard_exponential``."""
+    """The ziggurat of ``random_standard_exponential``."""
     return _ziggurat("random_standard_exponential", 3, 11, -1, 53)
 
 
@@ -89,12 +89,12 @@ class _Given:
         return self.bits
 
     def _double(self, _: Any) -> float:
-        """What ends each search: it is in the rectangle below, or the tail ends."""
+        """A number that ends each search: inside the rectangle below, or at the end of the tail."""
         self.asked += 1
         return 0.0 if self.asked % 2 == 0 else 0.5
 
     def __call__(self, bits: int) -> tuple[float, bool]:
-        """What is drawn of some bits, and whether nothing else was asked for."""
+        """The number drawn from some bits, and whether no further bits were used."""
         self.bits, self.asked = bits, 0
         found: float = self._call(ctypes.addressof(self._words))
         return found, self.asked == 1
@@ -117,7 +117,7 @@ def _ziggurat(function: str, part: int, steps: int, sign: int, width: int) -> Zi
 
 
 def _agrees(of: Ziggurat, draw: _Given) -> bool:
-    """Whether a ziggurat gives what its function does, of some bits."""
+    """Whether a ziggurat draws what its function does, for given bits."""
     for bits in np.random.PCG64(3).random_raw(300).tolist():
         k, steps = bits >> of.part & (_PARTS - 1), bits >> of.steps
         if of.sign >= 0:
@@ -132,7 +132,7 @@ def _agrees(of: Ziggurat, draw: _Given) -> bool:
 
 @functools.cache
 def steps_are_known() -> bool:
-    """Whether PCG64 lies in memory, and goes on, as the source says."""
+    """Whether PCG64's memory and steps are as in its source."""
     if sys.byteorder != "little":
         return False
     module: Any = importlib.import_module("numpy.random")

@@ -23,7 +23,7 @@ class Number(NamedTuple):
 
 
 def signature(x: Any) -> Any:
-    """What a call depends on, of an argument."""
+    """The key of an argument."""
     if type(x) in (float, int, bool, complex) or isinstance(x, np.generic):
         return type(x)
     if arrays.library(x) is None:  # nested lists

@@ -1,4 +1,4 @@
-"""How often each integer occurs in every slice: what `special.bincount` looks at and runs."""
+"""`special.bincount`: counts of each integer in every slice."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _weights(x: Any, weights: Any) -> Any:
 
 
 def _bins(x: Any) -> int:
-    """One more than the largest number."""
+    """The largest number plus one."""
     if 0 in x.shape or arrays.dtype_name(x) == "bool":
         return 0 if 0 in x.shape else 1 + int(arrays.compat(x).any(x))
     low, high = (int(v) for v in _extent((x,)))

@@ -1,6 +1,6 @@
 """`special.bincount` of arrays of dask: lazy, in one pass over the blocks.
 
-How many bins there are nobody knows before the largest number is found. Each block is counted in as
+The number of bins is unknown before the largest number is found. Each block is counted in as
 many as it needs; what is merged gets the more of two, and all at last the most.
 """
 
@@ -56,7 +56,7 @@ def counts(count: Count, x: Any, weights: Any, axes: tuple[int, ...], least: int
 
 
 def _known(dtype: Any, least: int) -> int | None:
-    """How many bins there are, if no number of this dtype can need more."""
+    """The number of bins, if the dtype bounds it."""
     most = 2 if dtype.kind == "b" else int(np.iinfo(dtype).max) + 1
     return least if least >= most else None
 
@@ -87,7 +87,7 @@ class _Added:
 
 
 class _Length:
-    """How many bins there are."""
+    """The number of bins, as a lazy value."""
 
     def __init__(self, at: int) -> None:
         self._at = at

@@ -33,14 +33,14 @@ class _Result:
     ) -> None:
         self.dtype = dtype
         self.wide = tuple(1 if a in axes and not vector else n for a, n in enumerate(shape))
-        """With length 1 along the axes of a slice that it is one number of."""
+        """The shape with length 1 along the reduced axes."""
         self.squeezed = () if keep or vector else axes
         self.kept = [a for a in range(len(shape)) if a not in self.squeezed]
         self.shape = tuple(self.wide[a] for a in self.kept)
         self.order: tuple[int, ...] | None = None
 
     def laid_out(self, order: Sequence[int]) -> Operand:
-        """How it lies in memory, with its axes in the order of the arrays', slowest first."""
+        """The layout with axes in the order of the arrays', slowest first."""
         mine = tuple(self.kept.index(a) for a in order if a not in self.squeezed)
         self.order = None if mine == tuple(range(len(mine))) else mine
         strides, step = [0] * len(self.wide), 1
@@ -134,7 +134,7 @@ class BoundKernel:
 
     @property
     def compiled(self) -> Any:
-        """What runs, if that has to be compiled first; else None."""
+        """The run, if it has to be compiled first; otherwise None."""
         return self._run if hasattr(self._run, "make") else None
 
     def _lower(
@@ -235,7 +235,7 @@ class BoundKernel:
         return out
 
     def _on_any_array(self, given: Sequence[Any], like: Any) -> list[Any]:
-        """By one array operation per node: a call for arrays that cannot be written to."""
+        """Run one array operation per node: for arrays that cannot be written to."""
         xp = arrays.compat(like)
         inputs = [
             arrays.asarray(x.item(), like, arrays.dtype_of(xp, dtype)) if number else x
@@ -246,7 +246,7 @@ class BoundKernel:
         return self._program(inputs)  # type: ignore[no-any-return]
 
     def _evaluated(self, given: Sequence[Any]) -> list[Any]:
-        """The same of arrays, those of numbers without dims."""
+        """Evaluate with arrays, numbers as 0-d ones."""
         xp = arrays.compat(given[self._first])
         ndim = len(self.shape)
         inputs = []
@@ -267,7 +267,7 @@ class BoundKernel:
         ]
 
     def _own_array(self, xp: ModuleType, k: int, y: Any, result: _Result) -> Any:
-        """Result `k` in its shape and dtype, and nobody else's memory."""
+        """Result `k` in its shape and dtype, in memory of its own."""
         graph = self.graph
         shared = graph.nodes[graph.outs[k]].op == "input" or graph.outs[k] in graph.outs[:k]
         if tuple(y.shape) != result.wide:  # it does not depend on all of the arrays
@@ -278,7 +278,7 @@ class BoundKernel:
         return y if wanted is None or y.dtype == wanted else xp.astype(y, wanted)
 
     def _check(self, out: Any, like: Any) -> None:
-        """Whether `out` can take the results."""
+        """Check that `out` can take the results."""
         targets = as_tuple(out)
         if len(targets) != len(self._results):
             raise InputError(
@@ -311,7 +311,7 @@ class BoundKernel:
                 )
 
     def _is_direct(self, out: Any) -> bool:
-        """Whether results can be written to `out` itself."""
+        """Whether results can be written to `out` directly."""
         return all(
             arrays.dtype_name(y) == r.dtype and _is_plain(y) and getattr(y.dtype, "isnative", True)
             for y, r in zip(as_tuple(out), self._results, strict=True)
@@ -346,12 +346,12 @@ class _Deferring:
 
     @property
     def engine(self) -> str:
-        """What runs now."""
+        """The current engine."""
         return self._name if self._other is None else self._other_name
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        """What it calls or launches."""
+        """The current kernels."""
         if self._other is None:
             return self._run.kernels  # type: ignore[no-any-return]
         later = f"until it has taken as long as compiling for engine {self._name!r}"
@@ -359,18 +359,18 @@ class _Deferring:
 
 
 def _conversion(name: str, x: Any, dtype: str) -> Callable[[Any], Any]:
-    """What makes an argument like `x` what runs on it."""
+    """The conversion of arguments like `x` for the engine."""
     if isinstance(x, Number):
         return functools.partial(typed, kind=np.dtype(dtype).type)
     return functools.partial(looked_at, name, alone=True)
 
 
 def _nothing(operands: Any, outs: Any) -> None:
-    """What runs where there are no slices."""
+    """Do nothing: there are no slices."""
 
 
 def _overlap(given: Sequence[Any], outs: Sequence[Any]) -> bool:
-    """Whether writing results could change what is still to be read."""
+    """Whether writing results could change inputs that are still to be read."""
     for x in given:
         for y in outs:
             if x is y:  # engines read each element before they write it
@@ -382,7 +382,7 @@ def _overlap(given: Sequence[Any], outs: Sequence[Any]) -> bool:
 
 
 def _interleaved(x: Any, y: Any) -> bool:
-    """Whether two arrays lie between each other, as real and imaginary parts do."""
+    """Whether two arrays interleave, as real and imaginary parts do."""
     if x.shape != y.shape or not isinstance(x, np.ndarray) or x.strides != y.strides:
         return False
     steps = [abs(s) for s, n in zip(x.strides, x.shape, strict=True) if n > 1]
@@ -409,13 +409,13 @@ def _may_share_memory(x: Any, y: Any) -> bool:
 
 
 def _is_plain(x: Any) -> bool:
-    """Whether an argument can be used as it is."""
+    """Whether an argument needs no conversion."""
     name = arrays.library(x)
     return type(x) is np.ndarray if name == "numpy" else name is not None
 
 
 def _operand(x: Any, shape: tuple[int, ...], squeezed: tuple[int, ...] = ()) -> Operand:
-    """How an argument lies in an array of `shape` (which has lost the axes `squeezed`)."""
+    """The layout of an argument in an array of `shape` (without the axes `squeezed`)."""
     if isinstance(x, Number):
         return Operand("" if x.dtype is None else x.dtype.name, None)
     strides = list(arrays.strides(x) or ())

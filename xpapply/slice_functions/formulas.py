@@ -39,7 +39,7 @@ def _in(dtype: Any, x: Value) -> Value:
 
 
 def _exponential(x: Value) -> tuple[Value, Any]:
-    """What exponentials are computed of, and the dtype that `numpy.exp` and so SciPy give them."""
+    """The argument of exponentials, and the dtype that `numpy.exp` and SciPy give."""
     if x.dtype.kind not in "iu" or x.dtype.itemsize > 2:
         return _real(x), x.dtype
     return x.astype("float32"), np.dtype("float16" if x.dtype.itemsize == 1 else "float32")
@@ -145,7 +145,7 @@ def _size(x: Sequence[Value]) -> Value:
 
 
 def _root(f: Callable[[Any], Any], x: Any) -> Any:
-    """A root of a sum: 0 of 0, where its derivative shall not be NaN."""
+    """A root of a sum, 0 of 0 with a derivative that is not NaN."""
     return np.where(x == 0, x, f(np.where(x == 0, 1, x)))
 
 

@@ -64,7 +64,7 @@ class Slicewise:
     def bound(
         self, operands: Sequence[Any], axis: Any = None, keepdims: bool = False, out: Any = None
     ) -> BoundKernel:
-        """What runs on such arrays: made by the first call, or by who asks before."""
+        """The bound kernel for such arrays, made on first use."""
         if axis is not None and type(axis) is not int:  # 1.0 == 1 would be found below
             several = isinstance(axis, (tuple, list))
             axis = tuple(map(operator.index, axis)) if several else operator.index(axis)
@@ -79,7 +79,7 @@ class Slicewise:
     def planned(
         self, operands: Sequence[Any], axis: Any = None, keepdims: bool = False, out: Any = None
     ) -> BoundKernel:
-        """What would run on such arrays."""
+        """The bound kernel for such arrays, for plans."""
         if not operands:
             raise TypeError(f"{self.name} got no arguments: give at least one array")
         given = [looked_at(self.name, x, alone=no_arrays(operands)) for x in operands]

@@ -112,7 +112,7 @@ class OnDask:
         return [y[kept] for y in found]
 
     def _states(self, graph: Graph, given: list[Any], numbers: dict, chunks: Any) -> Any:
-        """What is accumulated over whole slices: an array whose blocks are tuples."""
+        """Accumulated states of whole slices: an array whose blocks are tuples."""
         from ..backends.dask import blocks
 
         first, merge = _of_pieces(graph)
@@ -136,7 +136,7 @@ class OnDask:
 
 
 def _with_length(graph: Graph, length: int) -> Graph:
-    """The same for slices of a length that is known."""
+    """The graph for slices of a known length."""
     builder = SliceBuilder()
     nodes = []
     for n in graph.nodes:
@@ -153,7 +153,7 @@ def _fields(graph: Graph) -> list[tuple[Accumulator, tuple[int, ...], int]]:
 
 
 def _of_pieces(graph: Graph) -> tuple[Graph, Graph]:
-    """What accumulates over one block, and what merges that of several, along one more axis."""
+    """Graphs that accumulate over one block, and merge those of several along one more axis."""
     nodes, outs, inputs, merging = list(graph.nodes), [], [], []
     for by, args, k in _fields(graph):
         aval = ShapeDtype((), by.dtypes[k])
@@ -177,7 +177,7 @@ def _of_pieces(graph: Graph) -> tuple[Graph, Graph]:
 
 
 def _after(graph: Graph) -> Graph:
-    """What is computed of the numbers that were accumulated, which are further inputs."""
+    """The graph of what follows the accumulations, which are further inputs."""
     place = {field: k for k, field in enumerate(_fields(graph))}
     first, nodes = len(graph.inputs), []
     new: list[int] = []
@@ -196,7 +196,7 @@ def _after(graph: Graph) -> Graph:
 
 
 def _positions(by: Accumulator) -> list[int]:
-    """Which of its numbers are places in a slice."""
+    """Indices of an accumulator's numbers that are positions in a slice."""
     if by.chunk is None:
         return []
     ops = [by.chunk.nodes[o].op for o in by.chunk.outs]
@@ -285,7 +285,7 @@ class _BlockTask(_OnBlock):
 
 
 def _with_inputs(graph: Graph, kept: Sequence[int]) -> Graph:
-    """A graph without the inputs that nothing needs and nobody has, the others counted anew."""
+    """The graph without unused inputs, the others renumbered."""
     new = {k: n for n, k in enumerate(kept)}
     nodes: list[Node] = []
     at: dict[int, int] = {}
@@ -301,7 +301,7 @@ def _with_inputs(graph: Graph, kept: Sequence[int]) -> Graph:
 
 
 class _PiecesOfBlocks(_OnBlock):
-    """What is accumulated over a block."""
+    """The task that accumulates over a block."""
 
     def __init__(
         self,

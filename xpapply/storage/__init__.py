@@ -25,7 +25,7 @@ _NO_STORES = frozenset(("pandas", "xarray", "scipy", "cupyx", "xpapply"))
 
 
 def is_stored(x: Any) -> bool:
-    """Whether `x` is an array of zarr, h5py or the like: blocks of it can be read.
+    """Whether `x` is an array of zarr, h5py or the like, readable in blocks.
 
     So is whatever else these have in files: `check` says of it what it is.
     """
@@ -60,7 +60,7 @@ def _has_blocks(x: Any) -> bool:
 
 
 def in_file(x: Any) -> bool:
-    """Whether `x` lies in a file, as a whole or in chunks."""
+    """Whether `x` is in a file, as a whole or in chunks."""
     # a copy of a memory map is of its type, and has no map
     mapped = isinstance(x, np.memmap) and getattr(x, "_mmap", None) is not None
     return mapped or is_stored(x)

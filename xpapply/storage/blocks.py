@@ -1,4 +1,4 @@
-"""How the slices of an array in a file are cut into blocks.
+"""Division of an array in a file into blocks of slices.
 
 A block has whole slices, and whole chunks of what is written, so that each chunk is written once.
 It has whole chunks of what is read too, where memory allows. Blocks follow each other as the
@@ -133,7 +133,7 @@ def memory() -> int:
 
 
 def _free() -> int:
-    """Bytes of memory that nobody uses."""
+    """Bytes of free memory."""
     try:
         with open("/proc/meminfo") as file:
             for line in file:
@@ -153,7 +153,7 @@ def _order(source: Store, target: Store, slices: SlicesInBlocks) -> Sequence[int
 
 
 def _reads(length: int, block: int, unit: int) -> float:
-    """How often a chunk is read, on average, along one axis."""
+    """Average number of reads of a chunk, along one axis."""
     starts = range(0, length, block)
     touched = sum(-(-min(s + block, length) // unit) - s // unit for s in starts)
     return touched / -(-length // unit)

@@ -1,4 +1,4 @@
-"""Which blocks of a result are done: a file beside the result, there until all of it is.
+"""The journal of finished blocks: a file beside the result, until it is complete.
 
 The first line says what is computed, each further one which block is done. It is written after the
 block is, so that a process which is killed loses no more than what it was at.
@@ -21,7 +21,7 @@ _CHECKED = ("function", "arr", "axis", "out")
 
 
 class OtherRun(InputError):
-    """What an interrupted run has left is not of the run that is to go on with it.
+    """Raised where an interrupted run differs from the one that is to resume it.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class OtherRun(InputError):
 
 
 class Journal:
-    """What is done of a run.
+    """The finished blocks of a run.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Journal:
             self._read()
 
     def _read(self) -> None:
-        """What an earlier run has left."""
+        """Read the journal of an earlier run."""
         assert self.path is not None
         try:
             with open(self.path) as file:
@@ -95,7 +95,7 @@ class Journal:
         return self.about["blocks"]
 
     def begin(self) -> None:
-        """From now on the result is unfinished."""
+        """Mark the result as unfinished."""
         if self.path is None:
             return
         self._file = open(self.path, "a" if self.done else "w")  # noqa: SIM115  # until `close`
@@ -122,7 +122,7 @@ class Journal:
 
 
 def _parsed(line: str) -> Any:
-    """What a line says; None for one that was not written to its end."""
+    """A line's content; None for a truncated one."""
     with suppress(ValueError):
         return json.loads(line)
     return None

@@ -1,4 +1,4 @@
-"""What arrays in memory, memory maps and chunks in files have in common, for reading and writing.
+"""Stores: a common interface to arrays in memory, memory maps and chunked files.
 
 A block is a tuple of slices, one for each dim.
 """
@@ -67,14 +67,14 @@ class Store:
         return int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
 
     def describe(self) -> str:
-        """It, in a message."""
+        """A description for messages."""
         kind = type(self.x)
         where = f" in {self.path}" if self.path else ""
         name = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
         return f"{name} {self.shape} {self.dtype}{where}"
 
     def layout(self) -> str:
-        """What two runs that write to it have to agree in."""
+        """The layout that two runs writing to it must share."""
         return f"{self.shape} {self.dtype}{self.about}"
 
     @property
@@ -107,11 +107,11 @@ class Store:
         self.x[block] = y
 
     def can_read(self, block: Block) -> bool:
-        """Whether what was written to a block is there."""
+        """Whether a written block can be read."""
         return True
 
     def flush(self) -> None:
-        """What was written is to be found by who opens it next."""
+        """Make written data visible to other readers."""
 
 
 class MemoryMap(Store):
@@ -184,7 +184,7 @@ class MemoryMap(Store):
                 )
 
     def flush(self) -> None:
-        """Nothing: other processes see what is written to the pages of a file."""
+        """Do nothing: other processes see written pages of a file."""
 
     def place(self) -> tuple[int, int]:
         """The bytes of the file between which it lies."""
@@ -214,7 +214,7 @@ class MemoryMap(Store):
             os.close(self._reserved)  # type: ignore[arg-type]
 
     def _runs(self, x: np.ndarray) -> Iterator[tuple[int, int]]:
-        """Where the elements of a view lie, as addresses of pieces without gaps."""
+        """Addresses of contiguous pieces of a view."""
         low, high = _span(x)
         if high - low <= 2 * x.nbytes:
             yield low, high
@@ -279,7 +279,7 @@ class Chunked(Store):
         return found
 
     def can_read(self, block: Block) -> bool:
-        """Whether what was written to a block is there: its chunks are, and can be unpacked.
+        """Whether a written block can be read: its chunks exist and can be unpacked.
 
         A chunk of zarr that is absent may have been nothing but fill values, or lost: it counts
         as not there.
@@ -293,7 +293,7 @@ class Chunked(Store):
         return True
 
     def _files(self, block: Block) -> Iterator[str]:
-        """Those that the chunks of a block of zarr are in."""
+        """Files of the chunks of a block of zarr."""
         key = getattr(getattr(self.x, "metadata", None), "encode_chunk_key", None)
         if self.path is None or key is None:
             return
@@ -316,13 +316,13 @@ class Chunked(Store):
         return ""
 
     def flush(self) -> None:
-        """What was written is to be found by who opens it next."""
+        """Make written data visible to other readers."""
         if self._kind == "h5py":
             self.x.file.flush()
 
 
 def store(x: Any) -> Store:
-    """What reads and writes blocks of `x`; a store does it itself."""
+    """The store of `x`, or `x` itself if it is one."""
     if isinstance(x, Store):
         return x
     if isinstance(x, np.memmap) and getattr(x, "_mmap", None) is not None:
@@ -331,7 +331,7 @@ def store(x: Any) -> Store:
 
 
 def overlap(a: Store, b: Store) -> bool:
-    """Whether two arrays have elements in common."""
+    """Whether two arrays share elements."""
     if isinstance(a, Chunked) or isinstance(b, Chunked):
         return a.x is b.x or (a.path is not None and a.path == b.path)
     if np.may_share_memory(a.x, b.x):
@@ -350,7 +350,7 @@ def _span(x: np.ndarray) -> tuple[int, int]:
 
 
 def _lengths(found: Any, ndim: int) -> tuple[int, ...] | None:
-    """Lengths of chunks, if that is what an attribute tells."""
+    """Chunk lengths of an attribute, if it has such."""
     if not isinstance(found, (tuple, list)) or len(found) != ndim:
         return None
     if not all(isinstance(n, (int, np.integer)) and n > 0 for n in found):
@@ -359,7 +359,7 @@ def _lengths(found: Any, ndim: int) -> tuple[int, ...] | None:
 
 
 def _path(x: Any, kind: str) -> str | None:
-    """Where an array is in the file system; None where it is in memory, or far away."""
+    """The path of an array; None: in memory, or remote."""
     if kind == "h5py":
         with suppress(AttributeError, ValueError):
             return f"{x.file.filename}{x.name.replace('/', '.')}"

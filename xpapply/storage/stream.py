@@ -18,7 +18,7 @@ from .stores import Block
 
 
 class Ways(Protocol):
-    """What is done with a block.
+    """The stages of a block.
 
     Attributes
     ----------
@@ -28,13 +28,13 @@ class Ways(Protocol):
 
     @property
     def threads(self) -> int:
-        """That read, and as many that write."""
+        """Number of reader threads; as many write."""
 
     def read(self, block: Block) -> Any:
         """Bring it here, in the thread that reads."""
 
     def compute(self, block: Block, x: Any) -> Any:
-        """Its results."""
+        """The results of a block."""
 
     def write(self, index: int, block: Block, y: Any) -> None:
         """Put them where they belong, in the thread that writes."""
@@ -60,7 +60,7 @@ def through(ways: Ways, blocks: Iterable[tuple[int, Block]], step: Callable[[], 
             return
         try:
             ways.write(index, block, y)
-        except BaseException:  # nothing is written behind a gap
+        except BaseException:  # no block is written after a gap
             stopped.set()
             raise
 

@@ -1,4 +1,4 @@
-"""What `xpapply.vectorize` means, as a plain loop over several arrays.
+"""The definition of `xpapply.vectorize`: a plain loop over several arrays.
 
 It is written to be read, and shares no line with the loop that users' calls fall back to.
 """
@@ -17,7 +17,7 @@ from ..vectorized import vectorize
 
 
 def definition(f: vectorize, *args: Any, **kwargs: Any) -> Any:
-    """What ``f(*args, **kwargs)`` gives, by one call of ``f.pyfunc`` per slice.
+    """Evaluate ``f(*args, **kwargs)`` by one call of ``f.pyfunc`` per slice.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ Part = tuple[Any, Any]
 def _of_numbers(
     f: vectorize, looped: Sequence[Any], call: Callable[..., Any], mask: Any, dtype: Any
 ) -> tuple[list[Part], bool]:
-    """By `numpy.vectorize`, for those elements that `where` chooses."""
+    """Loop by `numpy.vectorize` over the elements that `where` chooses."""
     hosts = [arrays.on_host(x) for x in looped]
     shape = np.broadcast_shapes(*(x.shape for x in hosts), () if mask is None else mask.shape)
     chosen = hosts
@@ -140,7 +140,7 @@ def _of_slices(
     mask: Any,
     dtype: Any,
 ) -> list[Part]:
-    """By one call per slice; the first result says what dtype all of them have."""
+    """Loop over slices; the first result decides the dtypes."""
     dims = resolve(signature, [tuple(x.shape) for x in looped])
     loop = np.broadcast_shapes(dims.loop, () if mask is None else mask.shape)
     mask = None if mask is None else np.broadcast_to(mask, loop)
@@ -177,7 +177,7 @@ def _of_slices(
 
 
 def _result(x: Any, views: Sequence[Any]) -> np.ndarray:
-    """What `f` returned for a slice, as the library of the arrays has it."""
+    """Convert a result of `f` to the library of the arrays."""
     like = next((v for v in views if arrays.library(v) != "numpy"), None)
     if like is not None and arrays.library(x) != arrays.library(like):
         x = arrays.asarray(x, like)

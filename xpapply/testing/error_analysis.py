@@ -1,4 +1,4 @@
-"""How far the results of a graph may be off: a running error analysis of its roundings."""
+"""Running error analysis: bounds on the rounding errors of a graph's results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..ir.ops import OPS, Kind
 from ..ir.rewrite import expand
 
 SAFETY = 8.0
-"""How many standard deviations of its rounding errors a result may be off."""
+"""The bound of a result, in standard deviations of its rounding error."""
 FUNCTION_ULPS = 4.0
 """Error of exp, tanh, erf ... in last places: what CUDA and vector libraries promise."""
 PLAIN_ULPS = 64.0
@@ -30,7 +30,7 @@ def _largest(u: float) -> float:
 
 
 def rounding_errors(graph: Graph, rows: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray]:
-    """How far results of `graph` may be off when it is computed in `dtype`.
+    """Bounds on the errors of `graph`'s results when it is computed in `dtype`.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def _step(node: Any, args: list[Any], size: int, u: float) -> tuple[np.ndarray, 
 
 
 def _positions(x: np.ndarray, e: np.ndarray, u: float) -> np.ndarray:
-    """How far from the first largest of `x`, along axis 0, another may be found that is as large.
+    """The largest distance from the first maximum of `x`, along axis 0, to another candidate.
 
     In units of which `SAFETY` are allowed.
     """
@@ -156,7 +156,7 @@ def _positions(x: np.ndarray, e: np.ndarray, u: float) -> np.ndarray:
     high = np.where(high > largest, np.inf, np.maximum(high, -largest))
     infinite, nan = np.isinf(x), np.isnan(x)
     low, high = (np.where(infinite, x, np.where(nan, np.inf, v)) for v in (low, high))
-    # found where none before it is surely as large, and none behind it surely larger
+    # found where none before it is surely as large, and none after it surely larger
     none = np.full((1, *x.shape[1:]), -np.inf)
     before = np.maximum.accumulate(np.concatenate([none, low]), axis=0)[:-1]
     behind = np.maximum.accumulate(np.concatenate([low, none])[::-1], axis=0)[::-1][1:]

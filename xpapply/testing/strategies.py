@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def _activations() -> tuple[str, ...]:
-    """Those of the op table, by their names in ``torch.nn``."""
+    """Activations of the op table, by their names in ``torch.nn``."""
     return (*filter(None, (row.activation for row in OPS.values())), "GELU-tanh", "Identity")
 
 
 def _mlp_activations() -> tuple[str, ...]:
-    """Those of them that have no weights, by their names in the table."""
+    """Activations without weights, by their names in the table."""
     drawn = [row for row in OPS.values() if row.activation]
 
     def takes_more(row: Op) -> bool:
@@ -278,7 +278,7 @@ def networks(
 def _block(
     draw: Any, st: Any, width: int, most: int, activations: Sequence[str], *wrappers: Any
 ) -> tuple[list[Any], int]:
-    """A Linear layer with what may stand around it, and the width behind it."""
+    """Draw a Linear layer with layers around it, and the width after it."""
     from torch import nn
 
     name = draw(st.sampled_from(list(activations)))

@@ -132,7 +132,7 @@ WEIGHTS = 1000
 
 
 def _has_many_weights(graph: Graph) -> bool:
-    """Whether `unrolled.why_not` refuses a graph for that, before it is loaded."""
+    """Whether `unrolled.why_not` refuses a graph for its weights, before it is loaded."""
     shapes = [n.aval.shape for n in graph.nodes if n.op == "const"]
     return sum(math.prod(shape) for shape in shapes if len(shape) > 1) > WEIGHTS
 

@@ -107,7 +107,7 @@ def _emit(
 
 
 _alive: weakref.WeakValueDictionary[tuple[str, Target], Function] = weakref.WeakValueDictionary()
-"""What was compiled or loaded, for as long as somebody has it."""
+"""Compiled or loaded functions, as long as they are referenced."""
 
 
 def load(key: str, name: str, target: Target | None = None) -> Function | None:
@@ -230,7 +230,7 @@ class Deferred(Budget, Generic[_Made]):
         self.is_begun = False
 
     def spend(self, cost: float) -> bool:
-        """Whether a call that takes so many seconds otherwise does so, which counts."""
+        """Whether to defer a call of so many seconds, which are counted."""
         if not self.holds(cost):
             self.end()
             return False
@@ -241,7 +241,7 @@ class Deferred(Budget, Generic[_Made]):
         return True
 
     def made(self) -> _Made:
-        """What was compiled, which everybody runs from now on."""
+        """The compiled function, which all calls run from now on."""
         self.end()
         make = self._make
         if make is not None:

@@ -28,7 +28,7 @@ _NAME = "stay"
 _SAID, _WAIT, _POST, _KERNEL, _DONE, _ARGUMENTS = 4, 8, 9, 10, 11, 12
 _WORDS = 64
 MOST = _WORDS - _ARGUMENTS
-"""How many arguments a kernel may have that helpers run."""
+"""The most arguments of a kernel for helpers."""
 
 _TEXT = f"""
 define void @{_NAME}(ptr %helper) nounwind {{
@@ -131,7 +131,7 @@ _kept: list[Function] = []
 
 
 def _taken(count: int) -> list[_Helper]:
-    """Helpers that nobody else has, as many as wanted where threads can be made."""
+    """Reserve free helpers, as many as wanted where threads can be made."""
     start = _start()
     found: list[_Helper] = []
     if start is None:
@@ -148,7 +148,7 @@ def _taken(count: int) -> list[_Helper]:
 
 
 def is_there() -> bool:
-    """Whether there are helpers here."""
+    """Whether helpers are available."""
     return _start() is not None
 
 
@@ -204,7 +204,7 @@ def _wait(helpers: list[_Helper], stop: Callable[[], None]) -> None:
 
 
 def _in_child() -> None:
-    """A forked process has none of the threads, and a lock that nobody lets go of."""
+    """Reset in a forked process, which has no threads and may have a locked lock."""
     global _lock
     _lock = threading.Lock()
     _free.clear()

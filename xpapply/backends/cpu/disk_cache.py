@@ -18,13 +18,13 @@ from contextlib import suppress
 from ...limits import LIMITS
 
 _HEADER = struct.Struct("<8s32s32sQ")
-"""What the file is, whose code, the code's checksum, its length."""
+"""The header: format, key, the code's checksum, its length."""
 _MAGIC = b"xpapply1"
 _OPEN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def folder() -> str | None:
-    """Where files are or would be; None if there is to be no cache."""
+    """The folder of files; None: no cache."""
     asked = os.environ.get("XPAPPLY_CACHE_DIR")
     if asked is not None:
         return (
@@ -72,7 +72,7 @@ def read(key: str) -> bytes | None:
 
 
 def write(key: str, code: bytes) -> None:
-    """Keep code for a key. Where that is not possible, nothing happens."""
+    """Store code for a key, if possible."""
     where = folder()
     if where is None or len(code) > LIMITS.disk_cache_largest - _HEADER.size:
         return
@@ -107,7 +107,7 @@ def _place(where: str, key: str) -> tuple[str, bytes]:
 
 
 def _is_ours(where: str) -> bool:
-    """Whether it is a folder, no link to one, that nobody else can look into."""
+    """Whether it is a folder, not a link, that no other user can read."""
     try:
         seen = os.lstat(where)
     except OSError:
@@ -118,7 +118,7 @@ def _is_ours(where: str) -> bool:
 
 
 def _is_foreign(seen: os.stat_result) -> bool:
-    """Whether somebody else owns a file or may write to it. Windows says that nowhere here."""
+    """Whether another user owns a file or may write to it; always False on Windows."""
     return os.name != "nt" and (seen.st_uid != os.geteuid() or bool(seen.st_mode & 0o022))
 
 

@@ -33,7 +33,7 @@ class _Ufunc(ctypes.Structure):
 
 @functools.cache
 def address(*name: str) -> tuple[int, int]:
-    """Where a function is, and what it gets besides.
+    """The address of a function, and its data argument.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ _LOOP = ctypes.CFUNCTYPE(None, *(ctypes.c_void_p,) * 4)
 
 
 def _keeps_notes(loop: int, data: int, types: tuple[str, ...]) -> bool:
-    """Whether what was noted of floats is still noted after a loop: it is tried."""
+    """Whether floating-point flags are still set after a loop, by a trial."""
     noted = 0x1C if sys.platform == "win32" else 0x07 if _is_arm() else 0x0D
     clear, note, test = (
         ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(_of_libm(name))

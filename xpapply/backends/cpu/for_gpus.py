@@ -11,11 +11,11 @@ from .host import llvm_of_all_machines, lock, versions
 _ISA = {
     75: 63, 80: 70, 86: 71, 87: 74, 89: 78, 90: 78, 100: 86, 101: 86, 103: 88, 120: 87, 121: 88
 }  # fmt: skip
-"""For each architecture the first version of PTX that has it."""
+"""The first PTX version with each architecture."""
 
 
 UNROLL = "llvm.loop.unroll.full"
-"""What a text says of loops whose rounds are to stand one after the other."""
+"""The metadata of loops to be unrolled."""
 _PASSES = (
     *("always_inliner", "sroa", "simplify_cfg", "instruction_combine", "loop_simplify", "lcssa"),
     *("loop_rotate", "instruction_combine", "loop_unroll", "sroa", "instruction_combine"),

@@ -1,4 +1,4 @@
-"""Functions of slices of any length, and those of one slice that are nothing else."""
+"""Functions of slices of any length, also those written as functions of one slice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def why_not(like: Any) -> str | None:
 
 
 class ByLayout(Lowered):
-    """What `on` makes for every way in which arrays lie, from one array to one result.
+    """The results of `on` by layout, from one array to one result.
 
     Parameters
     ----------

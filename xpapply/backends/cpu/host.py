@@ -1,4 +1,4 @@
-"""This machine: its CPU, and whether llvmlite is there to compile for it.
+"""This machine: its CPU, and whether llvmlite is installed.
 
 Loading LLVM takes longer than compiling a small kernel. On Linux the system says what the CPU has,
 and LLVM is loaded when something is to be compiled; elsewhere it has to be asked.
@@ -24,7 +24,7 @@ from ...errors import CompilerError, InputError
 from ...limits import LIMITS
 
 OLDEST = (0, 45)
-"""Of llvmlite: what is older does not read the opaque pointers of LLVM IR."""
+"""The oldest llvmlite with opaque pointers of LLVM IR."""
 
 _ARCHITECTURES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "ARM", "arm64": "ARM"}
 
@@ -39,7 +39,7 @@ _CPU = (b"vendor_id", b"cpu family", b"model", b"stepping", b"flags")
 """The lines of ``/proc/cpuinfo`` that tell CPUs apart."""
 
 lock = threading.RLock()
-"""Of everything that calls llvmlite. A fork waits for it, so that no child has half a compiler."""
+"""The lock around llvmlite. A fork waits for it, so that no child has half a compiler."""
 
 
 @functools.cache
@@ -69,7 +69,7 @@ def why_not() -> str | None:
 
 @functools.cache
 def _why_not_loaded() -> str | None:
-    """The same of LLVM itself."""
+    """The reason against LLVM itself."""
     try:
         import llvmlite.binding
     except (ImportError, OSError) as error:
@@ -121,7 +121,7 @@ def llvm() -> ModuleType:
 
 @functools.cache
 def llvm_of_all_machines() -> ModuleType:
-    """The same, for all machines that LLVM knows."""
+    """LLVM with all targets."""
     found = llvm()
     found.initialize_all_targets()
     found.initialize_all_asmprinters()
@@ -130,7 +130,7 @@ def llvm_of_all_machines() -> ModuleType:
 
 @functools.cache
 def host(most: str = "") -> Target:
-    """This machine's CPU; `most`: as if it had no more than these vector instructions.
+    """The target of this CPU; `most`: limited to these vector instructions.
 
     So says the environment variable ``XPAPPLY_CPU`` of the whole process ("AVX2", "SSE2").
 
@@ -159,7 +159,7 @@ def _names(features: str) -> list[str]:
 
 
 def native(name: str) -> tuple[str, str]:
-    """What LLVM calls this machine's CPU, and all its features; it must have those of `name`."""
+    """LLVM's name of this CPU, and its features, which must include those of `name`."""
     if architecture() == "x86_64" and name not in _names(_from_llvm()):
         raise CompilerError(
             f"LLVM does not see {name} in this CPU: set XPAPPLY_CPU to a lesser one"
@@ -186,7 +186,7 @@ def _from_llvm() -> str:
 
 @functools.cache
 def _from_linux() -> str:
-    """The same on x86 with Linux, with what CPU it is; "" elsewhere."""
+    """The same on x86 with Linux, and the CPU's name; "" elsewhere."""
     if sys.platform != "linux" or architecture() != "x86_64":
         return ""
     try:
@@ -201,7 +201,7 @@ def _from_linux() -> str:
 
 @functools.cache
 def versions() -> str:
-    """This CPU, and the state of llvmlite's and of xpapply's own files, which write the kernels."""
+    """A text of this CPU, llvmlite's version and the state of xpapply's files: the cache key."""
     import llvmlite
 
     package = os.path.abspath(__file__)

@@ -20,11 +20,10 @@ from . import compiler
 from .slice_forms import Slices, Way, itemsize, parts, way
 
 _compiled: Dict = kept(Dict())
-"""What was compiled, by graph, form and target."""
+"""Compiled kernels, by graph, form and target."""
 
 
 def _function(graph: Graph, form: Form) -> compiler.Function:
-    """A kernel, compiled."""
     target = compiler.host()
     found = _compiled.get((graph, form, target))
     if found is None:
@@ -37,7 +36,7 @@ def _function(graph: Graph, form: Form) -> compiler.Function:
 
 
 def is_compiled(graph: Graph, form: Form) -> bool:
-    """Whether the kernel for a graph in a form is at hand."""
+    """Whether the kernel for a graph in a form is compiled."""
     return (graph, form, compiler.host()) in _compiled
 
 
@@ -129,7 +128,7 @@ class Kernel(Launch):
 
 
 def instructions(n: Node) -> float:
-    """What an element of a node takes, about."""
+    """Estimated instructions of a node per element."""
     return OPS[n.op].instructions if n.args and n.op in OPS else 1.0
 
 

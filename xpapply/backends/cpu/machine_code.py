@@ -13,7 +13,7 @@ from . import object_file
 from .host import executable, llvm, llvm_of_all_machines, lock, native
 
 LEVEL = 3
-"""How hard LLVM tries to make a good text, and to choose and order instructions, of 0 to 3."""
+"""LLVM's optimization level, 0 to 3."""
 
 _PROTOTYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _PROTOTYPE_WITH_GIL = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
@@ -33,11 +33,11 @@ class Code(Protocol):
     """Machine code that can run, for as long as something holds this."""
 
     def address(self, name: str) -> int:
-        """Where a kernel starts; 0 if there is none of that name."""
+        """The address of a kernel; 0: there is none of that name."""
 
 
 def in_memory(code: bytes, target: Target) -> Code:
-    """What `stored` gave, ready to run."""
+    """Load stored code, ready to run."""
     return ByLLVM(code, target) if code.startswith(object_file.MAGIC) else Mapped(code)
 
 

@@ -44,7 +44,7 @@ def _never(graph: Graph, like: Any, slices: int) -> str | None:
 
 
 def why_no_kernel(graph: Graph, like: Any) -> str | None:
-    """What speaks against kernels of a whole slice and of tiles alike, or None."""
+    """The reason against kernels of a whole slice and of tiles alike, or None."""
     refusal = compiler.why_not() or graph.why_not_fused(gathers=True)
     if refusal is not None or getattr(like.dtype, "isnative", True):
         return refusal
@@ -69,7 +69,7 @@ def _products(graph: Graph) -> int:
 
 @remembered(256)
 def _few(graph: Graph) -> list[compiler.Deferred[Any]]:
-    """What calls of few slices of a network with convolutions wait for, in all layouts.
+    """Budgets of calls on few slices of a network with convolutions, one per layout.
 
     Empty until there was one.
     """
@@ -77,12 +77,12 @@ def _few(graph: Graph) -> list[compiler.Deferred[Any]]:
 
 
 def _few_are_over(graph: Graph) -> bool:
-    """Whether they have taken what a kernel takes to compile, which has begun."""
+    """Whether some budget is spent, so that compiling has begun."""
     return any(x.is_over for x in _few(graph))
 
 
 def later(graph: Graph, x: Any, at: int) -> Later | None:
-    """What counts calls of so few slices until a kernel for arrays that lie like `x` pays.
+    """The budget of calls on few slices until a kernel for this layout pays.
 
     None where no kernel takes them, or where one pays already.
     """
@@ -149,7 +149,7 @@ class _Weights:
         self._lock = threading.Lock()
 
     def address(self, kernel: network.NetworkKernel) -> int:
-        """Where a kernel finds them, in its own order: those of few slices have another one."""
+        """The address of weights in a kernel's own order."""
         with self._lock, np.errstate(all="ignore"):  # other threads have the address, too
             found = self._packed.get(id(kernel))
             if found is None:
@@ -176,7 +176,7 @@ def values_of_constants(graph: Graph, consts: tuple[Any, ...]) -> dict[int, np.n
 
 
 class _Layout(NamedTuple):
-    """How slices and results lie.
+    """The layout of slices and results.
 
     Attributes
     ----------
@@ -202,7 +202,7 @@ def serves(graph: Graph) -> bool:
 
 
 def _layout(x: Any, at: int, out: Any, whole: int, lanes: int) -> _Layout:
-    """How the slices of `x` lie, and their results in `out`, for tiles of so many slices."""
+    """The layout of `x` and `out`, for tiles of so many slices."""
     ndim = out.ndim - x.ndim + 1
     xs, ys = byte_strides(x), byte_strides(out)
     beside = (*ys[:at], 0, *ys[at + ndim :])  # for each axis of x
@@ -236,7 +236,7 @@ def _kind(step: int, slice_: int, itemsize: int) -> str:
 
 
 def byte_strides(x: Any) -> tuple[int, ...]:
-    """In bytes."""
+    """Strides in bytes."""
     if isinstance(x, np.ndarray):
         return x.strides
     found = arrays.strides(x)
@@ -298,7 +298,7 @@ class NetworkLowered(Lowered):
         return call
 
     def _is_deferred(self, lies: _Layout, macs: float) -> bool:
-        """Whether a call runs by definition, as long as its kernel is not compiled."""
+        """Whether a call runs by definition while its kernel is not compiled."""
         if self.graph.gathers or macs >= LIMITS.network_pool or config.current().engine == "cpu":
             return False
         deferred = _kernel(self.graph, lies.access, self._target)
@@ -308,12 +308,12 @@ class NetworkLowered(Lowered):
         return self._macs * math.prod(x.shape) / max(1, x.shape[at])
 
     def _lies(self, x: Any, at: int) -> _Layout:
-        """How slices and results lie, in memory as `Backend.empty` gives it."""
+        """The layout of slices and results, in memory as `Backend.empty` makes it."""
         shape = (*x.shape[:at], *self.graph.result.shape, *x.shape[at + 1 :])
         return _layout(x, at, np.empty(shape, np.float32), self._whole, self._lanes)
 
     def access(self, x: Any, at: int) -> network.Access:
-        """What the kernel for arrays that lie like `x` depends on."""
+        """The access of the kernel for this layout."""
         return self._lies(x, at).access
 
     def _ready(
@@ -370,7 +370,6 @@ class NetworkLowered(Lowered):
         return -(-least // self._whole) * self._whole
 
     def _by_definition(self, at: int, bound: _Weights) -> Callable[[Any, Any], None]:
-        """What runs where there is no kernel, or not yet."""
         reference = array_api.BACKEND.lower(self.graph)
         weights: Any = None
 

@@ -1,4 +1,4 @@
-"""How a kernel goes through the slices of some arrays: chosen by where their elements are."""
+"""The traversal of slices by a kernel: chosen by the layout of the arrays."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NEAR = 8
 _REGISTER = 32
 """Bytes that are loaded of one slice at a time, where slices are contiguous."""
 STAGED = ("transposed", "gathered")
-"""How the elements of slices come into lanes by way of the scratch."""
+"""Moves of slices into lanes through the scratch."""
 
 
 @dataclass(frozen=True)
@@ -58,17 +58,15 @@ class Slices:
 
     @property
     def count(self) -> int:
-        """The number of slices."""
         return math.prod(d.size for k, d in enumerate(self.batch) if k != self.cut)
 
     @property
     def pieces(self) -> np.ndarray:
-        """How many elements each piece has."""
+        """The number of elements of each piece."""
         return halves(self.length, 1 if self.cut < 0 else self.batch[self.cut].size)
 
     @property
     def longest(self) -> int:
-        """Elements of the longest piece."""
         return int(self.pieces.max())
 
 
@@ -91,7 +89,7 @@ class Way:
     kept : int
         Elements of each.
     slices : Slices
-        The slices: what stands behind the geometry follows from them (`parts`).
+        The slices: what follows the geometry follows from them (`parts`).
     """
 
     form: Form
@@ -120,7 +118,7 @@ def widest(graph: Graph) -> int:
 
 
 def way(graph: Graph, slices: Slices, target: Target) -> Way:
-    """How a kernel for `graph` goes through slices."""
+    """The traversal of a kernel for `graph`."""
     return Choice(graph, slices, target).way()
 
 
@@ -149,10 +147,10 @@ def _chains(graph: Graph, target: Target) -> int:
 
 
 class Choice:
-    """How a kernel for a slice graph goes through slices."""
+    """The choice of a traversal for a slice graph."""
 
     sums = 0
-    """Of how many vectors a pass adds the elements."""
+    """The number of vectors whose elements a pass adds."""
 
     def __init__(self, graph: Graph, slices: Slices, target: Target) -> None:
         self.graph, self.slices = graph, slices
@@ -190,7 +188,7 @@ class Choice:
         return sum(moved) + sum(map(itemsize, Passes(self.graph, copied).places))
 
     def _no_lane(self) -> Dim:
-        """Where there is one slice alone."""
+        """The dim of a single slice."""
         return Dim(1, (0,) * len(self.operands), -1)
 
     def _copied(self, lane: Dim) -> list[int]:
@@ -310,7 +308,7 @@ class Choice:
             self.lanes, self.chains = wide, self.chains // 2
 
     def _sums(self, lanes: int) -> int:
-        """Of the eight sums of a leaf, for how many vectors of so many lanes have registers."""
+        """The number of sums of a leaf, of eight, that fit in registers."""
         room = self._target.registers // (2 * self._vectors(lanes) * max(1, self.sums))
         return max(self.chains, min(8, 1 << (max(1, room).bit_length() - 1)))
 

@@ -39,7 +39,7 @@ class Pieces:
 
     @property
     def graph(self) -> Graph:
-        """With all numbers of its accumulators."""
+        """The graph, with all numbers of its accumulators."""
         return self._graph
 
     def used(self, nodes: Sequence[int], known: Any) -> list[int]:
@@ -130,7 +130,7 @@ class _Level:
         if self._follow:
             after = part(graph, self._follow, self._known, whole.slices.length)
             arrays = len(graph.inputs)
-            # vectors are none of its operands: they are numbers by value that nobody reads
+            # vectors are none of its operands: they are unused numbers by value
             self._values = [k for k in range(arrays) if whole.slices.steps[k] is None]
             after, _ = _of_numbers(after)
             steps = (None,) * arrays + (1,) * (len(self._known) + len(self._follow))
@@ -166,7 +166,7 @@ class _Level:
 
 
 def _of_numbers(graph: Graph) -> tuple[Graph, list[int]]:
-    """A graph of numbers whose arrays, which nothing needs, are numbers as well."""
+    """A graph of numbers, whose unused arrays become numbers too."""
     nodes = tuple(
         Node(n.op, n.args, n.attrs, ShapeDtype((), n.aval.dtype)) if n.op == "input" else n
         for n in graph.nodes
@@ -182,7 +182,7 @@ class _Fold:
         self._by, self._pairs = by, dict[int, Kernel]()
 
     def __call__(self, states: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Those of all pieces together; there is a power of two of them."""
+        """Fold the states of all pieces, a power of two in number."""
         while (n := len(states[0])) > 1:
             found = [np.empty((n // 2, *s.shape[1:]), s.dtype) for s in states]
             pairs = [s[side::2] for side in (0, 1) for s in states]

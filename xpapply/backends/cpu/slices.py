@@ -37,7 +37,7 @@ def why_not(graph: Graph, arrays: Sequence[Any]) -> str | None:
 
 
 _failed = kept(BoundedDict())
-"""What the compiler said of graphs that it did not compile, by graph and CPU."""
+"""Compiler messages of refused graphs, by graph and CPU."""
 
 
 class LoweredSlices:
@@ -74,7 +74,7 @@ class LoweredSlices:
 
     @property
     def is_deferred(self) -> bool:
-        """Whether another engine shall run a call, until it has taken as long as compiling."""
+        """Whether other engines run calls until they have taken as long as compiling."""
         return self._deferred.holds(self._estimate)
 
     @property
@@ -84,7 +84,7 @@ class LoweredSlices:
         return self.seconds + loading() if is_due else 0.0
 
     def defer(self) -> bool:
-        """The same of the call that is made now, which counts."""
+        """Defer the current call, which is counted."""
         return self._deferred.spend(self._estimate)
 
     def __call__(self, arrays: Sequence[Any], outs: Sequence[Any]) -> None:
@@ -95,7 +95,6 @@ class LoweredSlices:
 
     @property
     def is_begun(self) -> bool:
-        """Whether another thread compiles."""
         return self._deferred.is_begun
 
     def instead_of(self, seconds: float) -> None:
@@ -123,7 +122,6 @@ class LoweredSlices:
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        """What runs, for `explain`."""
         what = f"one kernel, {compiler.host().name}"
         return (what if self._pieces == 1 else f"{what}, slices in {self._pieces} pieces",)
 

@@ -29,7 +29,7 @@ def why_not(graph: Graph, like: Any) -> str | None:
 
 
 def later(graph: Graph, x: Any) -> Later | None:
-    """What counts the calls of few slices until a kernel pays; None: as in `networks.later`."""
+    """The budget of calls on few slices until a kernel pays; None: as in `networks.later`."""
     found = _served(graph, x)
     if isinstance(found, str):
         return None
@@ -48,7 +48,7 @@ def _served(graph: Graph, like: Any) -> Tiles | str:
 
 
 def _windows(found: Tiles, graph: Graph, x: Any) -> int:
-    """How many tiles all slices of an array are cut into."""
+    """The number of tiles of all slices."""
     return math.prod(x.shape) // max(1, graph.input.shape[0]) * found.count
 
 

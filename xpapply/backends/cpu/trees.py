@@ -46,7 +46,6 @@ def why_not(graph: Graph, like: Any) -> str | None:
 def _function(
     dtype: str, features: int, width: int, small: bool, ways: bool, target: Target
 ) -> compiler.Function:
-    """A kernel, compiled."""
     key = f"trees {dtype} {features} {width} {small} {ways}"
     found = compiler.load(key, trees.NAME, target)
     if found is None:

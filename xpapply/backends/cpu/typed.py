@@ -86,14 +86,14 @@ class Compiled:
 
     @property
     def seconds(self) -> float:
-        """What compiling takes, about; 0: it is done."""
+        """Estimated seconds of compiling; 0: compiled."""
         if self._forms:
             return 0.0
         return self._own_seconds() + loading()
 
     @property
     def width(self) -> int:
-        """How many slices go side by side, as far as is known."""
+        """The number of slices side by side, as far as known."""
         return LIMITS.typed_lanes if any(x.is_good for x in self._lanes.values()) else 1
 
     def _own_seconds(self) -> float:
@@ -102,7 +102,6 @@ class Compiled:
         return max(price, self._took)
 
     def _unrolls(self, form: str) -> bool:
-        """Whether the rounds of its loops are written one after the other."""
         if form != LANES:
             return self._size < LIMITS.typed_unrolled
         return self._size < LIMITS.typed_lanes_unrolled and not self._calls
@@ -203,7 +202,7 @@ class Compiled:
     def in_order(
         self, arrays: Sequence[np.ndarray], outs: Sequence[np.ndarray], batch: int
     ) -> tuple[Callable[[int, int], None], np.ndarray]:
-        """What runs some slices from one on and up to another, and where their marks are put.
+        """A function that runs a range of slices, and the array of marks.
 
         For a function that draws random numbers, which goes through slices as the loop does.
         """
@@ -234,7 +233,6 @@ class Compiled:
     def _layout(
         self, arrays: Sequence[np.ndarray], outs: Sequence[np.ndarray], batch: int
     ) -> Prepared:
-        """What calls have alike whose arrays lie like these."""
         everything = [*arrays, *outs]
         if any(s % x.itemsize for x in everything for s in x.strides):
             raise UnsupportedError(_ODD)
@@ -302,7 +300,7 @@ class Compiled:
         self._timed(forms[1], call, marks, half, count)
 
     def _timed(self, form: str, call: Call, marks: np.ndarray, begin: int, end: int) -> float:
-        """Some slices in a form; its CPU seconds, of which a slice's share is kept."""
+        """Run some slices in a form and time them."""
         if begin == end:
             return 0.0
         began = time.process_time()  # other processes may have the processor meanwhile
@@ -315,14 +313,14 @@ class Compiled:
         return took
 
     def _beside(self, call: Call, marks: np.ndarray, begin: int, end: int) -> int:
-        """Some slices side by side; how many were done again, one by one."""
+        """Run some slices side by side; return the number run again one by one."""
         self._go(LANES, call, begin, end)
         if not np.count_nonzero(marks[begin:end]):
             return 0
         return self._go_again(ONE, call, marks, begin, end)
 
     def _go_again(self, form: str, call: Call, marks: np.ndarray, begin: int, end: int) -> int:
-        """Those of some slices that are marked as warned of; how many these are."""
+        """Run again those marked as warned of; return their number."""
         left = np.flatnonzero(marks[begin:end] == WARNED)
         if left.size:
             first, last = left[[0, -1]].tolist()
@@ -330,7 +328,7 @@ class Compiled:
         return int(left.size)
 
     def _same(self, call: Call, marks: np.ndarray, done: int) -> bool:
-        """Whether the first slices have the same results side by side as they have now."""
+        """Whether the first slices have the same results side by side."""
         n = min(done, LIMITS.typed_lanes_checked)
         before, good = call.firsts(n), marks[:n] == 0
         self._go(LANES, call, 0, n)
@@ -341,11 +339,10 @@ class Compiled:
 
     @property
     def waits(self) -> bool:
-        """Whether slices are marked for what another form would not mark, once that has paid."""
+        """Whether slices stay marked until another form, which would not mark them, has paid."""
         return 0.0 < self._waited < LIMITS.typed_worth * self._own_seconds()
 
     def _memory(self, tile: int) -> np.ndarray:
-        """Memory for a thread."""
         while self._arenas:
             try:
                 arena = self._arenas.pop()  # no other thread has it now
@@ -356,7 +353,6 @@ class Compiled:
         return np.empty(self._arena + tile + 64, np.uint8)
 
     def _addresses(self) -> np.ndarray:
-        """Where the functions of libraries are that it calls."""
         if self._table is None:
             words = [w for name in self.made.externals for w in externals.address(*name)]
             self._table = np.array(words or [0], np.uintp)
@@ -378,7 +374,7 @@ class Compiled:
         return found
 
     def _go(self, form: str, call: Call, begin: int, end: int, again: bool = False) -> None:
-        """Some slices, in one form; `again`: those that are marked as warned of."""
+        """Run some slices in one form; `again`: only those marked as warned of."""
         if begin == end:
             return
         function = self.compile(form, call.layout.side_by_side)
@@ -473,7 +469,7 @@ def _may_warn(made: TypedFunction, x: Instruction) -> bool:
 
 
 def _alike(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether results have the same bits, but for those of NaN."""
+    """Whether results have equal bits, NaN aside."""
     if a.dtype.kind == "c":
         return _alike(a.real, b.real) and _alike(a.imag, b.imag)
     if a.dtype.kind != "f":
@@ -484,7 +480,7 @@ def _alike(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def _noted() -> int:
-    """What the processor notes that NumPy would warn of, or raise, now."""
+    """The floating-point flags of which NumPy would warn now."""
     arm = compiler.host().triple.startswith("aarch64")
     state: dict[str, Any] = dict(np.geterr())
     said = sum(bits[arm] for name, bits in text_of.BITS.items() if state[name] != "ignore")

@@ -1,4 +1,4 @@
-"""What calls of a compiled typed function have: how its arrays lie, and the forms that it has."""
+"""Calls of a compiled typed function: layout of arrays, and forms."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from numpy.lib.stride_tricks import as_strided
 from ...limits import LIMITS
 
 ONE, QUIET, LANES = "one", "quiet", "lanes"
-"""The forms of a function: for one slice after the other, the same with comparisons that note
-nothing, and for slices side by side."""
+"""Forms of a function: one slice after the other, the same with quiet comparisons, and slices side
+by side."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What calls have alike whose arrays lie alike.
+    """The part of a call that is shared by the same layout.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Prepared:
 
 
 class Call(NamedTuple):
-    """What a call has for all forms.
+    """A call, for all forms.
 
     Attributes
     ----------
@@ -92,12 +92,12 @@ class Call(NamedTuple):
 
 @dataclass(slots=True)
 class Lanes:
-    """Whether slices go side by side: both ways are timed by turns until it is plain.
+    """The trial of slices side by side: both ways are timed in turn until one is plainly faster.
 
     Attributes
     ----------
     is_good : bool or None
-        Whether that is quicker; None: nobody knows yet.
+        Whether that is quicker; None: not known yet.
     took : float
         CPU seconds that one after the other has taken before lanes were compiled.
     one, beside : float

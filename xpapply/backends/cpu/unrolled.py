@@ -65,11 +65,10 @@ class OnArrays(Launch):
 
 
 _compiled: Dict = kept(Dict())
-"""What was compiled, by graph, form and target."""
+"""Compiled kernels, by graph, form and target."""
 
 
 def _function(graph: Graph, form: Form) -> compiler.Function:
-    """A kernel, compiled."""
     target = compiler.host()
     found = _compiled.get((graph, form, target))
     if found is None:
@@ -83,7 +82,7 @@ def _function(graph: Graph, form: Form) -> compiler.Function:
 
 
 def _slices(graph: Graph, consts: int, layout: Layout) -> Slices:
-    """How slices, so many constants, and results lie."""
+    """The layout of inputs, constants and results."""
     given = [x.strides for x in layout.inputs if x.strides is not None]
     (at,), inner, beside = layout.axes, [], []
     for o, out in zip(graph.outs, layout.outs, strict=True):
@@ -103,7 +102,7 @@ def _slices(graph: Graph, consts: int, layout: Layout) -> Slices:
 
 
 class _Choice(Choice):
-    """How a kernel goes through slices: they are always in lanes."""
+    """The traversal: slices are always in lanes."""
 
     def __init__(
         self,
@@ -166,7 +165,7 @@ class Unrolled(ByLayout):
 
     @property
     def compiling(self) -> float:
-        """The same, with what LLVM takes to be loaded."""
+        """Estimated seconds of compiling, with loading LLVM."""
         return self.seconds + loading()
 
     def bind(self, consts: tuple[Any, ...], like: Any) -> list[np.ndarray]:
@@ -180,5 +179,5 @@ class Unrolled(ByLayout):
         return OnArrays(self.graph, layout)
 
     def deferred(self, seconds: float, layout: Layout) -> compiler.Deferred[OnArrays]:
-        """The same, once what is slower has taken so many seconds."""
+        """The kernel, deferred until slower ways have taken so many seconds."""
         return compiler.Deferred(seconds, lambda: self.on(layout))

@@ -64,7 +64,6 @@ class CuPy(Backend):
         return TreesLowered(graph) if graph.descends else CuPyLowered(graph, precision)
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
-        """From CuPy's pool."""
         with _on(like.device.id):
             return cupy.empty(shape, self.result_dtype(dtype))
 
@@ -72,7 +71,7 @@ class CuPy(Backend):
         return "float32" if dtype == "bfloat16" else dtype  # CuPy has no bfloat16
 
     def limits(self, like: Any) -> tuple[float, float] | None:
-        """By the device's clocks and widths; operations of float32."""
+        """Limits by the device's clocks and widths, for float32."""
         if not isinstance(like, cupy.ndarray):
             return None
         memory, clock = compiler.rates(like.device.id)
@@ -90,7 +89,7 @@ class CuPy(Backend):
 
 
 class CuPyOnTensors(CuPy):
-    """The same on the memory of tensors, which may be bfloat16."""
+    """The backend on the memory of tensors, which may be bfloat16."""
 
     def why_not(self, graph: Graph, given: Sequence[Any]) -> str | None:
         if graph.any_length or graph.is_several:
@@ -110,7 +109,7 @@ class CuPyOnTensors(CuPy):
 
 
 class CuPyWay(CuPy):
-    """One of the ways alone, on CuPy's arrays or on the memory of tensors."""
+    """A single way, on CuPy's arrays or on the memory of tensors."""
 
     def __init__(self, name: str, borrowed: bool) -> None:
         self.name, self._borrowed = name, borrowed
@@ -281,7 +280,7 @@ class CuPyLowered(Lowered):
     def estimate(
         self, x: Any, consts: tuple[Any, ...] = (), at: int | None = None
     ) -> cost.Estimate:
-        """What would run on an array, what that takes, and why nothing faster."""
+        """The estimate for an array, with reasons of faster ways."""
         task = self._task(x, Weights(consts), at)
         able, refused = self._decided(task)
         least = cost.floor(self.graph, task.slices, task.device, task.precision)
@@ -295,7 +294,7 @@ class CuPyLowered(Lowered):
         return None if None in refusals else "; ".join(map(str, refusals))
 
     def faster_than_layers(self, x: Any, consts: tuple[Any, ...], at: int | None = None) -> bool:
-        """Whether feature maps fit on chip, and that takes less time than layers one by one."""
+        """Whether feature maps fit on chip, and one kernel is faster than layers one by one."""
         if not self.graph.gathers:
             return False
         task = self._task(x, Weights(consts), at)
@@ -305,7 +304,7 @@ class CuPyLowered(Lowered):
         return seconds <= cost.by_layers(self.graph, task.slices, task.device)
 
     def slower_than_half(self, x: Any, consts: tuple[Any, ...], at: int | None = None) -> bool:
-        """Whether torch's own operations in 16 bits should take less time than what runs here.
+        """Whether torch's own operations in 16 bits should be faster.
 
         That is where cuBLAS makes the products: of float32, whatever the parameters are.
         """
@@ -316,14 +315,14 @@ class CuPyLowered(Lowered):
         return seconds > cost.half(self.graph, task.slices, task.device)
 
     def precision(self, bound: Weights) -> str:
-        """The precision that was asked for; less where weights and result have 16 bits."""
+        """The requested precision, or less where weights and result have 16 bits."""
         least = {"float16": "high", "bfloat16": "medium"}.get(self._result)
         if least is None or not bound.fit(self._result):
             return self._asked
         return max(self._asked, least, key=PRECISIONS.index)
 
     def _task(self, x: Any, bound: Weights, at: int | None = None) -> Task:
-        """What is known of a call; `at` is None where it makes no difference how slices lie."""
+        """The task of a call; `at` is None where the layout does not matter."""
         slices = x.size // max(1, self.graph.input.shape[0])
         task = Task(x.device.id, slices, self.precision(bound), bound.finite)
         return task if at is None else replace(task, spacing=spacing(x, at))

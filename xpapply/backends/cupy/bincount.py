@@ -1,4 +1,4 @@
-"""How often each number occurs in the slices of CuPy arrays: one pass of atomic additions."""
+"""Counts of numbers in slices of CuPy arrays: one pass of atomic additions."""
 
 from __future__ import annotations
 

@@ -166,6 +166,6 @@ def _kept(key: str, make: Callable[[], bytes]) -> tuple[bytes, Path]:
 
 
 def _cache_folder() -> Path:
-    """Where CuPy keeps compiled kernels."""
+    """The folder of CuPy's compiled kernels."""
     default = os.path.expanduser("~/.cupy/kernel_cache")  # unlike Path's, never an error
     return Path(os.environ.get("CUPY_CACHE_DIR") or default)

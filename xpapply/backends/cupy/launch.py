@@ -1,4 +1,4 @@
-"""What runs a graph on CuPy arrays: one kernel on tensor cores, or a chain.
+"""Runs of a graph on CuPy arrays: one kernel on tensor cores, or a chain.
 
 Nothing here synchronises but the one copy of a model's weights. Kernel objects
 are made once per graph structure; weights are arguments.
@@ -31,7 +31,7 @@ from .weights import Weights
 
 
 class Tensor:
-    """One kernel on tensor cores: which one depends on how the array lies in memory.
+    """Kernels on tensor cores, one per memory access.
 
     `write` writes it, for a way of access. With `tiles` the array has whole slices, of which
     `graph` is that of a tile.
@@ -61,7 +61,7 @@ class Tensor:
         kernel(grid, block, (start, bound.packed(self, text), out.data.ptr, *numbers), text.shared)
 
     def _for(self, slices: int, multiprocessors: int) -> Target:
-        """What the kernel for so many slices is written for."""
+        """The target for so many slices."""
         return self.target
 
     def text(self, x: Any, at: int, slices: int, out: Any) -> tuple[TensorKernel, tuple[int, ...]]:
@@ -116,7 +116,7 @@ class Chain:
         return [cupy.empty(max(self._widths) * rows, self._dtype) for _ in range(2)]
 
     def run(self, block: Any, at: int, bound: Weights, scratch: list[Any], out: Any) -> Any:
-        """One block; the result may lie in `scratch`."""
+        """Run one block; the result may be in `scratch`."""
         x, rows = block, block.size // block.shape[at]
         turn = 0
         for number, (stage, run) in enumerate(self._runs):

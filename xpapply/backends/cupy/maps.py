@@ -54,7 +54,7 @@ class MapsWay(Way):
 
 
 class TiledMapsWay(MapsWay):
-    """The same for the tiles of slices whose feature maps do not fit."""
+    """One kernel for tiles of slices whose feature maps do not fit."""
 
     def named(self, task: Task) -> str:
         # tiles take a while to choose: not for slices that fit as they are
@@ -101,7 +101,7 @@ class SegmentsWay(MapsWay):
         return found if isinstance(found, str) else None
 
     def _is_wanted(self, task: Task) -> bool:
-        """Whether one kernel would not do: choosing segments takes a while."""
+        """Whether one kernel does not do, as choosing segments takes a while."""
         if _why_not(self._graph, target(task)) is None:
             return False
         tiles = _tiles(self._graph, target(task))
@@ -122,7 +122,6 @@ class SegmentsWay(MapsWay):
 
 
 def _seconds(tiles: Tiles, task: Task) -> float:
-    """What the kernel of some tiles takes."""
     return cost.tiles(tiles.graph, task.slices * tiles.count, task.device)
 
 
@@ -142,7 +141,6 @@ def _run(graph: Graph, on: tensor_network.Target) -> SegmentsRun:
 
 
 def _runs(found: Segments, on: tensor_network.Target) -> list[Kernel | Passes]:
-    """What runs each part."""
     tiles = [(part.multiplies, part.tiles) for part in found.parts]
     return [_maps(t.graph, on, t) if kernel else Passes(t) for kernel, t in tiles]
 
@@ -165,7 +163,7 @@ class Kernel(Tensor):
 
 @remembered(512)
 def _writer(tiles: Tiles | None) -> Any:
-    """What writes the kernel: the same for equal tiles, by which its texts are remembered."""
+    """The writer of a kernel: equal for equal tiles, by which texts are cached."""
     write = feature_maps.map_kernel
     return write if tiles is None else functools.partial(write, tiles=tiles)
 

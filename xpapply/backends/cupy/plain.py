@@ -26,7 +26,7 @@ _BLOCKS_PER_SM = 16
 
 
 class ElementwiseWay(Way):
-    """One ElementwiseKernel: each thread takes some slices through all layers."""
+    """One ElementwiseKernel: each thread computes all layers of some slices."""
 
     engine = "cupy-elementwise"
     what = "one ElementwiseKernel for all layers, activations in registers"
@@ -47,7 +47,7 @@ class ElementwiseWay(Way):
 
 
 class ReductionWay(Way):
-    """One ReductionKernel: a block of threads per slice, which reduces it to one number."""
+    """One ReductionKernel: a block of threads reduces a slice to a number."""
 
     engine = "cupy-reduction"
     what = "one ReductionKernel"
@@ -80,7 +80,7 @@ class ReductionWay(Way):
 
 
 class Network:
-    """One kernel for a whole graph: which one depends on how the array lies in memory."""
+    """Kernels for a whole graph, one per memory access."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph

@@ -23,7 +23,7 @@ from .launch import Calls, Tensor
 from .weights import Weights
 
 _Call = tuple["Tensor | Passes", Any, Any]
-"""What runs, what it reads, and what it writes."""
+"""A call: kernel, source, target."""
 
 
 class Passes:
@@ -107,5 +107,5 @@ class SegmentsRun:
 
 
 def _part(records: Any, at: int, places: tuple[int, int]) -> Any:
-    """Some numbers of each record."""
+    """A part of each record."""
     return records[(*(slice(None),) * at, slice(*places))]

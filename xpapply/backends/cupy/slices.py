@@ -72,7 +72,7 @@ def dims_of(layout: Layout, in_order: bool) -> Dims:
 
 
 def sharing(graph: Graph, layout: Layout, dims: Dims, processors: int) -> tuple[Sharing, int]:
-    """How threads share the slices of arrays that lie so, and how many blocks share a slice."""
+    """The sharing of slices by threads for a layout, and the number of blocks per slice."""
     operands = _strided(layout)
     n_inputs = sum(o.strides is not None for o in layout.inputs)
     every = (*dims.core, *dims.batch)
@@ -107,7 +107,7 @@ def sharing(graph: Graph, layout: Layout, dims: Dims, processors: int) -> tuple[
 
 @dataclass(frozen=True)
 class _Task:
-    """What the choice depends on.
+    """The key of the choice.
 
     `most` is how many elements a thread can hold, `threads` how many the device runs at a time,
     `state` how many bytes of shared memory a thread needs.
@@ -212,14 +212,14 @@ def _strided(layout: Layout) -> list[Operand]:
 
 
 def _nearest(dims: Any, n_inputs: int) -> int:
-    """How far apart neighbours along these dims are, in the input where that is most."""
+    """The largest distance of neighbours along these dims in the inputs."""
     if not dims:
         return 1 << 62
     return max((abs(s) for s in dims[-1][1][:n_inputs]), default=0)
 
 
 def _vector(operands: Sequence[Operand], dims: Dims, steps: Sequence[int]) -> int:
-    """How many elements can be moved at once, if all arrays start at multiples of 16 bytes."""
+    """The number of elements per load, if arrays are aligned to 16 bytes."""
     side_by_side = [k for k, s in enumerate(steps) if s == 1]
     if len(dims.core) != 1 or not side_by_side:
         return 1
@@ -329,7 +329,6 @@ class Run:
 
 
 def _described(share: Sharing, blocks: int) -> str:
-    """What runs, for people."""
     who = "one thread" if share.lanes == 1 else f"{share.lanes} threads"
     if share.split:
         who = f"{blocks} blocks" if blocks > 1 else "one block"
@@ -340,7 +339,7 @@ def _described(share: Sharing, blocks: int) -> str:
 
 
 class OneFunction:
-    """One function of one slice, as `backends.cupy.CuPyLowered` runs it."""
+    """A function of one slice, as `backends.cupy.CuPyLowered` runs it."""
 
     def __init__(self, sliced: Sliced) -> None:
         self._sliced = sliced
@@ -354,7 +353,7 @@ class OneFunction:
         run((x, *self._constants(bound)), (out,))
 
     def _constants(self, bound: Weights) -> list[Any]:
-        """Those as long as the slice on the device, numbers by value."""
+        """Constants as long as the slice, on the device; numbers by value."""
         graph, found = self._sliced.graph, []
         for i, k in zip(graph.inputs[1:], self._sliced.consts, strict=True):
             number = not graph.is_vector(i)

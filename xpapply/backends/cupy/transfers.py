@@ -35,7 +35,7 @@ class Computed(NamedTuple):
 
 
 class Transfers:
-    """To a device and back.
+    """Transfers to a device and back.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ from ...limits import LIMITS
 from . import compiler
 
 _OLDEST = 14
-"""Of CuPy: types of results are NumPy 2's since then."""
+"""The oldest CuPy with the type rules of NumPy 2."""
 _MEMORY = 512, 4096, 16384, 32768
 """Bytes of a thread for arrays that a function makes, and more if they are too few: a device keeps
 them for as many threads as it can run."""
@@ -52,7 +52,7 @@ def why_not(made: TypedFunction, number: int) -> str | None:
 
 
 def _others(made: TypedFunction) -> str:
-    """What a typed function calls of CuPy's and of the C library, in CUDA."""
+    """CUDA text of functions of CuPy and the C library that a typed function calls."""
     found = [
         of_ufunc(*x[1:]) if x[0] == "cupy" else _of_c(*(in_c(x) or x)[1:])
         for x in made.externals
@@ -94,7 +94,7 @@ class Compiled:
 
     @property
     def seconds(self) -> float:
-        """What compiling takes, about; 0: it is done."""
+        """Estimated seconds of compiling; 0: compiled."""
         if self._layouts:
             return 0.0
         return LIMITS.typed_compiling + LIMITS.typed_per_instruction * self.made.size
@@ -137,7 +137,7 @@ class Compiled:
         return marks.reshape(outs[0].shape[:batch])
 
     def kept(self, arrays: Sequence[Any], outs: Sequence[Any], batch: int) -> Any:
-        """What `launched` takes, of arrays that lie like these, for which it has run."""
+        """The argument of `launched`, for arrays of a layout that has run."""
         number = arrays[0].device.id
         everything = [*self._constants(number), *arrays, *outs]
         key = (batch, number, *[(x.shape, x.strides) for x in everything])
@@ -280,7 +280,6 @@ def _launch(function: Any, blocks: int, given: Sequence[int]) -> None:
 
 
 def _bytes(x: Any, batch: int) -> int:
-    """Of a slice."""
     return int(math.prod(x.shape[batch:])) * int(x.itemsize)
 
 

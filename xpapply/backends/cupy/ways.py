@@ -1,4 +1,4 @@
-"""What a way to run a graph of one slice on CuPy arrays has to say of itself."""
+"""The interface of ways to run a graph of one slice on CuPy arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .weights import Weights
 
 @dataclass(frozen=True)
 class Task:
-    """What the choice between ways depends on.
+    """The key of the choice between ways.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Task:
 
 
 def spacing(x: Any, at: int) -> Spacing:
-    """How the slices of an array lie along axis `at`, its axes in memory order."""
+    """The spacing of slices along axis `at`, with axes in memory order."""
     beside = 1
     for a in reversed(range(x.ndim)):
         if a == at or x.shape[a] == 1:
@@ -55,12 +55,12 @@ def spacing(x: Any, at: int) -> Spacing:
 
 
 def target(task: Task) -> tensor_network.Target:
-    """What kernels on tensor cores are written for."""
+    """The target of kernels on tensor cores."""
     return tensor_network.Target(task.device.core or "mma", task.precision, task.device.shared)
 
 
 class Way:
-    """One way to run a graph.
+    """A strategy to run a graph.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Way:
     what : str
         What `explain` shows of it.
     shown : bool
-        Whether `explain` says why it cannot run where nobody has asked for it.
+        Whether `explain` says why it cannot run where it was not requested.
     failed : dict
         By device and name: what the compiler or the driver said when it did not run there.
     """
@@ -82,7 +82,7 @@ class Way:
         self.failed: dict[tuple[int, str], str] = {}
 
     def named(self, task: Task) -> str:
-        """What `explain` shows of it for a task."""
+        """Its description in `explain`, for a task."""
         return self.what
 
     def refusal(self, task: Task) -> str | None:
@@ -94,11 +94,11 @@ class Way:
         return None
 
     def seconds(self, task: Task) -> float:
-        """What it would take."""
+        """Estimated seconds."""
         raise NotImplementedError
 
     def runner(self, task: Task) -> Callable[[Any, int, int, Weights, Any], None]:
-        """What runs it: `run`, where nothing depends on the task."""
+        """The run: `run` by default."""
         return self.run
 
     def run(self, x: Any, at: int, slices: int, bound: Weights, out: Any) -> None:

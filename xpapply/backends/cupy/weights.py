@@ -24,18 +24,18 @@ class Weights:
 
     @functools.cached_property
     def finite(self) -> bool:
-        """Whether no weight is infinite or NaN: splitting takes those apart wrongly."""
+        """Whether all weights are finite: splitting is wrong for others."""
         return all(np.isfinite(c).all() for c in self.consts)
 
     def fit(self, dtype: str) -> bool:
-        """Whether all matrices are the same in a dtype of 16 bits."""
+        """Whether all matrices are representable in a dtype of 16 bits."""
         found = self._fit.get(dtype)
         if found is None:
             found = self._fit[dtype] = all(_fits(c, dtype) for c in self.consts if c.ndim > 1)
         return found
 
     def packed(self, run: Any, text: Any) -> Any:
-        """In the order of a kernel; the same for every way of access that it packs alike."""
+        """Weights in the order of a kernel, shared by all accesses with the same packing."""
         key = (run, text.packing)
         found = self._packed.get(key)
         if found is None:
@@ -43,14 +43,13 @@ class Weights:
         return found
 
     def values(self, name: Any, program: Program) -> list[Any]:
-        """As the steps of a program want them."""
+        """Weights in the form of a program's steps."""
         if name not in self._values:
             self._values[name] = program.bind(self.consts)
             cupy.cuda.get_current_stream().synchronize()
         return self._values[name]
 
     def const(self, k: int) -> Any:
-        """One constant."""
         if k not in self._arrays:
             self._arrays[k] = _uploaded(np.ascontiguousarray(self.consts[k]))
         return self._arrays[k]

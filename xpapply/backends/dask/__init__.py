@@ -19,7 +19,7 @@ class Dask(Backend):
     name = "dask"
 
     def why_not(self, graph: Graph, given: Sequence[Any]) -> str | None:
-        """It never can."""
+        """Refuse: blocks run one by one, each on an engine of its own."""
         return "its blocks run one by one, each on an engine of its own"
 
 

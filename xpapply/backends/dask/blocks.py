@@ -38,7 +38,7 @@ def check(arr: Any) -> None:
 
 
 def token_of_graph(graph: Graph) -> Any:
-    """What tells dask a graph from others: all of its constants too.
+    """The token of a graph for dask, with all constants.
 
     dask takes the text of what `__dask_tokenize__` gives, and that of a large array leaves out
     most of it.
@@ -187,7 +187,7 @@ def mapped(
 
 
 def _meta(x: Any, ndim: int, dtype: Any) -> Any:
-    """What blocks are, as dask has it; that complex numbers give real ones is no loss here."""
+    """The meta of blocks for dask; real results of complex numbers lose nothing here."""
     like = x._meta
     if like.dtype.kind == "c" and np.dtype(dtype).kind != "c":
         like = like.real
@@ -252,7 +252,7 @@ def aligned(given: Sequence[tuple[Any, Sequence[int]]]) -> tuple[dict[int, Any],
 
 
 def starts(chunks: Sequence[int]) -> Any:
-    """Where each of some chunks begins, one number in each chunk."""
+    """The start of each chunk, one number per chunk."""
     found = np.concatenate([[0], np.cumsum(chunks)[:-1]]).astype(np.int64)
     return da.from_array(found, chunks=1)
 
@@ -325,11 +325,11 @@ def own_options() -> dict[str, Any]:
 
 
 def kind(arr: Any) -> str:
-    """Its blocks, in words."""
+    """A description of the blocks."""
     library = {"numpy": "NumPy", "cupy": "CuPy"}.get(str(arrays.library(arr._meta)), "")
     return f"{library} array"
 
 
 def device(arr: Any) -> str:
-    """Where the blocks are, in a word."""
+    """The device of the blocks, in a word."""
     return "cpu" if arrays.library(arr._meta) == "numpy" else "cuda"

@@ -1,4 +1,4 @@
-"""How often each number occurs in the slices of NumPy arrays: block by block."""
+"""Counts of numbers in slices of NumPy arrays, block by block."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def missing(ops: Iterable[str]) -> str | None:
 
 
 def ufunc(op: str) -> Any:
-    """What computes an elementwise op of the table."""
+    """The function of an elementwise op."""
     if OPS[op].in_special:
         import scipy.special
 
@@ -36,7 +36,7 @@ def ufunc(op: str) -> Any:
 
 
 def elementwise(op: str) -> Any:
-    """The same, with `out` as the last argument."""
+    """The function with `out` as the last argument."""
     call = ufunc(op)
     if op in ("maximum", "minimum"):  # they want `out` by its name
         return lambda x, y, out: call(x, y, out=out)
@@ -112,7 +112,7 @@ _BITS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 
 
 def chosen_in_place(condition: Any, x: Any, y: Any, out: np.ndarray) -> None:
-    """The same, where `out` is `y`."""
+    """Choose, with `out` being `y`."""
     put(out, x, condition)
 
 
@@ -132,7 +132,7 @@ def best_of_rows(find: Any, rows: np.ndarray, x: np.ndarray, out: np.ndarray) ->
 
 
 def position(find: Any, axis: int, x: np.ndarray, start: int, out: np.ndarray) -> None:
-    """Where the best of a slice of one axis is, behind `start`."""
+    """The position of a slice's extreme, plus `start`."""
     find(x, axis, out, keepdims=True)
     if start:
         np.add(out, start, out)

@@ -16,7 +16,7 @@ from ...lowering.program import plan_buffers
 from . import kernels
 
 VECTOR, NUMBER, CONSTANT = "vector", "number", "constant"
-"""What a value is in a block: one number per element, one per slice, or one for all."""
+"""Kinds of values in a block: one number per element, per slice, or for all."""
 
 
 class SliceProgram:
@@ -120,7 +120,7 @@ class SliceProgram:
         return found
 
     def _fills_first(self, step: int) -> bool:
-        """Whether a step writes to all of its result before it has read an input."""
+        """Whether a step writes all of its result before it has read an input."""
         args, outs = self._steps[step]
         chooses = outs[0] < len(self.graph.nodes) and self.graph.nodes[outs[0]].op == "where"
         return chooses and bool(set(args[:2]) & set(self.inputs))
@@ -145,7 +145,6 @@ class SliceProgram:
         return SliceScratch(self, shape)
 
     def shape(self, i: int, block: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape of a value in a block."""
         if self._kinds[i] == NUMBER:
             return tuple(1 if a in self.axes else n for a, n in enumerate(block))
         return block if self._kinds[i] == VECTOR else ()
@@ -158,7 +157,7 @@ class SliceProgram:
         outs: Sequence[Any],
         start: int = 0,
     ) -> None:
-        """One block, `start` behind the first position of its slices."""
+        """Run one block, `start` after the first position of its slices."""
         values, ready = scratch.bound(block)
         for i, x in zip(self.inputs, arrays, strict=True):
             values[i] = x
@@ -172,11 +171,11 @@ class SliceProgram:
                 call(*[values[a] for a in args])
         for k, i in self._copied:
             kernels.copied(outs[k], values[i])
-        for i in self._passing:  # nobody's memory is kept
+        for i in self._passing:  # no array is kept alive
             values[i] = None
 
     def call(self, step: int, block: tuple[int, ...]) -> Callable[..., Any]:
-        """What a step does, given its operands and where results go."""
+        """The call of a step, given its operands and outputs."""
         args, outs = self._steps[step]
         if outs[0] > self._start:
             return kernels.load
@@ -204,14 +203,14 @@ class SliceProgram:
         return kernels.elementwise(node.op)
 
     def _has_short_rows(self, i: int, block: tuple[int, ...]) -> bool:
-        """Whether slices are rows that NumPy's max spends its time between."""
+        """Whether slices are so short that NumPy's max is mostly overhead."""
         real = np.dtype(self._dtype(i)).kind in "fiu"
         return (
             real and self.axes == (len(block) - 1,) and kernels.ROW[0] <= block[-1] < kernels.ROW[1]
         )
 
     def is_fixed(self, i: int) -> bool:
-        """Whether a value lies in the same memory for all blocks of one shape."""
+        """Whether a value has the same memory in all blocks of one shape."""
         return i != self._start and i not in self._passing
 
 
@@ -298,7 +297,7 @@ class Fold:
 
 
 class _Folded:
-    """A fold as a step: vectors to the numbers that are asked for."""
+    """A fold as a step: vectors to numbers."""
 
     def __init__(self, fold: Fold, fields: Sequence[int], axes: tuple[int, ...]) -> None:
         self._fold, self._fields, self._axes = fold, fields, axes

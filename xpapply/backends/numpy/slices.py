@@ -109,7 +109,7 @@ class LoweredSlices:
         given: Sequence[int] = (),
         direct: Sequence[bool] | None = None,
     ) -> SliceProgram:
-        """What leads to some nodes, from the arrays and from numbers that are known."""
+        """The program of some nodes, from the arrays and known numbers."""
         found = part(graph, outs, given, self.seen.length)
         uses: dict[int, list[str]] = {}
         for n in found.nodes:
@@ -209,7 +209,7 @@ class _Whole:
 
 
 class _Level(NamedTuple):
-    """One pass over the pieces: accumulations, and the numbers that follow from them."""
+    """One pass over the pieces: accumulations, and the numbers derived from them."""
 
     groups: list[tuple[Accumulator, list[int]]]
     """Accumulators, and the nodes of all of their numbers."""
@@ -222,7 +222,7 @@ class _Level(NamedTuple):
     after: SliceProgram
 
     def folds(self) -> list[Fold]:
-        """What combines numbers of pieces: each worker has its own, for the buffers."""
+        """New folds of pieces: each worker has its own, for the buffers."""
         return [Fold(by) for by, _ in self.groups]
 
 
@@ -351,7 +351,6 @@ class _Pieces:
         outs: Sequence[Any],
         boxes: Iterator[Box],
     ) -> None:
-        """Results per element."""
         scratch = self._map.scratch(tuple(self._sizes))
         for box in boxes:
             of_numbers = self._of_numbers(box)

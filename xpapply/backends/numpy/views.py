@@ -1,4 +1,4 @@
-"""How the arrays of a function of slices are seen: as few dims as possible, in a good order."""
+"""Views of a function's arrays, with as few dims as possible, in a good order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Dim(NamedTuple):
 
 
 class View(NamedTuple):
-    """How an array is seen: its shape, and which of its axes each dim is (from behind)."""
+    """A view of an array: its shape, and the axis of each dim (negative)."""
 
     shape: tuple[int, ...]
     axes: tuple[int | None, ...]
@@ -89,7 +89,7 @@ class Seen:
         return View(shape, tuple(axes), math.prod(shape), present == sorted(present))
 
     def result(self, vector: bool, ndim: int) -> View:
-        """How a result of `ndim` axes is seen: it has all axes, or only those across slices."""
+        """The view of a result of `ndim` axes: all axes, or only those across slices."""
         layout = self._layout
         kept = [a for a in range(len(layout.shape)) if a not in layout.axes]
         if ndim == len(layout.shape):
@@ -101,7 +101,7 @@ class Seen:
         return self._view(axes, self.shape if vector else self.numbers)
 
     def is_good(self, operand: Operand) -> bool:
-        """Whether the inner loops of a block run along the memory of an array."""
+        """Whether the inner loops of a block run along an array's memory."""
         long = [d.axis for d in self.dims if d.size != 1]
         return operand.strides is None or not long or operand.strides[long[-1]] in (0, 1)
 

@@ -93,7 +93,7 @@ def first_place(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def place_without_nan(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
-    """`nanargmax` and `nanargmin`, which raise for slices of nothing but NaN."""
+    """`nanargmax` and `nanargmin`, which raise for slices of NaN alone."""
     try:
         return along_axis()(xp, call, args, kwargs)
     except ValueError as error:
@@ -116,7 +116,7 @@ def matrices(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def shape_only(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
-    """What depends on the shape or the dtype only: the function, of one slice."""
+    """Functions of shape or dtype alone: called for one slice."""
     return call(*mapped(lambda x: x.array[0], args), **mapped(lambda x: x.array[0], kwargs))
 
 

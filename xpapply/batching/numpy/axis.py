@@ -17,7 +17,7 @@ from ..rules import aligned, batch_size, mapped, results, shifted
 def diff(
     xp: Any, call: Any, a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None
 ) -> Any:
-    """With values before and after put there first."""
+    """Differences with values put before and after."""
     constant(n, axis)
     if prepend is None and append is None:
         if a.ndim == 0:
@@ -59,7 +59,7 @@ def ediff1d(xp: Any, call: Any, ary: Any, to_end: Any = None, to_begin: Any = No
 def gradient(
     xp: Any, call: Any, f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1
 ) -> Any:
-    """With constant spacings."""
+    """Gradients with constant spacings."""
     constant(axis, edge_order)
     plain(varargs)
     if not isinstance(f, Batched) or f.ndim == 0:
@@ -131,7 +131,7 @@ def packbits(xp: Any, call: Any, a: Any, axis: Any = None, *args: Any, **kwargs:
 
 
 def all_axes(xp: Any, call: Any, a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
-    """Transforms along all axes of a slice unless told which."""
+    """Transform along all axes of a slice by default."""
     if a.ndim == 0:
         raise Unsupported
     if axes is None:

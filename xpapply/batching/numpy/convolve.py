@@ -22,7 +22,7 @@ def convolve(xp: Any, call: Any, a: Any, v: Any, mode: Any = "full") -> Any:
 
 
 def correlate(xp: Any, call: Any, a: Any, v: Any, mode: Any = "valid") -> Any:
-    """As `convolve`, with the second operand reversed and conjugated."""
+    """Convolve with the second operand reversed and conjugated."""
     constant(mode)
     a, v = _signals(xp, a, v)
     if xp is not np and not bool(xp.isfinite(a).all() and xp.isfinite(v).all()):
@@ -45,7 +45,7 @@ def _signals(xp: Any, *xs: Any) -> list[Any]:
 
 
 def windows_of(mode: Any, m: int, k: int, turned: bool) -> tuple[int, int]:
-    """Which of all windows of `k` numbers over `m` a mode gives: the first, and how many."""
+    """First index and number of a mode's windows, of `k` numbers over `m`."""
     if mode == "full":
         return 0, m + k - 1
     if mode == "same":
@@ -89,11 +89,11 @@ def _windows(xp: Any, a: Any, v: Any, mode: Any, turned: bool) -> Any:
 
 
 MANY_TAPS = 4
-"""With more taps than these, a matrix product is faster ..."""
+"""The number of taps from which a matrix product is faster."""
 
 
 MOST_TAPS = 48
-"""... and with more than these a call for each row (measured: 120 values, one core)."""
+"""The number of taps from which a call per row is faster still (measured: 120 values, one core)."""
 
 
 def _toeplitz(a: Any, v: Any, start: int, length: int) -> Any:

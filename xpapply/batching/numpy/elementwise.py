@@ -12,7 +12,7 @@ from ..rules import aligned, batch_size, elementwise
 
 
 def where(xp: Any, call: Any, condition: Any, *values: Any) -> Any:
-    """With three arguments."""
+    """Choose by a condition, with three arguments."""
     if len(values) != 2:
         raise NoRule("where without values: the shape depends on the data")
     return elementwise(xp, call, (condition, *values), {})
@@ -65,7 +65,7 @@ def isin(
     *,
     kind: Any = None,
 ) -> Any:
-    """One set for all slices, or a small set of each slice."""
+    """Test against one set for all slices, or a small set of each."""
     if assume_unique:
         raise NoRule("assume_unique: elements of several slices are not")
     if not isinstance(test_elements, Batched):
@@ -81,7 +81,7 @@ def isin(
 
 
 def digitize(xp: Any, call: Any, x: Any, bins: Any, right: bool = False) -> Any:
-    """The same bins for all slices."""
+    """Digitize with the same bins for all slices."""
     plain(bins, right)
     if np.isnan(np.asarray(bins)).any():
         raise Unsupported
@@ -109,7 +109,7 @@ def _all(x: Batched) -> Batched:
 
 
 def array_equal(xp: Any, call: Any, a1: Any, a2: Any, equal_nan: bool = False) -> Any:
-    """One bool per slice."""
+    """Compare; one bool per slice."""
     n = batch_size((a1, a2))
     a1, a2 = as_rows(xp, a1, n), as_rows(xp, a2, n)
     if a1.shape != a2.shape:
@@ -123,7 +123,7 @@ def array_equal(xp: Any, call: Any, a1: Any, a2: Any, equal_nan: bool = False) -
 
 
 def array_equiv(xp: Any, call: Any, a1: Any, a2: Any) -> Any:
-    """One bool per slice."""
+    """Compare, broadcast; one bool per slice."""
     one, other = _lined_up([a1], [a2])
     a, b = xp.asarray(one[0]), xp.asarray(other[0])
     try:
@@ -134,7 +134,7 @@ def array_equiv(xp: Any, call: Any, a1: Any, a2: Any) -> Any:
 
 
 def allclose(xp: Any, call: Any, a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
-    """One bool per slice."""
+    """Compare within tolerances; one bool per slice."""
     return _all(elementwise(xp, xp.isclose, (a, b, *args), kwargs))
 
 

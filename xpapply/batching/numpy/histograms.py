@@ -193,7 +193,7 @@ def histogram(
 
 
 def _counted(xp: Any, index: Any, weights: Any, bins: int) -> Any:
-    """How often each bin occurs in each row; the bin after the last one is dropped."""
+    """Counts of each bin in each row; the bin after the last one is dropped."""
     w = None if weights is None else Batched(weights)
     counts = bincount_rows(xp, Batched(index), w, bins + 1).array[:, :bins]
     return xp.ascontiguousarray(counts, None if weights is None else weights.dtype)

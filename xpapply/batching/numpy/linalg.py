@@ -93,7 +93,7 @@ def outer(xp: Any, call: Any, a: Any, b: Any) -> Any:
 
 
 def einsum(xp: Any, call: Any, *operands: Any, **kwargs: Any) -> Any:
-    """One more letter for the slices."""
+    """Add a letter for the slices."""
     constant(kwargs)
     first = operands[0]
     if not isinstance(first, str) or "." in first or infinite_products(xp, *operands[1:]):

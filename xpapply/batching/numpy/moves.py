@@ -161,7 +161,7 @@ def pad(xp: Any, call: Any, array: Any, pad_width: Any, mode: Any = "constant", 
 
 
 def roll(xp: Any, call: Any, a: Any, shift: Any, axis: Any = None) -> Any:
-    """By the same number, or each slice of one axis by its own."""
+    """Roll by one number, or each slice of one axis by its own."""
     if not isinstance(shift, Batched):
         return moves("a", "a shift axis")(xp, call, (a, shift, axis), {})
     if shift.ndim or shift.dtype.kind not in "iu" or (axis not in (None, 0, -1)):

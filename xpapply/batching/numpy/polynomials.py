@@ -82,7 +82,7 @@ polyadd = polysub = _poly_sum
 
 
 def roots(xp: Any, call: Any, p: Any) -> Any:
-    """One slice after the other, if no zeros are stripped."""
+    """Find roots slice by slice, if no zeros are stripped."""
     if p.ndim != 1 or bool((p.array[:, :1] == 0).any()) or bool((p.array[:, -1:] == 0).any()):
         raise NoRule("roots: the number of roots depends on the data")
     raise Unsupported

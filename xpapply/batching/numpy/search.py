@@ -37,7 +37,7 @@ def _rank(xp: Any, rows: Any, keys: Any, right: bool) -> Any:
 
 
 def _rank_of_shared(rows: Any, keys: Any, right: bool) -> Any:
-    """The same for keys that all rows share: the values of a row that come before each key.
+    """The same for keys that all rows share: the count of a row's values before each key.
 
     The search is the other way round, of all values among the keys, and is no search for rows.
     """
@@ -52,7 +52,7 @@ def _rank_of_shared(rows: Any, keys: Any, right: bool) -> Any:
 
 
 FEW_KEYS = 16
-"""Up to so many keys a batched search is faster than a call of NumPy's own for each row."""
+"""The number of keys up to which a batched search beats NumPy's own for each row."""
 
 
 def searchsorted(xp: Any, call: Any, a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
@@ -144,7 +144,7 @@ def _interpolated_part(ns: Any, x: Any, xp: Any, fp: Any, left: Any, right: Any,
 
 
 def _between(ns: Any, x: Any, x0: Any, x1: Any, y0: Any, y1: Any, is_last: Any) -> Any:
-    """On the lines from (x0, y0) to (x1, y1)."""
+    """Interpolate on the lines from (x0, y0) to (x1, y1)."""
     with np.errstate(all="ignore"):
         slope = (y1 - y0) / (x1 - x0)
         found = slope * (x - x0) + y0
@@ -157,7 +157,7 @@ def _between(ns: Any, x: Any, x0: Any, x1: Any, y0: Any, y1: Any, is_last: Any) 
 
 
 def _outside(ns: Any, x: Any, found: Any, first: Any, last: Any, left: Any, right: Any) -> Any:
-    """What is found for places before the first or after the last one, and for NaN."""
+    """Results for places before the first or after the last one, and for NaN."""
     for where, value in ((x < first, left), (x > last, right), (ns.isnan(x), x)):
         if where.any():
             found = ns.where(where, value, found)

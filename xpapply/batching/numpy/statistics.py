@@ -23,7 +23,7 @@ def average(
     *,
     keepdims: bool = False,
 ) -> Any:
-    """Of one axis, with weights of that axis."""
+    """Average along one axis, with weights of that axis."""
     n = batch_size((a, weights))
     a = as_rows(xp, a, n)
     if weights is None and axis is not None and a.ndim > 0:
@@ -79,7 +79,7 @@ def _of_largest(
 ) -> Any:
     """`found`, but for the quantiles that are the largest numbers of their slices.
 
-    CuPy's kernel adds 0 times the difference to the number behind. Behind the largest is the next
+    CuPy's kernel adds 0 times the difference to the number after. After the largest is the next
     slice's smallest, whose NaN or infinity makes NaN of it; of one slice it is the largest itself.
     """
     shares = np.asarray(q.get() if hasattr(q, "get") else q)
@@ -97,7 +97,7 @@ def _of_largest(
 
 
 def _may_wrap(rows: np.ndarray) -> bool:
-    """Whether neighbours in the order of a row are farther apart than their dtype can tell."""
+    """Whether differences of sorted neighbours may overflow the dtype."""
     if rows.dtype.kind != "i" or rows.size == 0:
         return False
     if int(rows.max()) - int(rows.min()) <= np.iinfo(rows.dtype).max:

@@ -64,7 +64,7 @@ def nrm2(a: Any) -> Any:
 
 
 def norm(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
-    """Of vectors along the axis."""
+    """Norms of vectors along the axis."""
     given = bound(call, args, kwargs)
     a = given.get("a")
     if not isinstance(a, Batched) or a.ndim != 1 or len(list(leaves(given))) > 1:
@@ -126,7 +126,7 @@ def distance(formula: Callable[[Any, Any], Any], odd: Any = not_finite, kinds: s
 
 @functools.lru_cache
 def _by_blas(call: Any) -> bool:
-    """Whether norms are BLAS's, doubles of any precision, as they are before SciPy 1.18."""
+    """Whether norms are BLAS's, in double precision for all dtypes, as before SciPy 1.18."""
     vector = np.zeros(1, np.float32)
     return np.asarray(call(vector, vector)).dtype == np.float64
 

@@ -57,7 +57,7 @@ def taken_apart(found: Any) -> tuple[list[Any], Build]:
 
 
 def as_rows(found: Any, n: int, plain: Sequence[int] = ()) -> Any:
-    """What a call on all slices returned, `plain` values and numbers as they are."""
+    """The results of a call on all slices, `plain` values and numbers unchanged."""
     values, build = taken_apart(found)
     return build([_row(v, n, i in plain) for i, v in enumerate(values)])
 
@@ -298,7 +298,7 @@ def axis_call(
 
 
 def _usual(x: Any) -> bool:
-    """Whether an argument is an array and nothing more, such as a masked one."""
+    """Whether an argument is a plain array, not a masked one or the like."""
     return isinstance(x, (Batched, list, tuple)) or type(x).__name__ == "ndarray"
 
 

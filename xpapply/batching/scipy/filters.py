@@ -110,14 +110,14 @@ def convolve(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def _fits(kernel: Any, shape: tuple[int, ...]) -> bool:
-    """Whether a kernel has as many axes as a slice, none of them longer, and any element."""
+    """Whether a kernel has as many axes as a slice, none longer, and any element."""
     return kernel.ndim == len(shape) and all(
         0 < k <= n for k, n in zip(kernel.shape, shape, strict=True)
     )
 
 
 MANY_TAPS = 49
-"""Up to so many, sums of shifted slices are faster than SciPy's loops."""
+"""The number of taps up to which sums of shifted slices beat SciPy's loops."""
 
 
 @np.errstate(all="ignore")  # as SciPy's loops, which tell of nothing
@@ -280,7 +280,7 @@ def sibling(call: Any, name: str) -> Any:
 
 
 def of_axes(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
-    """An N-D filter that sums over axes: it is told which."""
+    """An N-D filter that sums over axes, which are passed explicitly."""
     given = bound(call, args, kwargs)
     checked((), given)
     x = given.pop("input")

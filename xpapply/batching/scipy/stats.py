@@ -64,7 +64,7 @@ def mode(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def older() -> bool:
-    """Whether SciPy's dtypes along an axis may be others than those of slices: scalars promoted."""
+    """Whether SciPy's dtypes along an axis may differ from those of slices."""
     version = sys.modules["scipy"].__version__.split(".")
     return tuple(map(int, version[:2])) < (1, 17)
 

@@ -40,7 +40,7 @@ PART = ".part"
 
 @dataclass
 class Place:
-    """Where the elements of an image lie.
+    """The placement of an image's elements in space.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Place:
     system: Any = None
 
     def is_that_of(self, other: Place) -> bool:
-        """Whether all elements lie where those of another image do, but for a tenth of one."""
+        """Whether elements lie where those of another image do, within a tenth of one."""
         if self.system and other.system and self.system != other.system:
             return False
         ends = np.array([*itertools.product(*((0, n - 1) for n in self.lengths))])
@@ -72,7 +72,7 @@ class Place:
 
 @dataclass
 class Image:
-    """What a file has.
+    """The content of a file.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ class Image:
             )
 
     def state(self) -> str:
-        """What tells the file from another one, or from what it was before."""
+        """A key of the file's state; "" if it is in memory."""
         if self.path is None:
             return ""
         paths = sorted(self.path.rglob("*")) if self.path.is_dir() else [self.path]
@@ -133,7 +133,7 @@ class Image:
 
 @dataclass
 class Wanted:
-    """What else there is to say of an output.
+    """Facts of an output for its format.
 
     Attributes
     ----------
@@ -243,7 +243,7 @@ def library(name: str, extra: str) -> Any:
 
 
 def read(text: str) -> Image:
-    """What a file has; ``file.npz:name`` is one array of several."""
+    """Read a file; ``file.npz:name`` is one array of several."""
     path = Path(text)
     inner = ""
     if not path.exists() and ".npz:" in text:
@@ -305,7 +305,7 @@ def _is_zarr_array(path: Path) -> bool:
 
 
 def part_of(path: Path) -> Path:
-    """Where an output lies until it is finished."""
+    """The path of an output until it is finished."""
     return path.with_name(path.name + PART)
 
 

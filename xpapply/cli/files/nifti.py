@@ -113,7 +113,7 @@ def _left(plain: Path, header: Any, shape: tuple[int, ...]) -> np.memmap:
 
 
 def _header(nibabel: Any, shape: tuple[int, ...], dtype: np.dtype, like: Image) -> Any:
-    """That of the input, where it has one, for other numbers."""
+    """The header: the input's, if any, for other numbers."""
     if like.format == "nifti":
         header = like.about.copy()
     else:

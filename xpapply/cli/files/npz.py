@@ -11,7 +11,7 @@ from . import Image, Output, Wanted, part_of
 
 
 def read(path: Path, inner: str = "") -> Image:
-    """One array of an archive."""
+    """Read one array of an archive."""
     with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
         names = archive.files
         if inner and inner not in names:

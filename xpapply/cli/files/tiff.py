@@ -68,7 +68,7 @@ class Raster(Store):
 
     @property
     def dtype(self) -> np.dtype:
-        """That of the bands."""
+        """The dtype of all bands."""
         return np.result_type(*self.file.dtypes)
 
     @property
@@ -77,7 +77,7 @@ class Raster(Store):
         return 3
 
     def describe(self) -> str:
-        """It, in a message."""
+        """A description for messages."""
         return f"{self.file.name} {self.shape} {self.dtype}"
 
     def read(self, block: Block) -> np.ndarray:
@@ -94,7 +94,7 @@ class Raster(Store):
             self.file.write(y, bands, window=window)
 
     def why_read_only(self) -> str:
-        """It is opened for that."""
+        """ "": it was opened for writing."""
         return ""
 
     def _place(self, block: Block) -> tuple[list[int], Any]:
@@ -108,7 +108,7 @@ class Raster(Store):
 
 
 class _Plane(Raster):
-    """One band, without the axis of bands."""
+    """A band, without the axis of bands."""
 
     def __init__(self, file: Any) -> None:
         super().__init__(file)

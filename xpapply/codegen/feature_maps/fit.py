@@ -1,4 +1,4 @@
-"""Which plan a network gets, and which networks get none."""
+"""The choice of a plan for a network, and refusals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STAGED = 64 << 10
 
 
 def planned(maps: Maps, target: Target) -> Plan:
-    """What was fastest on an H200: many small slices, or few large ones, or what fits."""
+    """The plan that was fastest on an H200: many small slices, or few large ones, or what fits."""
     try:
         return _planned(maps, target, tables=True)
     except Refused:

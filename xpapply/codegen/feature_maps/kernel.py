@@ -27,7 +27,7 @@ from .steps import Steps
 from .tiled import TiledSlices
 
 _TRIES = 4
-"""How often slices are scaled by other numbers at most."""
+"""The most scales that a slice is tried with."""
 
 
 def why_not(graph: Graph, target: Target) -> str | None:
@@ -90,7 +90,7 @@ def _fitting(
 
 
 class _TooLarge(Refused):
-    """With a plan, which a smaller one may do without."""
+    """Refusal of a plan where a smaller one may fit."""
 
 
 class _Kernel:
@@ -216,7 +216,7 @@ extern "C" __global__ void __launch_bounds__({32 * plan.warps}, {plan.blocks})
                 continue
             text = self._steps.write(step)
             if text:
-                if self._maps.is_border(step.out):  # nobody has to wait: nothing else lies there
+                if self._maps.is_border(step.out):  # no barrier: no other value lies there
                     lines.pop()
                 begin = self._steps.begin(step.out)
                 lines += ["{", *begin, *text, "}", "__syncthreads();"]

@@ -133,7 +133,7 @@ XP_FN void xp_products(float (&d)[M][N][4], const u32* const (&at)[M][2], const 
 
 
 def part(precision: str) -> str:
-    """What one step adds to a tile of sums, the small products first; and half of a pair."""
+    """Device functions that add one step to a tile of sums, and convert halves."""
     kind = "bf16" if precision == "medium" else "f16"
     lines = [f"xp_mma_{kind}(d, hi, b.x, b.y);"]
     if precision == "highest":

@@ -1,4 +1,4 @@
-"""Where the feature maps of a network lie in shared memory.
+"""Places of a network's feature maps in shared memory.
 
 What is padded or joined to another map is written where it is wanted at once: it has a home in the
 padded map, and nothing is copied.
@@ -18,7 +18,7 @@ from ..schedule import Schedule, Step
 from .terms import distances
 
 Homes = dict[int, tuple[int, np.ndarray]]
-"""Of a value: in which other's map it lies, and where in it."""
+"""For each value: the map that it lies in, and its places there."""
 
 
 class Maps(Schedule):
@@ -61,19 +61,19 @@ class Maps(Schedule):
         return super().lies(i)
 
     def at_home(self, i: int) -> bool:
-        """Whether all or some of a padded or joined map is written by what makes its parts."""
+        """Whether the steps of its parts write a padded or joined map, in part or whole."""
         return any(root == i for root, _ in self.homes.values())
 
     def parts(self, i: int) -> list[tuple[int, np.ndarray]]:
-        """What a padded or joined value is made of, and which numbers of it each is."""
+        """The parts of a padded or joined value, with their numbers in it."""
         return [(a, numbers.reshape(-1)) for a, numbers in _parts(self, i)]
 
     def is_there(self, a: int, i: int, numbers: np.ndarray) -> bool:
-        """Whether what makes a part writes it where it has to be in the whole."""
+        """Whether a part is written to its place in the whole by its own step."""
         return self.lies(a)[0] == i and np.array_equal(self.places(a), self.places(i)[numbers])
 
     def is_border(self, i: int) -> bool:
-        """Whether nothing but the border of a value is left to be written."""
+        """Whether only the border of a value is left to be written."""
         if self.graph.nodes[i].op not in ("pad", "concat"):
             return False
         return all(self.is_there(a, i, numbers) for a, numbers in self.parts(i))
@@ -84,7 +84,7 @@ class Maps(Schedule):
         return self._rows[root] + places.reshape(-1)
 
     def split(self, i: int) -> bool:
-        """Whether the map that a value lies in has halves: a product reads it."""
+        """Whether the map of a value stores halves: a product reads it."""
         root = self.lies(i)[0]
         return root in self._split
 
@@ -93,11 +93,11 @@ class Maps(Schedule):
         return True
 
     def short(self, nodes: list[int]) -> bool:
-        """Whether elementwise nodes are a few instructions."""
+        """Whether elementwise nodes are few instructions."""
         return super().cheap(nodes)
 
     def _joined(self, step: Step) -> tuple[Step, set[int]] | None:
-        """Nothing is joined in registers that is computed with other numbers of its own place."""
+        """The step with its joining reduction; only where each number is used alone."""
         assert step.product is not None
         face, rest = self.face(step.product), self.rest(step)
         bias = None if self.bias(step) is None else self.queries.bias(face)
@@ -114,7 +114,7 @@ class Maps(Schedule):
         return [p for p in every if self.lies(self._products[p].source)[0] == root]
 
     def _shortened(self) -> list[Step]:
-        """The steps, without those that are computed behind others before these write."""
+        """The steps, without those fused into earlier ones before they write."""
         steps: list[Step] = []
         for k, step in enumerate(self.steps):
             before = steps[-1] if steps else None
@@ -129,7 +129,7 @@ class Maps(Schedule):
         return steps
 
     def _follows(self, step: Step, before: Step, later: list[Step]) -> bool:
-        """Whether a step computes something of each number alone that another has joined."""
+        """Whether a step is elementwise in the joined numbers of an earlier one."""
         joins = before.pool is not None or before.out in self.windows
         if not joins or before.out in self.behind or step.product is not None:
             return False
@@ -153,7 +153,7 @@ class Maps(Schedule):
         return self.queries.size(step.out) == size
 
     def _apart(self, root: int) -> int | None:
-        """How far apart the numbers of a word are best, if products alone read a map."""
+        """The best distance of the two numbers of a word, if only products read a map."""
         every: list[dict[int, int]] = []
         for step in self.steps:
             if self._moves_within(step.out, root):
@@ -168,7 +168,7 @@ class Maps(Schedule):
         return min(common, key=lambda by: (sum(steps[by] for steps in every), by), default=None)
 
     def _moves_within(self, i: int, root: int) -> bool:
-        """Whether what a joined map has several times is read from where it lies in it."""
+        """Whether repeated numbers of a joined map are read from their place in it."""
         if i != root or self.graph.nodes[i].op not in ("pad", "concat"):
             return False
         there = ((self.lies(a), numbers) for a, numbers in self.parts(i))
@@ -217,7 +217,7 @@ class Maps(Schedule):
 
 
 def _parts(schedule: Schedule, i: int) -> list[tuple[int, np.ndarray]]:
-    """What a padded or joined value is made of, and which numbers of it each is, in its shape."""
+    """The parts of a padded or joined value, with their numbers, in its shape."""
     n, found, start = schedule.graph.nodes[i], [], 0
     attrs = dict(n.attrs)
     whole = np.arange(schedule.queries.size(i)).reshape(n.aval.shape)
@@ -235,7 +235,7 @@ def _parts(schedule: Schedule, i: int) -> list[tuple[int, np.ndarray]]:
 
 
 def _homes(schedule: Schedule) -> Homes:
-    """What can be written into a padded or joined map by what makes it."""
+    """Values that their steps can write directly into a padded or joined map."""
     graph, q = schedule.graph, schedule.queries
     made = {s.out for s in schedule.steps}
     homes: Homes = {}

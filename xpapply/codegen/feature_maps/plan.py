@@ -1,4 +1,4 @@
-"""How the slices of a network are spread over a device."""
+"""The plan: how the slices of a network are spread over a device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _RESERVED = 1024
 
 @dataclass(frozen=True)
 class Plan:
-    """How the slices are spread over a device.
+    """Slices and threads per block, and blocks.
 
     Attributes
     ----------

@@ -32,7 +32,7 @@ _LEAST = 4
 
 @dataclass
 class _Work:
-    """What a warp does at a time of a product: 16 `m` of `rows`, 8 `side` of `outputs`.
+    """The task of a warp in a product: 16 `m` of `rows`, 8 `side` of `outputs`.
 
     `start` and `weight` are expressions: where the words of step ``s`` lie, and its weights.
     """
@@ -52,16 +52,16 @@ class _Work:
 
     @property
     def exact(self) -> bool:
-        """Whether all have the same number of rows."""
+        """Whether all tasks have the same number of rows."""
         return self.rows == 16 * self.m * self.blocks
 
     @property
     def alone(self) -> bool:
-        """Whether all have the same weights."""
+        """Whether all tasks have the same weights."""
         return self.chunks == self.groups == self.parts == 1
 
     def again(self, warps: int) -> bool:
-        """Whether a warp has more than one of them."""
+        """Whether a warp has several tasks."""
         return self.parts == 1 and self.blocks * self.chunks * self.groups > warps
 
 
@@ -116,7 +116,7 @@ class Products(Words):
         ]
 
     def _factors(self, product: int, p: Product) -> Made:
-        """What the sums of each output are multiplied by."""
+        """The factors of the sums of each output."""
         matrix, exponent = self._matrix(product), self._exponents(p)
 
         def factor(value: Constants) -> np.ndarray:
@@ -130,7 +130,7 @@ class Products(Words):
         return self._exponent(self.maps.lies(p.source)[0]) if self.scaled else lambda value: 0
 
     def _starts(self, work: _Work, product: int, p: Product, tail: Tail) -> list[str]:
-        """What stands before the loop over tasks: where words and weights are, or themselves.
+        """Statements before the loop over tasks: addresses of words and weights, or themselves.
 
         A warp keeps the few that it reads again and again.
         """
@@ -219,7 +219,7 @@ class Products(Words):
         ]
 
     def _results(self, work: _Work, step: Step, p: Product, tail: Tail) -> list[str]:
-        """What follows the sums of a task, and writes its results."""
+        """Statements after the sums of a task, which write its results."""
         m, side, place = work.m, work.side, work.place
         before, behind = self.look(step.out)
         row = [

@@ -1,4 +1,4 @@
-"""Whether the numbers of a map are in the range of float16, as far as constants tell."""
+"""Bounds of maps in float16, as far as constants imply them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _AFTER: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 """Ops of one value whose numbers follow from those of that value."""
 _BOTH = {"add": np.add, "multiply": np.multiply, "divide": np.divide}
-"""The same of two."""
+"""Bounds of binary operations."""
 
 
 def typical(queries: GraphQueries, i: int, value: Constants) -> np.ndarray | None:

@@ -18,9 +18,9 @@ class Slices:
         self._graph, self._access, self._steps = graph, access, steps
         self._maps, self._plan = steps.maps, steps.plan
         (self._numbers,) = graph.input.shape
-        """How many numbers are read of a slice."""
+        """The number of elements of a slice."""
         self._source, self._at = 0, 0
-        """Which part of the input they are, and the first of them among its numbers."""
+        """The source of the input, and its first element."""
 
     def load(self) -> list[str]:
         """Statements that read the slices."""
@@ -59,7 +59,7 @@ class Slices:
         ]
 
     def _start(self) -> list[str]:
-        """Where slice ``s`` begins."""
+        """Declare the address of slice ``s``."""
         row = "const I row = first + s < (I)n_slices ? first + s : (I)n_slices - 1;"
         return [row, "I at = 0;", *locate(self._access)]
 
@@ -68,7 +68,7 @@ class Slices:
         return "(float)x[at + (I)k * (I)s_m]"
 
     def _load_several(self, parts: int, count: int) -> list[str]:
-        """The same for short slices: what a warp reads of several is on its way at once."""
+        """Load short slices: reads of a warp for several slices overlap."""
         steps, entry, n = self._steps, self._graph.entry, self._numbers
         images, warps = self._plan.images, self._plan.warps
         several = max(1, min(images * parts // warps, 1 << (_LOADS // count).bit_length() - 1))
@@ -143,14 +143,14 @@ class Slices:
         ]
 
     def _result(self) -> tuple[list[str], str]:
-        """What stands before result ``k`` of slice ``s``, if it is one; and the result."""
+        """Statements before result ``k`` of slice ``s``, with its guard; and the result."""
         return [
             "const I row = first + s;",
             "if (row < (I)n_slices)",
         ], f"y[{self._row()} + (I)k * (I)o_j]"
 
     def _row(self) -> str:
-        """Where the results of slice ``row`` lie."""
+        """The address of the results of slice ``row``."""
         if self._access.grouped:
             return "row % (I)n_group * (I)o_row + row / (I)n_group * (I)o_group"
         return "row * (I)o_row"

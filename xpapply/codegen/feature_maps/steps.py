@@ -71,7 +71,7 @@ class Steps(Products):
         ]
 
     def _joined(self, i: int) -> list[str]:
-        """What of a padded or joined map was not written by what made its parts."""
+        """Write what is left of a padded or joined map."""
         n, q = self.queries.graph.nodes[i], self.queries
         lines, places = [], self.maps.places(i)
         inside = np.zeros(q.size(i), bool)

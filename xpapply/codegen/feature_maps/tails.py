@@ -34,7 +34,7 @@ class Places:
             numbers = (numbers[:, None] + d.number * every).reshape(-1)
         self._reads = reads
         self.read = f"({steps.index(reads + read, 'q')})"
-        """Of the place ``q``; of `write` and `number` as well."""
+        """The expression of a number at the place ``q``; also of `write` and `number`."""
         self.number = f"({steps.index(numbers, 'q')})"
         homes = steps.maps.places(step.out)
         g, n = (d.write * np.arange(d.size) for d in (p.groups, p.outputs))
@@ -59,13 +59,13 @@ class Places:
         return eights[:: -(-len(eights) // 32)]
 
     def where(self) -> list[str]:
-        """Which slice and place row p is."""
+        """Declare slice and place of row p."""
         rows = self.steps.images * self.count
         return [self.steps.divided("p", self.count, rows, ("s", "q"))]
 
 
 class Tail:
-    """What follows the sums of a product: scale, bias, elementwise work, joining."""
+    """The tail of a product: scale, bias, elementwise work, joining reduction."""
 
     def __init__(self, steps: Words, step: Step, p: Product, factor: Made | None = None) -> None:
         assert step.product is not None
@@ -73,7 +73,7 @@ class Tail:
         maps = steps.maps
         self._rest = maps.rest(step)
         self.times = factor is not None and self._scales()
-        """Whether what the result is multiplied by for products is in factor and bias already."""
+        """Whether factor and bias include the result's scale for later products."""
         by = steps.scale_of(step.out) if self.times else lambda _: np.ones(1, np.float32)
         self._factor = ""
         if factor is not None:
@@ -94,7 +94,7 @@ class Tail:
             self._bias = self._of_outputs(lambda value: added(value) * by(value), power)
         self.joins = p.joins if len(p.taps) > 1 else ""
         self._late = self.joins in ("max", "min") and maps.rises(step)
-        """Whether sums are joined as they are."""
+        """Whether sums are joined before the tail."""
         self.tapped = "w" if self._rest and self.joins and not self._late else "v"
 
     def _of_outputs(self, make: Made, power: int = 0) -> str:
@@ -104,7 +104,7 @@ class Tail:
         return f"f[{at} + group * {n} + k]"
 
     def _scales(self) -> bool:
-        """Whether a power of two that multiplies sums and bias multiplies the result."""
+        """Whether scaling sums and bias by a power of two scales the result."""
         maps, step = self.steps.maps, self.step
         if not self.steps.scaled or not maps.split(step.out):
             return False
@@ -126,14 +126,14 @@ class Tail:
 
     @property
     def long(self) -> bool:
-        """Whether the text of the joined sums is better not repeated for each."""
+        """Whether the text for joined sums is too long to be repeated for each."""
         if len(self.p.taps) > _TAPS and self.steps.precision == "highest":
             return True
         return bool(self.joins) and not self._late and not self.steps.maps.short(self._rest)
 
     @property
     def result(self) -> str:
-        """What is written."""
+        """The name of the value that is written."""
         behind = self.step.out in self.steps.maps.behind
         return f"t{self.step.out}" if behind else self._joined
 
@@ -142,7 +142,7 @@ class Tail:
         return "w" if self._rest and (self._late or not self.joins) else "v"
 
     def join(self, a: str, b: str) -> str:
-        """How two of the numbers that are joined become one."""
+        """Join two numbers."""
         if not self.joins:
             return b
         if self._late and not self.steps.careful and self.steps.scaled:
@@ -198,7 +198,7 @@ class Tail:
         return [*self._affine(), *self._region(place)]
 
     def each_tap(self, m: int, side: int, place: Places) -> list[str]:
-        """The same for all sums of a warp, in ``r``."""
+        """Statements for all sums of a warp, in ``r``."""
         body = self.of_tap(place)
         if not body:
             return []

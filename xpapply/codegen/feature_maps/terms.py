@@ -13,7 +13,7 @@ from ...functions.cache import remembered
 from ..geometry import Dim
 
 _BANKS = 32
-"""Of shared memory: words that lie a multiple of so many apart are read one after the other."""
+"""Banks of shared memory: words a multiple of so many apart are read one after the other."""
 _TRIED = 16
 """Orders that are tried, and steps up to which groups change places: planning has to be quick."""
 
@@ -43,7 +43,7 @@ class Fours:
         return len(self.starts) // 4
 
     def multiple(self, of: int) -> Fours:
-        """With steps of no terms, until their number is a multiple."""
+        """Pad with empty steps to a multiple."""
         more = -self.steps % of * 4
         slots = np.concatenate([self.slots, np.full((more, 4), -1)])
         return replace(self, starts=self.starts + self.starts[:1] * more, slots=slots)
@@ -58,7 +58,7 @@ def offsets(dims: Sequence[Dim]) -> np.ndarray:
 
 
 def distances(dims: Sequence[Dim]) -> dict[int, int]:
-    """How far apart two terms of a group can be, and the steps that it then takes."""
+    """Possible distances of two terms in a group, and the number of steps for each."""
     found: dict[int, int] = {}
     for f in map(partial(_along, dims), _pairs(dims)):
         if f.d1 > 0:
@@ -92,7 +92,7 @@ def _fours(dims: tuple[Dim, ...], rows: tuple[tuple[int, ...], ...], apart: int 
 
 
 def _pairs(dims: Sequence[Dim]) -> list[tuple[tuple[int, int], ...]]:
-    """What a group may reach along: an axis and by how many terms, up to two of them."""
+    """Axes and extents of a group: up to two."""
     ones = [((a, 1),) for a, d in enumerate(dims) if d.size > 1]
     twos = [((a, 1), (b, 1)) for (a, _), (b, _) in itertools.combinations([k[0] for k in ones], 2)]
     threes = [((a, 1), (a, 1)) for a, d in enumerate(dims) if d.size == 3]
@@ -130,7 +130,7 @@ def _along(dims: Sequence[Dim], pair: tuple[tuple[int, int], ...]) -> Fours:
 
 
 def _spread(found: Fours, rows: np.ndarray) -> tuple[float, Fours]:
-    """The same groups, four to a step that lie in different banks, and what reading them takes."""
+    """Arrange groups, four to a step in different banks, and the cost of reading them."""
     starts = np.array(found.starts)
 
     known: dict[tuple[int, ...], float] = {}
@@ -143,7 +143,7 @@ def _spread(found: Fours, rows: np.ndarray) -> tuple[float, Fours]:
         return float(counts.reshape(len(rows), _BANKS).max(1).mean())
 
     def turns(groups: Sequence[int]) -> float:
-        """How many reads of a step are made one after the other."""
+        """The number of serialized reads of a step."""
         apart = tuple(sorted((starts[groups] - starts[groups].min()).tolist()))
         if apart not in known:
             known[apart] = of(apart)

@@ -49,7 +49,7 @@ class _Layers:
         return loop(f"{head} o += {self.parts * self.at_once})")
 
     def each(self, body: str) -> str:
-        """What is done with each of a turn, ``o + c``."""
+        """Apply statements to each layer of a turn, ``o + c``."""
         within = f"if (o + c < {self.count}) " if self.count % self.at_once else ""
         return f"XP_ALL for (int c = 0; c < {self.at_once}; ++c) {within}{body}"
 
@@ -66,7 +66,7 @@ class TiledSlices(Slices):
         self._tiles = tiles
 
     def load(self) -> list[str]:
-        """Statements that read the windows, and write the masks behind them."""
+        """Read the windows, and write the masks after them."""
         lines, self._at = [], 0
         for k, source in enumerate(self._tiles.sources):
             self._source, self._numbers = k, math.prod(source.window)
@@ -88,7 +88,7 @@ class TiledSlices(Slices):
     def _layers(
         self, shape: Sequence[int], whole: Sequence[int], cut: Sequence[int], places: np.ndarray
     ) -> _Layers | None:
-        """What lies before the axes that are cut, if it is worth a loop of its own."""
+        """The axes before those that are cut, if a loop of their own pays."""
         first = min(cut, default=0)
         count, size = math.prod(shape[:first]), math.prod(shape[first:])
         if count < 4:
@@ -183,7 +183,7 @@ class TiledSlices(Slices):
         return [f"const I tile = {last};", *self._which()]
 
     def _start(self) -> list[str]:
-        """Where the window of tile ``s`` begins, which may be before its source does."""
+        """Declare the start of tile ``s``'s window, which may be before its source."""
         source = self._tiles.sources[self._source]
         along, apart = self._along(), contiguous(source.shape)
         begin = [f"const int o{k} = t{k} * {w.step} + {w.start};" for k, _, w in along]
@@ -207,7 +207,7 @@ class TiledSlices(Slices):
         return f"({' && '.join(inside)} ? {read} : 0.f)" if inside else read
 
     def _inside(self, own: np.ndarray, name: str) -> list[str]:
-        """What has to be true of a place of the window for it to lie in the source."""
+        """Conditions for a place of the window to be inside the source."""
         return [
             f"(u32)(o{k} + ({_expression(own[w.axis], name)})) < {w.size}u"
             for k, a, w in self._along()
@@ -237,13 +237,13 @@ class TiledSlices(Slices):
         return lines
 
     def _result(self) -> tuple[list[str], str]:
-        """What stands before result ``k`` of tile ``s``, if it is one; and where it lies."""
+        """Statements before result ``k`` of tile ``s``, with its guard; and its place."""
         shape = self._graph.result.shape
         where, inside, place = self._placed(np.indices(shape).reshape(len(shape), -1), "k")
         return [*where, *([f"if ({' && '.join(inside)})"] if inside else [])], place
 
     def _placed(self, own: np.ndarray, name: str) -> tuple[list[str], list[str], str]:
-        """Of a number of the result: what finds its tile, whether it is one, where it lies."""
+        """Statements that find a number's tile, its guard, and its place."""
         axes, apart = self._tiles.axes, contiguous(self._tiles.result_shape)
         inside = [
             f"t{k} * {a.tile} + ({_expression(own[a.out_axis], name)}) < {a.out_size}"

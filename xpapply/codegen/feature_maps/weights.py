@@ -38,7 +38,7 @@ class Numbers(Section):
         self._powers: list[tuple[int, int, int]] = []
 
     def floats(self, n: int, make: Made, power: int = 0) -> int:
-        """Where `n` numbers lie, counted in numbers.
+        """Append `n` numbers; return their offset.
 
         Where all maps are scaled by another number, they are multiplied by it (`power` 1), or
         divided (-1).
@@ -89,7 +89,7 @@ def input_exponent(w: np.ndarray, final: bool) -> int:
 
 
 def output_exponents(w: np.ndarray, by: int) -> np.ndarray:
-    """For each output ``w[..., k]`` the power of two that its weights are multiplied by."""
+    """The power of two that scales the weights of each output ``w[..., k]``."""
     largest = np.abs(np.ldexp(w.astype(np.float64), -by)).max(-1, initial=0)
     q = np.clip(12 - exponents(largest), -110, 110)
     return np.where(largest == 0, 0, q)

@@ -112,16 +112,16 @@ class Words:
         return lambda value: np.ldexp(np.float32(1), exponent(value)).reshape(1)
 
     def scale_of(self, i: int) -> Callable[[Constants], np.ndarray]:
-        """What the numbers of a map that products read are multiplied by for them."""
+        """The scale of a map for products, as a function of constants."""
         return self._scale(self.maps.lies(i)[0])
 
     def scale(self, i: int) -> str:
-        """What the numbers of a map are multiplied by for products."""
+        """The expression of a map's scale for products."""
         root = self.maps.lies(i)[0]
         return f"f[{self._scales[root]}]" if root in self._scales else "1"
 
     def watch(self, value: Constants) -> np.ndarray:
-        """Whether small numbers have to be looked for in maps: no bias hides what they lose."""
+        """Maps in which small numbers must be watched: no bias hides their rounding."""
         maps = self.maps
         for s in maps.steps:
             root = maps.lies(s.out)[0]
@@ -153,7 +153,7 @@ class Words:
         return f"const int {quotient} = {found}, {rest} = {whole} - {quotient} * {by};"
 
     def begin(self, i: int) -> list[str]:
-        """What stands before all statements that write numbers of a value."""
+        """Statements before those that write numbers of a value."""
         if self.careful or self.scale(i) == "1":
             return []
         return [f"const float scale = {self.scale(i)};"]
@@ -189,7 +189,7 @@ class Words:
         return ["{", u, *top, *lines, "}"] if top else lines
 
     def _seen(self, i: int, part: int = 0) -> int | None:
-        """Which of the watched maps a value lies in, in the quick version."""
+        """The index of the watched map of a value, in the fast path."""
         root = self.maps.lies(i)[0]
         if self.careful or root not in self._scales:
             return None
@@ -198,7 +198,7 @@ class Words:
         return self.watched.index((root, part))
 
     def look(self, i: int, always: bool = False, part: int = 0) -> tuple[list[str], list[str]]:
-        """What stands before and behind the statements that write numbers of a slice ``s``.
+        """Statements before and after those that write numbers of slice ``s``, to watch them.
 
         Of a map with several parts each is looked at by itself.
         """
@@ -235,7 +235,7 @@ class Words:
         return self._statements(list(region.nodes), lambda _: number)
 
     def _operand(self, number: str, shape: Sequence[int]) -> Callable[[int], str]:
-        """How a region's operands are read beside number `number` of a value of a shape."""
+        """The reader of a region's operands at number `number` of a shape."""
 
         def operand(a: int) -> str:
             aval = self.queries.graph.nodes[a].aval

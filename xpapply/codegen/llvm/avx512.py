@@ -11,7 +11,7 @@ _ROUND_AS_EVER = 4
 
 
 def is_whole(writer: Writer, kind: Type) -> bool:
-    """Whether vectors of a type are a register, several, or the half or quarter of one."""
+    """Whether vectors of a type are whole registers, or halves or quarters of one."""
     size = kind.lanes * kind.bits
     return writer.target.bits == 512 and (size in (128, 256) or size % 512 == 0)
 

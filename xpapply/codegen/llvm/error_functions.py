@@ -23,7 +23,7 @@ _ERF_SMALL = (
     -1.4924712288447491e-05, 1.6447131401800838e-06, -1.6206312459123388e-07,
     1.3710974808386698e-08, -7.779458151528971e-10,
 )  # fmt: skip
-"""The same up to 1, for doubles."""
+"""Coefficients up to 1, for doubles."""
 _ERFC = {
     "float": (
         2.0,

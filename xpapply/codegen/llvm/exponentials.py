@@ -32,12 +32,12 @@ _EXPM1_SMALL = (
     0.5000000000000006, 0.16666666664417007, 0.04166666665961532, 0.008333471950374063,
     0.0013889129580020882,
 )  # fmt: skip
-"""The same up to ln(2) / 32, for doubles."""
+"""Coefficients up to ln(2) / 32, for doubles."""
 _SIXTEENTHS = [Decimal(2) ** (Decimal(k) / 16) for k in range(16)]
 _POWERS_OF_2 = [float(p) for p in _SIXTEENTHS]
 _LOST_OF_THEM = [float(p - Decimal(float(p))) for p in _SIXTEENTHS]
 _EXP_RANGE = {"float": (-104.0, 89.0), "double": (-746.0, 710.0)}
-"""Beyond this the exponential is 0 or infinite."""
+"""The bound beyond which the exponential is 0 or infinite."""
 
 
 def clipped(writer: Writer, x: Register, low: float | None, high: float | None) -> Register:

@@ -1,4 +1,4 @@
-"""What the column `llvm` of the op table names: functions of numbers and vectors, in LLVM's text.
+"""Functions named in column `llvm` of the op table, as LLVM text.
 
 None calls a library, and none but those of angles has a branch. Coefficients are those of the
 least largest error, by Remez's algorithm in 45 digits. What a docstring says of errors was
@@ -95,7 +95,7 @@ def isfinite(writer: Writer, x: Register) -> Register:
 
 
 def signbit(writer: Writer, x: Register) -> Register:
-    """Whether the sign is minus."""
+    """Whether the sign bit is set."""
     bits = f"i{x.type.bits}"
     return writer.compare("", "slt", writer.bitcast(x, bits), 0)
 

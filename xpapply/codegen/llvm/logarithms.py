@@ -65,7 +65,7 @@ def mantissa_and_exponent(
 def _of_normal(
     writer: Writer, x: Register, least: float = 0.75
 ) -> tuple[Register, Register, Register]:
-    """The same of numbers that are not denormal, and `e` + the bias as an integer."""
+    """The same for normal numbers, and `e` + the bias as an integer."""
     element, integer = x.type.element, x.type.integer
     digits, bias = MANTISSA[element], BIAS[element]
     lowest = (bias << digits) - ((1 << (digits - 1)) if least < 1 else 0)  # bits of `least`

@@ -20,7 +20,7 @@ _INSTRUCTIONS = frozenset("fadd fsub fmul fdiv add sub mul and or xor".split())
 
 
 def element(dtype: str) -> str:
-    """What numbers of a dtype are in registers."""
+    """The register type of a dtype."""
     return {"bool": "i1", "float16": "float", "bfloat16": "float"}.get(dtype, DTYPES[dtype])
 
 
@@ -67,7 +67,7 @@ def own_composites() -> frozenset[str]:
 
 
 def _form(op: str, dtype: str) -> str | Callable[..., Register] | None:
-    """What the row says of operands of a dtype."""
+    """The row's form for operands of a dtype."""
     form = OPS[op].llvm
     if callable(form):
         return form if "float" in dtype else None

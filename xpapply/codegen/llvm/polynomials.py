@@ -1,4 +1,4 @@
-"""What functions of floats are made of: polynomials, multiples of a number, powers of two."""
+"""Building blocks of functions of floats: polynomials, multiples, powers of two."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from .registers import Register
 from .writer import Writer
 
 MANTISSA = {"float": 23, "double": 52}
-"""How many bits of a number stand behind the point."""
+"""Bits of the mantissa."""
 BIAS = {"float": 127, "double": 1023}
-"""What is added to exponents."""
+"""The bias of exponents."""
 
 
 def polynomial(
     writer: Writer, x: Register, coefficients: Sequence[float], chains: int = 1
 ) -> Register:
-    """Of the powers from 0 up, by Horner's rule.
+    """Evaluate a polynomial by Horner's rule, coefficients from power 0 up.
 
     `chains`: 2 for even powers beside odd ones, which is quicker for many, and less accurate.
     """

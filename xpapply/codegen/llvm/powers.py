@@ -29,15 +29,15 @@ _LOG1P = {
 }  # fmt: skip
 """``(log(1 + f) - f + f**2 / 2) / f**3`` up to 1/16."""
 _INVERSES = [n / 32 for n in (32, 30, 28, 26, 25, 24, 23, 22, 21, 20, 19, 19, 18, 17, 17, 16)]
-"""Next to the inverse of each sixteenth from 1 to 2. They are so short that products less 1 are
-exact, and those beside 1 and 2 are such that nothing cancels."""
+"""Approximate inverses of each sixteenth from 1 to 2: short enough that products less 1 are exact;
+those beside 1 and 2 avoid cancellation."""
 _SHORT = {"float": 2.0**15, "double": 2.0**42}
 """Numbers that are multiples of the inverse of this are exact in products with exponents."""
 
 
 @functools.cache
 def _logarithms(element: str) -> list[tuple[float, float]]:
-    """Those of `_INVERSES`, without the sign, and of 2: short numbers, and what they are off by."""
+    """Logarithms of `_INVERSES`, without the sign, and of 2: short numbers and their errors."""
     found = []
     with localcontext(prec=60):
         for inverse in [*_INVERSES, 0.5]:

@@ -1,4 +1,4 @@
-"""What LLVM's intermediate language computes with: types, constants, and registers.
+"""Values of LLVM's intermediate language: types, constants, registers.
 
 A `Register` is a number, or a vector with one number per lane; Python's operators on registers
 write instructions, by the `Writer` of the function that they belong to.
@@ -24,13 +24,13 @@ BITS = {
     "double": 64,
     "ptr": 64,
 }
-"""How wide the elements are."""
+"""Bits of element types."""
 _FLOATS = ("half", "bfloat", "float", "double")
 _LETTERS = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64", "ptr": "p0"}
 
 
 class Type(NamedTuple):
-    """What a register holds: numbers of the type `element`, one for each of `lanes`.
+    """A register type: `lanes` numbers of the type `element`.
 
     Examples
     --------
@@ -44,12 +44,12 @@ class Type(NamedTuple):
 
     @property
     def bits(self) -> int:
-        """Of one number."""
+        """Bits of one number."""
         return BITS[self.element]
 
     @property
     def is_float(self) -> bool:
-        """Whether the numbers are not integers."""
+        """Whether numbers are floats."""
         return self.element in _FLOATS
 
     @property
@@ -59,12 +59,12 @@ class Type(NamedTuple):
 
     @property
     def mask(self) -> Type:
-        """What a comparison of such registers gives."""
+        """The type of comparisons."""
         return Type("i1", self.lanes)
 
     @property
     def suffix(self) -> str:
-        """How the names of LLVM's own functions say it."""
+        """The type's suffix in names of LLVM intrinsics."""
         letters = _LETTERS.get(self.element, self.element)
         return letters if self.lanes == 1 else f"v{self.lanes}{letters}"
 
@@ -128,7 +128,7 @@ def literal(value: Any, kind: Type) -> str:
 
 
 class Writes(Protocol):
-    """What writes the instructions of a function: its `Writer`."""
+    """The interface of `Writer`, which writes the instructions of a function."""
 
     def emit(self, kind: Type, instruction: str) -> Register:
         """The result of an instruction."""

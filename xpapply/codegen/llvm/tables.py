@@ -12,11 +12,11 @@ _FROM_REGISTERS = {
     (512, "double"): (8, "llvm.x86.avx512.vpermi2var.pd.512"),
     (256, "float"): (8, "llvm.x86.avx2.permps"),
 }
-"""By the bits of registers and the element: the lanes of the instruction, and its name."""
+"""Look-up instructions by register bits and element: lanes and name."""
 
 
 def entry(writer: Writer, numbers: Sequence[float], index: Register) -> Register:
-    """One of 16 numbers, by the low four bits of integers of their size."""
+    """Look up one of 16 numbers by the low four bits of integers of their size."""
     element = {32: "float", 64: "double"}[index.type.bits]
     lanes = index.type.lanes
     if lanes == 1 or (writer.target.bits, element) not in _FROM_REGISTERS:

@@ -1,4 +1,4 @@
-"""What the CPUs have that kernels are written for."""
+"""CPU features that kernels are written for."""
 
 from __future__ import annotations
 
@@ -41,4 +41,4 @@ TARGETS = {
         Target("NEON", "aarch64-unknown-linux-gnu", "generic", "", 128, True, 32),
     )
 }
-"""One for each width of vectors, which every kernel is compiled for in the tests."""
+"""Targets by vector width; tests compile every kernel for each."""

@@ -16,7 +16,7 @@ from .writer import Writer
 
 NAME = "xpapply_trees"
 ARGUMENTS = ("x", "nodes", "values", "trees", "y", "slices", "tree_count")
-"""Of the kernel, 64 bits each: addresses, then counts.
+"""Arguments of the kernel, 64 bits each: addresses, then counts.
 
 x, y
     Slices and sums, the numbers of each side by side: ``(slices, features)`` and

@@ -109,7 +109,7 @@ def _reduced(writer: Writer, x: Register, parts: int) -> tuple[Register, Registe
 
 
 def _reduced_small(writer: Writer, x: Register, parts: int) -> tuple[Register, Register]:
-    """For what is no larger than the limits of `_reduced`."""
+    """Reduce numbers within the limits of `_reduced`."""
     element = x.type.element
     n, bits = nearest_multiple(writer, x, parts / math.pi)
     if writer.target.fma:
@@ -126,7 +126,7 @@ def _reduced_small(writer: Writer, x: Register, parts: int) -> tuple[Register, R
 
 
 def _reduced_large(writer: Writer, x: Register, parts: int) -> tuple[Register, Register]:
-    """For the others, one lane after the other: Payne and Hanek 1983, doi 10.1145/1057600.1057602.
+    """Reduce larger numbers, lane by lane: Payne and Hanek 1983, doi 10.1145/1057600.1057602.
 
     Only the bits of ``1 / pi`` count that give neither multiples of `parts` times 2 nor anything
     below the last bit of the result.
@@ -160,7 +160,7 @@ def _reduced_large(writer: Writer, x: Register, parts: int) -> tuple[Register, R
 def _reduced_number(
     writer: Writer, x: Register, table: Register, parts: int
 ) -> tuple[Register, Register]:
-    """The same for a double."""
+    """The same for a scalar double."""
 
     def shifted(kind: str, number: Register, by: Register | int) -> Register:
         return writer.binary("", kind, number, by)
@@ -243,7 +243,7 @@ def sin(writer: Writer, x: Register) -> Register:
 
 
 def _sine_and_cosine(writer: Writer, rest: Register) -> tuple[Register, Register]:
-    """Up to pi / 4."""
+    """Evaluate up to pi / 4."""
     element = rest.type.element
     square = rest * rest
     sine = rest * polynomial(writer, square, (1.0, *_SIN_QUARTER[element]))

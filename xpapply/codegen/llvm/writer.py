@@ -15,7 +15,7 @@ from .registers import BITS, INDEX, POINTER, Register, Type, literal
 from .target import Target
 
 Carried = Sequence[Register]
-"""What a loop carries from one round to the next."""
+"""Values carried from one round of a loop to the next."""
 
 
 class Writer:
@@ -48,7 +48,7 @@ class Writer:
         return len(self._lines)
 
     def lanes(self, element: str) -> int:
-        """How many numbers a vector register has."""
+        """The number of elements in a vector register."""
         return self.target.bits // BITS[element]
 
     def vector(self, element: str) -> Type:
@@ -88,7 +88,7 @@ class Writer:
         *,
         noalias: Sequence[str] = (),
     ) -> None:
-        """The same, called through one pointer to its arguments: 64 bits each, in their order.
+        """Write a function called through one pointer to its arguments: 64 bits each, in order.
 
         So all kernels have one signature, which is called with least effort. The `body` is a
         function of its own, where `noalias` can be said.
@@ -171,7 +171,7 @@ class Writer:
         return self.emit(x.type.mask, f"{how} {x.type} {x.text}, {y.text}")
 
     def is_nan(self, x: Register) -> Register:
-        """Where `x` is NaN."""
+        """The mask of NaN."""
         return self.compare("uno", "ne", x, x)
 
     def select(self, mask: Register, x: Any, y: Any) -> Register:
@@ -193,7 +193,7 @@ class Writer:
         return self.intrinsic("fma", *given)
 
     def intrinsic(self, name: str, *operands: Register, result: Type | None = None) -> Register:
-        """One of LLVM's own functions, of operands of one type. It must be an instruction here.
+        """Call an LLVM intrinsic on operands of one type; it must be an instruction here.
 
         Without SSE4.1 ``floor``, ``ceil``, ``rint`` and ``trunc`` are calls of the C library,
         which kernels cannot make; ``fma`` is one without FMA.
@@ -202,7 +202,7 @@ class Writer:
         return self.call(f"llvm.{name}.{kind.suffix}", result or kind, *operands)
 
     def call(self, name: str, result: Type, *operands: Register) -> Register:
-        """One of LLVM's own functions by its whole name, such as those of one CPU."""
+        """Call an LLVM intrinsic by its full name, such as those of one CPU."""
         kinds = ", ".join(str(x.type) for x in operands)
         self._declared[name] = f"declare {result} @{name}({kinds})"
         given = ", ".join(f"{x.type} {x.text}" for x in operands)
@@ -213,7 +213,7 @@ class Writer:
         return self.intrinsic("sqrt", x)
 
     def abs(self, x: Register) -> Register:
-        """Without its sign, also that of zero and NaN."""
+        """The absolute value, also of zero and NaN."""
         if x.type.is_float:
             return self.intrinsic("fabs", x)
         return self.select(x < 0, -x, x)
@@ -225,7 +225,7 @@ class Writer:
     # --- types ---------------------------------------------------------------------------
 
     def bitcast(self, x: Register, element: str) -> Register:
-        """The same bits as numbers of another type of the same size."""
+        """Reinterpret the bits as another type of the same size."""
         kind = Type(element, x.type.lanes)
         if kind == x.type:
             return x
@@ -409,12 +409,12 @@ class Writer:
         return found
 
     def used_here(self, name: str) -> int:
-        """How often a name has been used in the function that is written, with this time."""
+        """Count a use of a name in the function being written."""
         self._used[name] += 1
         return self._used[name]
 
     def shared_scratch(self, element: str, count: int, name: str) -> Register:
-        """The same memory at every use of a name in a function: for what is read at once."""
+        """Scratch memory shared by all uses of a name in a function: for values read at once."""
         key = (element, count, name)
         if key not in self._shared:
             self._shared[key] = self.scratch(element, count)
@@ -486,7 +486,7 @@ class Writer:
         *,
         rare: bool = False,
     ) -> list[Register]:
-        """What one of two ways gives, by one condition: only that way is gone.
+        """Write a conditional with two branches; return the joined results.
 
         `rare`: the condition is hardly ever true, so that the other way comes first in everything.
         """

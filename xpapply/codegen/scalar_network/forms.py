@@ -11,7 +11,7 @@ from ..graph_queries import GraphQueries
 
 @dataclass(frozen=True)
 class Forms:
-    """Which products are computed how; dense where nothing is said.
+    """The forms of products; dense by default.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ def _leading(q: GraphQueries, products: list[int]) -> tuple[int | None, Region |
 
 
 def _private(q: GraphQueries, region: Region, value: int) -> bool:
-    """Whether a region maps `value`, and nothing else that depends on the slice, one to one."""
+    """Whether a region maps `value` alone, one to one."""
     shape = q.graph.nodes[value].aval.shape
     for a in region.inputs:
         if a != value and q.dependent[a]:
@@ -86,7 +86,7 @@ def _private(q: GraphQueries, region: Region, value: int) -> bool:
 
 
 def _follower(q: GraphQueries, i: int) -> tuple[Region | None, int] | None:
-    """The region after product `i` and the product after that, if nobody else looks on."""
+    """The region after product `i` and the product after that, if nothing else reads them."""
     users = set(q.uses.get(i, []))
     region: Region | None = None
     out = i
@@ -121,7 +121,7 @@ def _streamed(
 
 
 def _source(q: GraphQueries, i: int) -> Region | bool | None:
-    """For a product that may lead: the region between input and product (None: directly)."""
+    """The region between a leading product and its input (None: no region)."""
     x = q.graph.nodes[i].args[1]
     if q.graph.nodes[x].op == "input":
         return None

@@ -82,7 +82,7 @@ def why_not(graph: Graph) -> str | None:
 
 
 def slices_per_thread(graph: Graph, slices: int) -> int:
-    """How many slices one thread takes: each weight that is read serves them all.
+    """Slices per thread: each weight that is read serves all of them.
 
     Measured: as many as fit in registers, at most 4; fewer where that would
     leave parts of the device idle.
@@ -97,7 +97,7 @@ def slices_per_thread(graph: Graph, slices: int) -> int:
 
 
 def network_kernel(graph: Graph, access: Access, slices: int) -> NetworkKernel:
-    """One kernel for the whole graph; each thread runs so many slices at a time.
+    """Write one kernel for the whole graph; each thread runs `slices` at a time.
 
     For more than one there must be at least ``THREADS * slices`` of them.
 

@@ -74,7 +74,7 @@ class Values:
             self.emit("#endif")
 
     def start(self, product: int) -> str:
-        """What the sums of a product start from."""
+        """The initial value of a product's sums."""
         bias = self._queries.bias(product)
         if bias is None:
             return "0"

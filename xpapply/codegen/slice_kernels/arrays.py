@@ -1,4 +1,4 @@
-"""Where the arrays of a slice graph lie, and moving a thread's elements of them, in C++."""
+"""Places of a slice graph's arrays, and a thread's loads and stores, in C++."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Arrays:
         return lines
 
     def _step(self, array: str) -> int:
-        """The step of an array along the slice: 0, 1, or -1 for one that is told at launch."""
+        """The step of an array along the slice: 0, 1, or -1 for one passed at launch."""
         s = self._sharing
         return 0 if not s.core else s.steps[self.names.index(array)] if s.core == 1 else -1
 
     def _offset(self, array: str) -> str:
-        """Where element ``jv`` lies, counted from the start of the slice."""
+        """The offset of element ``jv`` from the start of the slice."""
         if self._sharing.core > 1:
             return f"{array}_in"
         return {0: "0", 1: "jv"}.get(self._step(array), f"jv * (I){array}_c0")

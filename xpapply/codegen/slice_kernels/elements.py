@@ -41,7 +41,7 @@ template <> XP_DEVICE float xp_min<float>(const float a, const float b) {
 template <class T, int V> struct alignas(sizeof(T) * V) Pack { T a[V]; };
 """
 )
-"""What stands before every kernel."""
+"""The preamble of every kernel."""
 
 
 def form(op: str, dtype: str) -> str:
@@ -112,7 +112,7 @@ class Elements:
         self._named.clear()
 
     def first(self, base: str, vector: str) -> str:
-        """Which element a vector begins with: those of the lanes lie side by side."""
+        """The first element of a vector: those of neighbouring lanes are contiguous."""
         s = self.sharing
         lane = "" if s.lanes == 1 else " + lane" if s.vector == 1 else f" + lane * {s.vector}"
         return f"{base} + {vector} * {s.lanes * s.vector}{lane}"

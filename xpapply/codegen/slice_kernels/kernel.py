@@ -154,7 +154,7 @@ class _Writer:
         return ", ".join(found)
 
     def _where(self) -> list[str]:
-        """Which slice this thread works on, and where that starts in every array."""
+        """Declare the slice of this thread, and its start in every array."""
         s = self._sharing
         self._elements.start()
         lane, local = ("/", "%") if s.across else ("%", "/")

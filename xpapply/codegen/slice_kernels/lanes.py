@@ -1,4 +1,4 @@
-"""What neighbouring threads tell each other: the lanes of a slice share numbers."""
+"""Exchange between neighbouring threads: the lanes of a slice."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOWHERE = "9223372036854775807ll"
 
 
 def halves(n: int) -> Iterable[int]:
-    """How far apart lanes are that join what they have, one time after the other."""
+    """Distances of lanes that are joined, one after the other."""
     while n > 1:
         n //= 2
         yield n
@@ -49,7 +49,7 @@ def in_warps(s: Sharing, ctype: str, name: str, body: Sequence[str]) -> list[str
         f"  const int l = threadIdx.x % {s.lanes}, of = threadIdx.x / {s.lanes};",
         f"  {name} = all[l * {row} + of];",
         *indented(body),
-        f"  if (l == 0) all[of] = {name};",  # where nobody else has read
+        f"  if (l == 0) all[of] = {name};",  # before any other reads
         "  __syncthreads();",
         f"  {name} = all[(int)local];",
         "}",

@@ -1,4 +1,4 @@
-"""How threads share slices: what the text of a slice kernel depends on besides its graph."""
+"""The sharing of slices among threads: what a slice kernel's text depends on besides its graph."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Sharing:
-    """How threads share the slices: all that the text of the kernels depends on.
+    """A sharing of slices among threads: all that the kernels' text depends on.
 
     Attributes
     ----------
@@ -61,5 +61,5 @@ class Sharing:
 
     @property
     def guarded(self) -> bool:
-        """Whether a slice in registers may be shorter than what its threads hold."""
+        """Whether a slice in registers may be shorter than its threads hold."""
         return self.length != self.lanes * self.elements

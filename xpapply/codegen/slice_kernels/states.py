@@ -31,7 +31,7 @@ def _stride(by: Accumulator) -> int:
 
 
 def _may_be_nothing(by: Accumulator) -> bool:
-    """Whether a state may have no numbers yet.
+    """Whether a state may be empty.
 
     The identity of a user is what an empty slice gives: it need not be neutral.
     """
@@ -92,7 +92,7 @@ class States:
     # --- of a thread's elements ------------------------------------------------------------------
 
     def shares_each(self, k: int) -> bool:
-        """Whether lanes share every reduction of a slice in registers: its state is that of all.
+        """Whether all lanes hold the state of every reduction of a slice in registers.
 
         Otherwise each thread has a state of its own, to be merged: of several warps along a
         slice that is faster. Across slices it is not, as exponentials are written once.

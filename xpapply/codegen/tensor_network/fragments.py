@@ -30,7 +30,7 @@ _WHOLE_INPUT = 4
 
 @dataclass(frozen=True)
 class Value:
-    """Where a value of the graph is: the name of its array, and how it is laid out.
+    """A value of the graph: the name of its array, and its layout.
 
     `slots` is None for whole values, which have `size` numbers. They may be dealt:
     then lane t has every fourth of a group's slices, and no lane has the same.
@@ -51,7 +51,7 @@ class Value:
 
 
 class Fragments:
-    """Where each value of a graph is, and the text that makes it.
+    """The values of the graph, and the text that makes them.
 
     The methods write all but products: the input, elementwise regions, reductions and
     layouts. `m` is how many tiles a group takes at once; of a wide value `window` tiles are
@@ -78,7 +78,7 @@ class Fragments:
 
     @property
     def place(self) -> str:
-        """Where element (j, e) of a spread value lies."""
+        """The feature of element (j, e) of a spread value."""
         return f"8 * (j{' + first' if self.window else ''}) + 2 * t + (e & 1)"
 
     def declare(self, i: int, size: int, slots: Slots | None, *, dealt: bool = False) -> Value:
@@ -247,7 +247,7 @@ class Fragments:
         self.mask(x, "0")
 
     def _keeps_order(self, i: int) -> bool:
-        """Whether a layout op leaves all numbers where they are, in C order."""
+        """Whether a layout op keeps all numbers in C order."""
         n = self.queries.graph.nodes[i]
         if n.op == "permute_dims":  # only axes of length 1 may move
             shape = self.queries.graph.nodes[n.args[0]].aval.shape

@@ -263,7 +263,7 @@ class _Kernel:
 
     @property
     def _twice(self) -> bool:
-        """Whether there is a loop that trusts."""
+        """Whether there is a fast path that does not check ranges."""
         return bool(self._packing.products) and self._packing.scaled
 
     @property
@@ -288,7 +288,7 @@ class _Kernel:
         return lines
 
     def _copying(self, floats: int, watch: int) -> list[str]:
-        """What the warp that copies does."""
+        """Statements of the copying warp."""
 
         def copy(table: str) -> list[str]:
             return [
@@ -319,7 +319,7 @@ class _Kernel:
 
     @property
     def _lends(self) -> bool:
-        """Whether the warps that copy give registers away."""
+        """Whether copying warps give registers to others."""
         return self._groups == 2
 
     def _finish(self) -> TensorKernel:

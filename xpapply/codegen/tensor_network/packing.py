@@ -35,7 +35,7 @@ _TYPICAL = 10
 
 @dataclass(eq=False)
 class Product:
-    """One product on tensor cores.
+    """A product on tensor cores.
 
     Attributes
     ----------
@@ -82,12 +82,12 @@ class Product:
 
     @property
     def chunks(self) -> int:
-        """How many pieces the weights are read in."""
+        """The number of chunks of weights."""
         return self.tiles // self.chunk
 
 
 class Packing:
-    """How the products of one network are packed."""
+    """The packed products of a network."""
 
     def __init__(self, core: str, precision: str) -> None:
         self.core, self.precision = core, precision
@@ -120,7 +120,7 @@ class Packing:
         return blocks.reshape(-1)
 
     def affine(self, product: Product, value: Constants) -> np.ndarray:
-        """What results are multiplied by and what is added: pairs of each in turn."""
+        """Factors and biases of results, in pairs."""
         n = sum(k >= 0 for k in product.outputs)
         b = np.zeros(n, np.float32)
         if product.bias is not None:
@@ -137,11 +137,11 @@ class Packing:
         return np.stack([a.reshape(-1, 2) for a in pairs], 1)
 
     def scale(self, product: Product, value: Constants) -> np.ndarray:
-        """What the input is multiplied by."""
+        """The scale of the input."""
         return laid_out(np.ldexp(np.float32(1), self._scaled(product, value)[1]), product.inputs)
 
     def watch(self, shows_nan: bool, value: Constants) -> np.ndarray:
-        """Whether the range has to be looked at from the start.
+        """Whether ranges have to be checked from the start.
 
         Without that, numbers beyond the range become NaN and are noticed; numbers
         below it lose what a bias of ordinary size hides, if there is one.
@@ -190,14 +190,14 @@ class Floats:
         self._known: dict[tuple[int, Slots | None], int] = {}
 
     def add(self, n: int, piece: Piece) -> int:
-        """Where `n` numbers lie from now on."""
+        """Append `n` numbers; return their offset."""
         at = -(-self.count // 4) * 4
         self.pieces.append((at, piece))
         self.count = at + n
         return at
 
     def constant(self, i: int, size: int, slots: Slots | None) -> int:
-        """Where constant `i` of `size` numbers lies, laid out like a value."""
+        """The offset of constant `i` of `size` numbers, laid out like a value."""
         slots = slots if size > 1 else None
         key = (i, slots)
         if key not in self._known:
@@ -211,7 +211,7 @@ class Floats:
 
 
 def natural(n: int, tiles: int = 0) -> Slots:
-    """Features in their order, in as many tiles as they need or as are asked for."""
+    """Features in order, in as many tiles as they need or as requested."""
     return tuple(k if k < n else -1 for k in range(8 * (tiles or -(-n // 8))))
 
 

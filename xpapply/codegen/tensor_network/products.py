@@ -476,7 +476,7 @@ class Products:
         self._text.emit("}")
 
     def _onward(self, i: int) -> tuple[Region | None, int | None]:
-        """Where a wide product's results go: the region after it, and the product after that."""
+        """The region after a wide product, and the product after that."""
         region = self._queries.reader(i)
         out = i if region is None else region.out
         if out == self._queries.graph.out:

@@ -1,4 +1,4 @@
-"""What a kernel on tensor cores is written for, and that there is none."""
+"""Targets of the kernel on tensor cores, and its refusal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Target:
-    """What the kernel is written for.
+    """Instructions and precision of the kernel.
 
     Attributes
     ----------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _CARE, _TRUST = "/* care */ ", "/* trust */ "
-"""How lines start that only one of the two loops has."""
+"""Prefixes of lines that belong to one of the two loops."""
 
 
 class Text:

@@ -16,7 +16,7 @@ CTYPES = {**TYPES, "bfloat16": "bfloat16"}
 
 
 class Transfers:
-    """Where slices and their results are in memory, for one way of access.
+    """Slices and results in memory, for one access.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Transfers:
 
     @property
     def _slice(self) -> str:
-        """Which of a lane's slices number (m, h) is, after the first."""
+        """The index of slice number (m, h) of a lane, after the first."""
         return "2 * m + h" if self._access.aligned else "m * XP_STEP + 8 * h"
 
     def fetch(self, x: Value) -> list[str]:

@@ -77,7 +77,7 @@ def _made_up(aval: ShapeDtype) -> np.ndarray:
 
 
 def _no_engine(graph: Graph) -> Callable[[Any, int], Any]:
-    """In the place of what runs a network inside `f`: this trace is not run."""
+    """A stand-in for the run of a network inside `f`: this trace is not run."""
     from ...batching import NoRule
 
     def run(arr: Any, axis: int) -> Any:
@@ -119,7 +119,7 @@ class PythonFrontend(Frontend):
         return lambda: tracing.watch(f)
 
     def slice_function(self, f: Any) -> Callable[..., Any]:
-        """It is one."""
+        """`f` itself."""
         return f  # type: ignore[no-any-return]
 
 

@@ -31,7 +31,7 @@ def _main(x: Any) -> str | None:
 
 
 def _takes_rows(x: Any) -> bool:
-    """Whether an estimator wants arrays (samples, features): those of labels and texts do not."""
+    """Whether an estimator wants arrays (samples, features), not labels or texts."""
     known = cache_of(x)[0].batched
     if "rows" not in known:
         known["rows"] = _says_so(x)
@@ -73,13 +73,13 @@ class SklearnFrontend(Frontend):
         return getattr(f, str(_main(f)))
 
     def watch(self, f: Any, args: tuple, kwargs: dict, sources: tuple = ()) -> Callable[[], bool]:
-        """Whether it was fitted again."""
+        """A check that it was not fitted again."""
         guards = Guards()
         look(guards, estimator_and_name(f)[0])
         return guards
 
     def slice_function(self, f: Any) -> Callable[..., Any]:
-        """It gets a batch of one."""
+        """The method on a batch of one."""
         return of_one_sample(f if callable(f) else self.as_function(f))
 
     def flattened(self, f: Any, shape: tuple[int, ...], dtype: str) -> FlatFunction:

@@ -78,7 +78,7 @@ def _tried(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> np.ndarray
 
 
 def alive(f: Any) -> Callable[[], Any]:
-    """How a plan finds the method that it is for, without keeping its object."""
+    """A weak reference of a plan to its method."""
     # no WeakMethod: those say on stderr that they are gone when Python ends
     own = isinstance(f, MethodType)
     find: Any = weakref.ref(f.__self__ if own else f)

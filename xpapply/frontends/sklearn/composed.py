@@ -54,7 +54,7 @@ for _name in (
 
 @formula("FeatureUnion.transform")
 def union(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """One after the other."""
+    """Concatenate the results of all transformers."""
     if est.transformer_weights or any(isinstance(t, str) for _, t in est.transformer_list):
         raise TraceError("a FeatureUnion with weights, or without some of its transformers")
     parts = [b.of(t, "transform", x) for _, t in est.transformer_list]
@@ -64,7 +64,7 @@ def union(b: FormulaWriter, est: Any, x: Value) -> Value:
 
 @formula("TransformedTargetRegressor.predict")
 def transformed(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """What the regressor predicts, transformed back."""
+    """Predict, and transform back."""
     found = b.of(est.regressor_, "predict", x)
     alone = not found.shape
     found = b.op("reshape", found, shape=(1,)) if alone else found
@@ -74,7 +74,7 @@ def transformed(b: FormulaWriter, est: Any, x: Value) -> Value:
 
 @formula("FunctionTransformer.inverse_transform")
 def inverse_function(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """A ufunc of NumPy, or nothing."""
+    """Apply the inverse function: a ufunc of NumPy, or the identity."""
     given = est.inverse_func
     if est.inv_kw_args or not (given is None or isinstance(given, np.ufunc)):
         raise TraceError("the function of a FunctionTransformer is not a ufunc of NumPy")
@@ -83,7 +83,7 @@ def inverse_function(b: FormulaWriter, est: Any, x: Value) -> Value:
 
 @formula("FunctionTransformer.transform")
 def function(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """The same."""
+    """Apply the function: a ufunc of NumPy, or the identity."""
     if est.kw_args or not (est.func is None or isinstance(est.func, np.ufunc)):
         raise TraceError("the function of a FunctionTransformer is not a ufunc of NumPy")
     return x if est.func is None else est.func(x)

@@ -52,7 +52,7 @@ def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
 
 
 def _as_numbers(b: FormulaWriter, found: Any) -> Any:
-    """What a method gives; labels, looked up in the graph."""
+    """The result as numbers; labels are looked up in the graph."""
     if not isinstance(found, ChosenValue):
         return found
     labels, index = found.labels, found.index
@@ -70,7 +70,7 @@ def _as_numbers(b: FormulaWriter, found: Any) -> Any:
 
 
 def checked(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Checked:
-    """What runs: a graph of numbers, or of the places of labels, with -1 where one is not sure."""
+    """Build the graph of numbers, or of label positions, with -1 where one is uncertain."""
     b, found = written(f, aval, args, kwargs)
     labels, value = None, found
     fine = functools.reduce(lambda x, y: x & y, (x == x for x in b.odd)) if b.odd else None
@@ -94,7 +94,7 @@ def checked(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Checked:
 
 
 def _are_places(labels: np.ndarray) -> bool:
-    """Whether labels are 0, 1, 2 ... of a dtype that -1 has, so that none is looked up."""
+    """Whether labels are 0, 1, 2 ... of a dtype with -1, so that no look-up is needed."""
     return labels.dtype.name in ("int32", "int64") and np.array_equal(
         labels, np.arange(len(labels))
     )
@@ -135,7 +135,7 @@ def _compare(f: Any, graph: Graph, aval: ShapeDtype, labels: np.ndarray | None =
 
 
 class _Around:
-    """What runs the graph of a method on arrays, where it is what the method gives."""
+    """The run of a method's graph where that equals the method."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class _Around:
         self._alive, self._labels, self._takes, self._run = alive, labels, takes, run
         self._are_places = labels is not None and _are_places(labels)
         self._odd = odd
-        """Whether NaN in a result says that the method may refuse the sample."""
+        """Whether NaN in a result shows that the method may refuse the sample."""
 
     def __call__(self, arr: Any, axis: int) -> Any:
         """The result for all slices along an axis."""
@@ -197,7 +197,7 @@ class _Around:
 
 
 def _taken(arr: Any, takes: Takes) -> bool:
-    """Whether a method takes all numbers. A sum tells of most arrays, or the ends."""
+    """Whether a method accepts all numbers, by a sum or the extremes."""
     name = arrays.dtype_name(arr)
     if (takes.nan and takes.infinite) or not name.startswith(("float", "bfloat")):
         return True

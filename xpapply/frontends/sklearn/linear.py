@@ -40,7 +40,7 @@ def generalized(b: FormulaWriter, est: Any, x: Value) -> Value:
 
 @formula("LinearClassifierMixin.decision_function", "LinearDiscriminantAnalysis.decision_function")
 def linear_decision(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """One score per class; of two classes one score."""
+    """Scores of classes; a single one for two classes."""
     found = b.affine(np.atleast_2d(est.coef_), x, est.intercept_)
     return b.number(found) if found.shape == (1,) else found
 
@@ -75,7 +75,7 @@ def one_against_rest(b: FormulaWriter, est: Any, x: Value) -> Value:
 
 @formula("LogisticRegression.predict_proba")
 def logistic(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """Of two classes the logistic function, of more softmax."""
+    """Class probabilities: logistic for two classes, softmax for more."""
     if len(est.classes_) <= 2 or getattr(est, "multi_class", "multinomial") == "ovr":
         return one_against_rest(b, est, x)
     if getattr(est, "multi_class", "") == "auto" and est.solver == "liblinear":
@@ -85,7 +85,7 @@ def logistic(b: FormulaWriter, est: Any, x: Value) -> Value:
 
 @formula("SGDClassifier.predict_proba")
 def sgd(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """The same for one loss."""
+    """Class probabilities for the loss `log_loss`."""
     if est.loss != "log_loss":
         raise TraceError(f"the formula of probabilities for loss={est.loss!r} is not known")
     return one_against_rest(b, est, x)
@@ -99,7 +99,7 @@ def log_of_probabilities(b: FormulaWriter, est: Any, x: Value) -> Value:
 
 @formula("LinearDiscriminantAnalysis.predict_proba")
 def discriminant(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """As of logistic regression."""
+    """Probabilities, as of logistic regression."""
     scores = b.of(est, "decision_function", x)
     return b.op("softmax", scores, axis=0) if scores.shape else b.pair(_expit(scores))
 

@@ -16,7 +16,7 @@ _ACTIVATIONS = {"logistic": "sigmoid", "tanh": "tanh", "relu": "relu", "identity
 
 
 def _layers(b: FormulaWriter, est: Any, x: Value) -> tuple[Value, Value]:
-    """What the last layer gets, and what it gives before its activation."""
+    """Input of the last layer, and its value before activation."""
     before = x
     last = len(est.coefs_) - 1
     for k, (weights, bias) in enumerate(zip(est.coefs_, est.intercepts_, strict=True)):
@@ -84,7 +84,7 @@ def cluster(b: FormulaWriter, est: Any, x: Value) -> ChosenValue:
 
 @formula("_BaseKMeans.transform")
 def distances(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """Those to the centres; of float32 they are computed in float64."""
+    """Distances to the centres, in float64 for float32 input."""
     x, centres = b.floats(x), est.cluster_centers_
     dtype = np.result_type(x.dtype, centres.dtype).name
     wide, centres = b.cast(x, "float64"), centres.astype(np.float64)
@@ -105,19 +105,19 @@ def _likeliest(b: FormulaWriter, joint: Value, x: Value, matrix: Any, labels: An
 
 @formula("_BaseNB.predict_joint_log_proba")
 def joint_of_bayes(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """Of a class and a sample."""
+    """Joint log-likelihood of classes and a sample."""
     return _joint(b, est, x)[0]
 
 
 @formula("_BaseNB.predict_log_proba")
 def log_bayes(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """Of a class, if the sample is known."""
+    """Log-probabilities of classes, given the sample."""
     return _posterior(b, _joint(b, est, x)[0])
 
 
 @formula("_BaseNB.predict_proba")
 def bayes(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """The same, not its logarithm."""
+    """Probabilities of classes, given the sample."""
     return np.exp(b.of(est, "predict_log_proba", x))
 
 
@@ -175,13 +175,13 @@ def _weighted(b: FormulaWriter, est: Any, x: Value) -> tuple[Value, np.ndarray]:
 
 @formula("BaseMixture.score_samples")
 def density(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """Its logarithm."""
+    """Log-density."""
     return b.logsumexp(_weighted(b, est, x)[0])
 
 
 @formula("BaseMixture.predict_proba")
 def responsibilities(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """Of each component."""
+    """Probabilities of components."""
     return np.exp(_posterior(b, _weighted(b, est, x)[0]))
 
 
@@ -196,7 +196,7 @@ def component(b: FormulaWriter, est: Any, x: Value) -> ChosenValue:
 
 
 def _kernel(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """Of a sample and each support vector, in float64."""
+    """Kernel of a sample and each support vector, in float64."""
     if est._sparse or not isinstance(est.kernel, str) or est.kernel == "precomputed":
         raise TraceError(f"the formula of kernel={est.kernel!r} is not known")
     x, vectors, gamma = b.cast(x, "float64"), est.support_vectors_, b.array(est._gamma, "float64")
@@ -224,7 +224,7 @@ def support_regression(b: FormulaWriter, est: Any, x: Value) -> Value:
 
 @formula("OneClassSVM.score_samples")
 def score_of_one(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """Without the offset."""
+    """The score of a one-class SVM: its decision without the offset."""
     return support_regression(b, est, x) + b.array(est.offset_[0], "float64")
 
 
@@ -238,7 +238,7 @@ def one_class(b: FormulaWriter, est: Any, x: Value) -> ChosenValue:
 
 
 def _pairs(est: Any) -> np.ndarray:
-    """What the kernels are multiplied with, for each pair of classes."""
+    """Coefficients of the kernels for each pair of classes."""
     of_class, coefficients = (
         np.repeat(np.arange(len(est.classes_)), est._n_support),
         est._dual_coef_,
@@ -257,7 +257,7 @@ def _of_pairs(b: FormulaWriter, est: Any, x: Value) -> tuple[Value, Value]:
 
 
 def _votes(est: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Which class each pair's decision is for, and which it is against."""
+    """The two classes of each pair's decision."""
     each = list(itertools.combinations(range(len(est.classes_)), 2))
     first = np.array([[float(i == k) for i, _ in each] for k in range(len(est.classes_))])
     second = np.array([[float(j == k) for _, j in each] for k in range(len(est.classes_))])
@@ -266,7 +266,7 @@ def _votes(est: Any) -> tuple[np.ndarray, np.ndarray]:
 
 @formula("BaseSVC.decision_function")
 def support_decision(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """Of pairs, or votes with what breaks their ties."""
+    """Decision of pairs, or votes with a tie-break."""
     scores, _ = _of_pairs(b, est, x)
     if len(est.classes_) == 2:
         return -b.number(scores)

@@ -1,4 +1,4 @@
-"""What a method gives for samples in rows: of one sample, and of the slices of an array."""
+"""Results of methods for samples in rows: of one sample, and of the slices of an array."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _is_sparse(found: Any) -> bool:
 
 
 def result_of(found: Any, samples: int) -> np.ndarray:
-    """What a method gave for samples in rows, as the loop would put it together."""
+    """Combine a method's results for samples in rows as the loop would."""
     if isinstance(found, (tuple, list)):
         each = [result_of(y, samples) for y in found]
         if len({y.shape for y in each}) > 1:

@@ -16,11 +16,11 @@ from ...ir.forest import Tree, descent
 from .writer import ChosenValue, FormulaWriter, Takes, Value, formula
 
 _BEYOND = 3.4028235677973366e38
-"""What float32 has no number for: it becomes infinity, which scikit-learn refuses."""
+"""The bound beyond which float32 is infinite, which scikit-learn refuses."""
 
 
 def _of_estimator(est: Any, values: np.ndarray, features: Any = None) -> Tree:
-    """That of a decision tree; `features`: those that it was fitted to."""
+    """A decision tree as a `Tree`; `features`: indices of the features that it was fitted to."""
     tree = est.tree_
     feature = np.maximum(tree.feature, 0)
     feature = feature if features is None else np.asarray(features)[feature]
@@ -33,7 +33,7 @@ def _of_estimator(est: Any, values: np.ndarray, features: Any = None) -> Tree:
 def _columns(
     b: FormulaWriter, x: Value, trees: Sequence[Sequence[Tree]], start: np.ndarray
 ) -> Value:
-    """The same of trees for each number of the result."""
+    """Columns of the result, from trees for each."""
     parts = [descent(b, x, t, s) for t, s in zip(trees, start, strict=True)]
     return parts[0] if len(parts) == 1 else b.node("concat", *parts, axis=0)
 
@@ -42,7 +42,7 @@ def _columns(
 
 
 def _float32(b: FormulaWriter, x: Value, *, nan: bool) -> Value:
-    """A sample as trees compare it; what they refuse is asked of the method itself."""
+    """A sample in float32, as trees compare it; values that they refuse go to the method."""
     found = b.cast(x, "float32")
     if b.nodes[x.index].op == "input":
         b.takes = Takes(nan=nan, below=_BEYOND if x.aval.dtype == "float64" else None)
@@ -62,7 +62,7 @@ def _takes_nan(est: Any) -> bool:
 
 
 def _sums(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """What all trees give, added up: for each output and, of classes, each class."""
+    """Sums over all trees, for each output and class."""
     alone = not hasattr(est, "estimators_")
     several = [est] if alone else est.estimators_
     x = _float32(b, x, nan=_takes_nan(est))
@@ -88,7 +88,7 @@ def _parts(b: FormulaWriter, est: Any, sums: Value) -> list[Value]:
 
 @formula("DecisionTreeClassifier.predict_proba", "ForestClassifier.predict_proba")
 def probabilities(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """Of each class; of several outputs one row each."""
+    """Class probabilities; one row per output."""
     parts = _parts(b, est, _sums(b, est, x))
     if len(parts) == 1:
         return parts[0]
@@ -159,7 +159,7 @@ def _raw(b: FormulaWriter, est: Any, x: Value) -> Value:
 
 
 def _raw_of_histograms(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """The same of `HistGradientBoosting*`."""
+    """Raw predictions of `HistGradientBoosting*`."""
     if getattr(est, "_preprocessor", None) is not None:
         raise TraceError("features that are categories")
     small = x.aval.dtype in ("float32", "float16")  # their order is that of float64
@@ -212,7 +212,7 @@ def boosted(b: FormulaWriter, est: Any, x: Value) -> Value:
 
 @formula("HistGradientBoostingRegressor.predict")
 def boosted_by_histograms(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """The sum, behind the link."""
+    """The sum, after the link function."""
     found = _decision(b, est, x)
     link = type(est._loss.link).__name__
     if link not in ("LogLink", "IdentityLink"):
@@ -232,7 +232,7 @@ def boosted_classes(b: FormulaWriter, est: Any, x: Value) -> ChosenValue:
 
 @formula(*(f"{name}.predict_proba" for name in _BOTH))
 def boosted_probabilities(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """By the loss."""
+    """Class probabilities of boosted trees, by the loss."""
     sums = _decision(b, est, x)
     loss = type(est._loss).__name__
     if loss == "HalfMultinomialLoss":
@@ -274,7 +274,7 @@ def _isolated(b: FormulaWriter, est: Any, x: Value) -> Value:
 
 
 def _mean_path(samples: float) -> float:
-    """Of a search for something that is not there, in a tree of so many samples."""
+    """The average path length of an unsuccessful search in a tree of so many samples."""
     if samples <= 2:
         return float(samples == 2)
     return float(2.0 * (np.log(samples - 1.0) + np.euler_gamma) - 2.0 * (samples - 1.0) / samples)

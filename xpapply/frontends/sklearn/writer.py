@@ -19,7 +19,7 @@ Value = Any
 Formula = Callable[["FormulaWriter", Any, Value], Any]
 
 FORMULAS: dict[str, Formula] = {}
-"""By the qualified name of the method: those who override it have another one."""
+"""Formulas by qualified name of the method: overridden methods have another one."""
 
 
 def formula(*names: str) -> Callable[[Formula], Formula]:
@@ -34,7 +34,7 @@ def formula(*names: str) -> Callable[[Formula], Formula]:
 
 @dataclass
 class ChosenValue:
-    """One of some labels.
+    """A choice among labels.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class ChosenValue:
 
 
 class Takes(NamedTuple):
-    """What a method takes for numbers of a sample.
+    """Numbers that a method accepts in a sample.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class FormulaWriter(NumPyBuilder):
     odd : list of Value
         Numbers that are NaN where the method may refuse what has come of its input on the way.
     shows : bool
-        Whether a choice is never sure for a sample with NaN or infinities, so that nobody need
+        Whether a choice is never sure for a sample with NaN or infinities, so that no method need
         look for these before.
     """
 
@@ -88,7 +88,7 @@ class FormulaWriter(NumPyBuilder):
         self.shows = False
 
     def of(self, estimator: Any, name: str, x: Value) -> Any:
-        """What a method of an estimator gives for a sample."""
+        """The result of an estimator's method for a sample."""
         method = inspect.unwrap(getattr(type(estimator), name))
         found = getattr(method, "fn", method)  # of those that are there for some estimators only
         key = inspect.unwrap(found).__qualname__
@@ -98,7 +98,7 @@ class FormulaWriter(NumPyBuilder):
         return write(self, estimator, x)
 
     def floats(self, x: Value, half: bool = False) -> Value:
-        """What takes float64 and float32 makes of its input; `half`: float16 as well."""
+        """Convert input for methods of float64 and float32; `half`: float16 as well."""
         keeps = ("float64", "float32", "float16") if half else ("float64", "float32")
         return x if x.aval.dtype in keeps else self.cast(x, "float64")
 
@@ -143,7 +143,7 @@ class FormulaWriter(NumPyBuilder):
         return self.op("sum", x, axis=(axis,), keepdims=False)
 
     def logsumexp(self, x: Value) -> Value:
-        """Of a vector, shifted by its maximum."""
+        """Log-sum-exp of a vector, shifted by its maximum."""
         high = self.op("max", x, axis=(0,), keepdims=False)
         return np.log(self.total(np.exp(x - high))) + high
 
@@ -155,7 +155,7 @@ class FormulaWriter(NumPyBuilder):
     # --- labels ---------------------------------------------------------------------------
 
     def tolerance(self, x: Value, matrix: Any, more: Any, scores: Value) -> Value:
-        """By how much rounding may move scores that are a product with `matrix`, and some more.
+        """The bound of rounding in scores that are a product with `matrix`, and some more.
 
         Far more than it does: what is nearer is asked of the estimator, which costs little.
         """
@@ -171,7 +171,7 @@ class FormulaWriter(NumPyBuilder):
         return node.op == "input" or (node.op == "cast" and self.nodes[node.args[0]].op == "input")
 
     def position(self, scores: Value) -> Value:
-        """That of the highest score, as a number like them."""
+        """The position of the highest score, in the dtype of scores."""
         dtype = scores.aval.dtype
         found = self.op("argmax", scores, axis=(0,), keepdims=False)
         return self.cast(found, dtype if dtype in ("float32", "float64") else "int64")

@@ -1,4 +1,4 @@
-"""torch modules, scripted, traced and exported functions: what serves them, loaded as it is asked.
+"""The frontend of torch modules, scripted, traced and exported functions; parts load on use.
 
 `lift.graphs` makes graphs, `calls` torch's own ways to run all slices; a first call of few slices
 loads neither.
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 def lift_function(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
-    """The graph of a Python function of a tensor; it is known to change nothing outside."""
+    """The graph of a Python function of a tensor that has no side effects."""
     from .lift import graphs
 
     return graphs.of_function(f, aval, args, kwargs)
 
 
 def lift_several(f: Any, avals: Sequence[ShapeDtype], arguments: Arguments) -> Graph:
-    """The graph of a Python function of several tensors; it is known to change nothing outside."""
+    """The graph of a Python function of several tensors that has no side effects."""
     from .lift import graphs
 
     return graphs.several_of_function(f, avals, arguments)

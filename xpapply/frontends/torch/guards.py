@@ -93,7 +93,7 @@ class Watch:
                 self._large.append(_Whole(t) if whole else _Large(t))
 
     def __call__(self) -> bool:
-        """Whether nothing has changed."""
+        """Whether all is unchanged."""
         # maps, for this is most of what a repeated call waits for
         tensors = self._tensors
         if (
@@ -140,7 +140,7 @@ class _Modules:
         self._users = [_Module(m) for m in modules if m not in plain]
 
     def unchanged(self) -> bool:
-        """Whether they are as they were."""
+        """Whether they are unchanged."""
         try:
             if any(self._empty) or self._dicts != self._contents:
                 return False
@@ -193,7 +193,7 @@ class _Module:
 
 
 def _nothing() -> None:
-    """In the place of a child that there is not."""
+    """A stand-in for a missing child."""
 
 
 _parts = operator.itemgetter(
@@ -202,12 +202,12 @@ _parts = operator.itemgetter(
 
 
 def _dicts(m: nn.Module) -> tuple[dict[str, Any], ...]:
-    """Where a module keeps what its forward can see, beside its attributes."""
+    """The dicts of a module that its forward can see, beside attributes."""
     return _parts(vars(m))  # type: ignore[no-any-return]
 
 
 def _of_torch_alone(modules: list[nn.Module]) -> list[nn.Module]:
-    """Those that are torch's own, with all that is in them: nothing of the user's."""
+    """Modules that are torch's own, with all their contents."""
 
     def alone(m: nn.Module) -> bool:
         return (
@@ -221,7 +221,7 @@ def _of_torch_alone(modules: list[nn.Module]) -> list[nn.Module]:
 
 
 def is_plain(x: Any) -> bool:
-    """Whether an attribute holds nothing, so that comparing its identity is all there is to do."""
+    """Whether an attribute is plain, so that identity is all there is to compare."""
     if type(x) is tuple:
         return all(map(is_plain, x))
     plain = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
@@ -231,7 +231,7 @@ def is_plain(x: Any) -> bool:
 def _guards(
     f: Any, modules: list[nn.Module], tensors: dict[int, torch.Tensor], others: list[Any]
 ) -> Guards:
-    """What is reached that is neither module nor tensor; those that are found are added."""
+    """Guards of what is reached beside modules and tensors; those found are added."""
     guards = Guards()
     known = {id(m) for m in modules}
 
@@ -274,7 +274,7 @@ class _Whole:
         self._given = self._now.ctypes.data, self._was.ctypes.data, self._was.nbytes
 
     def unchanged(self) -> bool:
-        """Whether they are as they were."""
+        """Whether they are unchanged."""
         return _memcmp(*self._given) == 0
 
 
@@ -307,7 +307,7 @@ class _Large:
         self._turn = 0
 
     def unchanged(self) -> bool:
-        """Whether the samples and the next block are as they were."""
+        """Whether the samples and the next block are unchanged."""
         turn = self._turn = (self._turn + 1) % len(self._blocks)
         if zlib.adler32(self._blocks[turn]) != self._sums[turn]:
             self._turn -= 1  # who asks again gets the same answer
@@ -329,5 +329,5 @@ def _together(tensors: list[torch.Tensor]) -> list[tuple[list[memoryview], bytes
 
 
 def _reader(t: torch.Tensor) -> Callable[[], bytes]:
-    """How to read the bytes of any tensor on the CPU."""
+    """A reader of the bytes of a tensor on the CPU."""
     return (t.view(torch.int16) if t.dtype == torch.bfloat16 else t).numpy().tobytes

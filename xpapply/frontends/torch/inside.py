@@ -78,7 +78,7 @@ class Inside:
 
 
 class _At(NamedTuple):
-    """Where a tensor has the axis of batches: before this axis of a sample, or in its place."""
+    """The batch axis of a tensor: before this axis of a sample, or in its place."""
 
     axis: int
     in_place: bool = False
@@ -98,7 +98,7 @@ class _Form:
         leaves, self._spec = tree_flatten((args, kwargs))
         first = {id(x): k for k, x in reversed([*enumerate(leaves)])}
         self._same = [first[id(x)] for x in leaves]
-        """What is given twice is one thing: self-attention looks whether it is."""
+        """Positions of equal arguments: self-attention compares identities."""
         ids = set(map(id, moving))
         tensors = [k for k in sorted(first.values()) if isinstance(leaves[k], torch.Tensor)]
         self._moving = [k for k in tensors if id(leaves[k]) in ids]
@@ -119,7 +119,7 @@ class _Form:
         self.samples = []
 
     def places(self) -> Iterator[_Places]:
-        """Where tensors may have the axis of batches; those of one shape have it alike."""
+        """Iterate over candidates for batch axes; tensors of one shape have it alike."""
         groups: dict[tuple[bool, Any], list[int]] = {}
         for k in (*self._moving, *self._constant):
             groups.setdefault((k in self._moving, self._leaves[k].shape), []).append(k)
@@ -155,7 +155,7 @@ class _Form:
 
 
 def _options(moving: bool, shape: tuple[int, ...]) -> list[_At | None]:
-    """Where a tensor of this shape may have the axis of batches; None: nowhere, a constant."""
+    """Candidates for the batch axis of this shape; None: a constant."""
     before: list[_At | None] = [] if moving else [None]
     for k in range(min(2, len(shape) + 1)):
         if len(shape) > k + (k == 0) and shape[k] == 1:
@@ -176,7 +176,7 @@ class _OfSlices:
 
     @property
     def __self__(self) -> nn.Module:
-        """As of a method: the object whose attributes and weights matter."""
+        """The object of a method, whose attributes and weights matter."""
         module = self._module()
         if module is None:
             raise InputError("the network that this plan was made for is gone: keep it alive")

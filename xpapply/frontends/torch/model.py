@@ -1,4 +1,4 @@
-"""What is to be known of a module before it runs: its parts, dtype, device, mode, and one slice."""
+"""Facts of a module before it runs: parts, dtype, device, mode, one slice."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def parameter_dtype(f: Any, slice_dtype: str) -> torch.dtype:
 
 
 def dtype_asked(f: Any, slice_dtype: str) -> Callable[[], torch.dtype]:
-    """`parameter_dtype`, for each slice of a loop: the parameter that tells is found once."""
+    """`parameter_dtype` for each slice of a loop, with the deciding parameter found once."""
     if not getattr(f, "takes_integers", False):
         for m in modules(f):
             own: Any
@@ -98,7 +98,7 @@ def dtype_asked(f: Any, slice_dtype: str) -> Callable[[], torch.dtype]:
 
 
 def length_of_slices(f: Any) -> int | None:
-    """How long slices are, where the first layer with weights tells."""
+    """The slice length, if the first layer with weights determines it."""
     for m in modules(f):
         if tensors_of(m):
             return m.in_features if isinstance(m, nn.Linear) else None
@@ -120,7 +120,7 @@ def check_mode(f: Any) -> None:
 
 
 def _is_by_mode(m: nn.Module) -> bool:
-    """Whether a layer gives something else in training mode, by chance or by other slices."""
+    """Whether a layer differs in training mode: random, or dependent on other slices."""
     dropout = isinstance(m, _DropoutNd) and m.p > 0
     scripted = getattr(m, "original_name", "").startswith(("Dropout", "BatchNorm"))
     return dropout or scripted or isinstance(m, _BatchNorm)
@@ -152,7 +152,7 @@ def check(f: Any, args: tuple, kwargs: dict) -> None:
 
 
 def device_of(f: Any) -> torch.device:
-    """Where the model's parameters are."""
+    """The device of the model's parameters."""
     for m in modules(f):
         for t in tensors_of(m):
             return t.device
@@ -160,7 +160,7 @@ def device_of(f: Any) -> torch.device:
 
 
 SHAPE_ERRORS = (RuntimeError, ValueError, IndexError, TypeError, AssertionError, torch.jit.Error)
-"""What a forward raises for a shape that it does not take: exported ones assert theirs."""
+"""Exceptions of a forward for a wrong shape; exported programs assert theirs."""
 
 
 def with_batch_of_one(f: Any) -> Callable[..., Any]:

@@ -32,7 +32,7 @@ def slice_function(f: Any) -> Callable[..., Any]:
 
 
 def several_of_slice(f: Any) -> Callable[..., Any]:
-    """The same for several results: what forward returns, a list of them as a tuple."""
+    """The same for several results, a list of them as a tuple."""
 
     def checked(x: Any, *, any_object: bool) -> Any:
         with contextlib.suppress(TraceError):  # others are as they are
@@ -50,7 +50,7 @@ def _of_slice(f: Any, checked: Callable[..., Any], sequence: type) -> Callable[.
     quick: dict[Any, Callable[[np.ndarray], Any]] = {}
 
     def known(shape: tuple[int, ...], name: str, more: bool) -> tuple[Any, ...]:
-        """What runs slices of a shape and dtype, flat or not, and the dtype that it asks for."""
+        """The run of slices of a shape and dtype, flat or not, and its dtype."""
         taken = None if more else as_taken(f, tuple(shape), name)
         own = taken or f
         return with_batch_of_one(own), taken is not None, dtype_asked(own, name)
@@ -66,7 +66,7 @@ def _of_slice(f: Any, checked: Callable[..., Any], sequence: type) -> Callable[.
         return one(v.reshape(-1) if flat else v, *args, **kwargs)
 
     def on_plain(key: Any) -> Callable[[np.ndarray], Any]:
-        """The same for slices of NumPy that torch takes as they are, with less around each."""
+        """The run of NumPy slices that torch takes as they are, with the least overhead."""
         one, _, dtype = found[key]
         wanted, copied = dtype(), np.array
 
@@ -83,7 +83,7 @@ def _of_slice(f: Any, checked: Callable[..., Any], sequence: type) -> Callable[.
         return run
 
     def finished(result: Any) -> Any:
-        """What forward returned for a slice of NumPy."""
+        """Convert forward's result for a NumPy slice."""
         if type(result) is torch.Tensor:
             return _to_numpy(result)
         return _mapped(_to_numpy, checked(result, any_object=True), sequence)
@@ -147,12 +147,12 @@ def _of_slice(f: Any, checked: Callable[..., Any], sequence: type) -> Callable[.
 
 
 def _around() -> contextlib.AbstractContextManager[Any]:
-    """What a whole loop runs in: once around all slices, not around each."""
+    """The context of a whole loop, entered once instead of around each slice."""
     return _InChild() if threads.torch_is_lost else torch.no_grad()
 
 
 class _InChild:
-    """The same in a process that was forked, where torch's threads are lost."""
+    """The context in a forked process, where torch's threads are lost."""
 
     def __enter__(self) -> None:
         self._grad, self._threads = torch.no_grad(), torch.get_num_threads()
@@ -184,7 +184,7 @@ _AS_IS = frozenset(map(np.dtype, "f4 f8 f2 i1 i2 i4 i8 u1 ?".split()))
 
 
 def _mapped(function: Callable[[Any], Any], x: Any, sequence: type) -> Any:
-    """What forward returned with a function of each tensor, all else as it is."""
+    """Apply a function to each tensor in forward's result."""
     if isinstance(x, torch.Tensor):
         return function(x)
     if isinstance(x, dict):

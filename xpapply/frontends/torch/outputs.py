@@ -1,4 +1,4 @@
-"""What a forward returns that is not one tensor: what it is, and what to write."""
+"""Messages for forwards that do not return one tensor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...errors import InputError
 
 
 def described(x: Any) -> tuple[str, str]:
-    """What was returned, as "2 outputs: (3,) and (2,)", and how to take one tensor of it."""
+    """A description, as "2 outputs: (3,) and (2,)", and code to take one tensor."""
     if isinstance(x, (tuple, list)) and x:
         return f"{len(x)} outputs: {' and '.join(map(_shown, x))}", "net(x)[0]"
     if isinstance(x, dict) and x:
@@ -52,7 +52,7 @@ def _core(k: int, t: torch.Tensor) -> str:
 
 
 def one_array(x: Any, *, any_object: bool) -> Any:
-    """What forward returned, if the loop can make one array of it."""
+    """Forward's result, if the loop can make one array of it."""
     if _shape(x, any_object=any_object) is None:
         raise InputError(not_one_array(x))
     return x

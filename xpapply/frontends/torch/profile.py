@@ -1,4 +1,4 @@
-"""What a module does when it runs: which of torch's operations, and how much memory is alive."""
+"""Profile of a module: its torch operations, and the memory alive."""
 
 from __future__ import annotations
 

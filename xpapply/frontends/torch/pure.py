@@ -1,4 +1,4 @@
-"""Whether the tensors show all that a module does: nothing is printed, counted or kept."""
+"""Purity of a module by its code: nothing is printed, counted or kept."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _HARMLESS = frozenset(
     "abs bool dict divmod enumerate float getattr hasattr int isinstance len list map max min "
     "range reversed round set slice sorted str sum super tuple zip".split()
 )
-"""Builtin functions that change nothing."""
+"""Builtin functions without side effects."""
 _STORES = frozenset("STORE_ATTR DELETE_ATTR STORE_GLOBAL DELETE_GLOBAL".split())
 _IMPORTS = frozenset(("IMPORT_NAME", "IMPORT_FROM"))
 
 
 def is_pure(m: nn.Module) -> bool:
-    """Whether calls of a module change nothing outside of their tensors, as its code says.
+    """Whether calls of a module have no effects beside tensors, by its code.
 
     True of torch's own modules. Of a user's class the code must store nothing but in variables,
     and reach nothing but torch, modules, numbers and builtin functions that are known.

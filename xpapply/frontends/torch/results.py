@@ -1,4 +1,4 @@
-"""What a module returns: one tensor, or several in tuples, lists and dicts."""
+"""Results of modules: one tensor, or several in tuples, lists and dicts."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map, t
 from ...errors import TraceError
 
 _PLAIN = (type(None), bool, int, float, complex, str, type)
-"""What may stand beside the tensors, the same for every slice."""
+"""Types of plain values beside tensors, equal for every slice."""
 _ROUNDED = 0.6
 """Results that rounding explains are this power of a dtype's eps apart at most, on CPUs: 7e-5 for
 float32. Some modules take the axis of a batch for that of channels, which changes little."""
 _TF32 = 2.0**-8
-"""How far float32 results of one network may be apart where its products are rounded to TF32."""
+"""The relative difference of float32 results whose products are rounded to TF32."""
 
 
 class Parts(tuple[torch.Tensor, ...]):
@@ -35,7 +35,7 @@ class Parts(tuple[torch.Tensor, ...]):
 
 
 class Structure:
-    """How the tensors lie in what a module returns, and all that is not a tensor."""
+    """The structure of a module's result: places of tensors, and all other values."""
 
     def __init__(self, found: Any) -> None:
         self._records = any(map(_is_record, tree_leaves(found)))
@@ -43,7 +43,7 @@ class Structure:
         self._others = [None if isinstance(x, torch.Tensor) else (x,) for x in leaves]
         plain = all(isinstance(x, (torch.Tensor, *_PLAIN)) for x in leaves)
         self.known = plain and None in self._others
-        """Whether there is nothing in it but tensors, one at least, and plain values."""
+        """Whether it holds only tensors, one at least, and plain values."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Structure) or not _same_spec(self._spec, other._spec):
@@ -68,7 +68,7 @@ class Structure:
         return Parts(x for x in leaves if isinstance(x, torch.Tensor))
 
     def filled(self, parts: Sequence[Any] | None = None) -> Any:
-        """The structure with other things in the place of its tensors; with nothing there."""
+        """The structure with other parts in place of its tensors; None: without parts."""
         left = iter([None] * len(self._others) if parts is None else parts)
         leaves = [next(left) if other is None else other[0] for other in self._others]
         filled = tree_unflatten(leaves, self._spec)
@@ -76,7 +76,7 @@ class Structure:
 
 
 def _is_record(x: Any) -> bool:
-    """Whether something is an object of a dataclass, with nothing in it but its fields."""
+    """Whether it is a dataclass instance with its fields alone."""
     if not dataclasses.is_dataclass(x) or isinstance(x, type) or not hasattr(x, "__dict__"):
         return False
     return vars(x).keys() == {f.name for f in dataclasses.fields(x)}
@@ -90,7 +90,7 @@ class _Record(NamedTuple):
 
 
 def _opened(found: Any) -> Any:
-    """With records in the place of objects of dataclasses."""
+    """Replace dataclass instances by records."""
 
     def opened(x: Any) -> Any:
         if not _is_record(x):
@@ -164,7 +164,7 @@ def compare(got: Parts, alone: Sequence[Parts]) -> None:
 
 
 def are_close(g: torch.Tensor, w: torch.Tensor) -> bool:
-    """Whether rounding explains how two results differ."""
+    """Whether two results are equal up to rounding."""
     if not w.is_floating_point():
         return torch.equal(g, w)
     on_gpu = w.device.type == "cuda"  # cuDNN has other convolutions for other batches

@@ -13,7 +13,7 @@ _E = Kind.ELEMENTWISE
 
 
 def _short(name: str, doc: str, c: str, **columns: Any) -> Op:
-    """One instruction or two."""
+    """A row of an op of one or two instructions."""
     return Op(name, _E, doc, c, instructions=1.0, **columns)
 
 
@@ -35,7 +35,7 @@ def _function(name: str, doc: str, **columns: Any) -> Op:
 
 
 def _inverse(torch: str) -> dict[str, Any]:
-    """Of an inverse sine or cosine."""
+    """A row of an inverse sine or cosine."""
     usual = {"shows": (0,), "torch": (torch,), "error": bounds.error_of_arc, "domain": (-1, 1)}
     return {**usual, "edges": (-1.0, 1.0)}
 

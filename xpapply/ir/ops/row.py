@@ -1,4 +1,4 @@
-"""What a row of the op table says."""
+"""The columns of the op table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Value = Any
 
 
 class Kind(Enum):
-    """What fixes the shape rule and the batching rule of an op."""
+    """The kind of an op, which determines its shape rule and batching rule."""
 
     LEAF = "leaf"  # the input, a constant array, a number
     ELEMENTWISE = "elementwise"  # broadcasts as NumPy does
@@ -27,7 +27,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One row of the table.
+    """A row of the op table.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Op:
         spells NaN out: a comparison with NaN is false in C++ as in NumPy. For a
         reduction: how ``{1}`` joins what has come of the numbers before it; for argmax
         and argmin whether the number ``{1}`` takes the place of ``{0}``. Functions have
-        their names of float64; kernels write those of float32, with an f behind.
+        their names of float64; kernels write those of float32, with a suffix f.
     int_c : str
         C++ expression of integers, where it is another.
     slice_c : str
@@ -163,12 +163,12 @@ class Op:
 
     @property
     def finds_position(self) -> bool:
-        """Whether it is a reduction to the position of a number."""
+        """Whether it is a reduction to a position."""
         return self.kind is Kind.REDUCTION and self.result == "int64"
 
     @property
     def parameters(self) -> dict[str, inspect.Parameter]:
-        """What a composite takes besides its operand."""
+        """Parameters of a composite beside its operand."""
         if self.define is None:
             return {}
         _, *found = inspect.signature(self.define).parameters.values()

@@ -32,7 +32,7 @@ def _graphs(
 
 
 def _of_two(merge: Graph) -> Graph:
-    """What merges the states of two pieces, without a reduction."""
+    """The graph that merges states of two pieces, without a reduction."""
     builder = SliceBuilder()
     avals = [merge.nodes[i].aval for i in merge.inputs]
     inputs = [[builder.input(ShapeDtype((), aval.dtype)) for aval in avals] for _ in range(2)]
@@ -55,7 +55,7 @@ def _of_two(merge: Graph) -> Graph:
 
 
 def identity(reduction: str, dtype: str) -> Any:
-    """The number of a dtype that changes nothing in a reduction of the table."""
+    """The identity of a reduction in a dtype."""
     value, kind = OPS[reduction].identity, np.dtype(dtype).kind
     assert value is not None
     if math.isfinite(value):
@@ -77,7 +77,7 @@ def simple(name: str, dtype: str) -> Accumulator:
 
 
 def shift(top: Value) -> Any:
-    """What exponents are shifted by: their maximum, if that is a number to subtract."""
+    """The shift of exponents: their maximum, if it is finite."""
     return np.where(np.isfinite(top), top, 0)
 
 

@@ -76,7 +76,7 @@ class Expression(Value):
         )
 
     def astype(self, dtype: Any, copy: bool = True) -> Expression:
-        """The same in another dtype."""
+        """Cast to another dtype."""
         wanted = np.dtype(dtype)
         if wanted.kind not in "biufc":
             raise TraceError(f"astype({wanted}) of an element: elements are numbers")
@@ -166,7 +166,7 @@ def written(function: Callable[..., Any], kinds: Iterable[tuple[str, bool]]) -> 
 
 
 def expressions(builder: SliceBuilder, result: Any) -> list[Expression]:
-    """What a function of expressions returned, one or a tuple, as expressions."""
+    """The results of a function of expressions, one or a tuple."""
     found = []
     for y in map(no_array, result if isinstance(result, tuple) else (result,)):
         if not isinstance(y, (Expression, int, float, complex, np.generic)):

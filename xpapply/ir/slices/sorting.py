@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 
 def pairs(n: int) -> Iterator[tuple[int, int]]:
-    """Which numbers are compared, one pair after the other, to sort `n` of them.
+    """The comparisons of a sorting network for `n` numbers, in order.
 
     Batcher's odd-even merging, for any number: Knuth, The Art of Computer Programming, volume 3,
     algorithm 5.2.2 M.

@@ -1,4 +1,4 @@
-"""From the graph of one function of one slice to a slice graph, where its values allow that.
+"""Conversion of a graph of one slice to a slice graph, where its values allow that.
 
 A graph of a function knows the length of its slices and has values of any shape. Where each is
 one number per element, or one per slice, kernels for slices of any length run it.
@@ -223,7 +223,7 @@ class _Conversion:
 
 
 def _wide(x: Expression) -> Expression:
-    """What is summed of float16 has more bits, as in NumPy."""
+    """Widen float16 for a sum, as NumPy does."""
     return x.astype("float32") if x.aval.dtype == "float16" else x
 
 

@@ -1,4 +1,4 @@
-"""What a piece of a result needs: of each value before it the places along one axis."""
+"""Extents: the places along an axis that a piece of a result needs of each earlier value."""
 
 from __future__ import annotations
 
@@ -42,7 +42,6 @@ class Extent(NamedTuple):
 
     @property
     def length(self) -> int:
-        """How many they are."""
         return self.stop - self.start
 
 
@@ -50,7 +49,7 @@ WHOLE = Extent(-1, 0, 0, Fraction(0))
 
 
 def extents_of(graph: Graph, roots: Sequence[int], axis: int, tile: int) -> dict[int, Extent]:
-    """What a tile needs of each value that depends on the slice, back to the roots."""
+    """The extents of a tile, back to the roots."""
     dependent = graph.dependent()
     found = {graph.out: Extent(axis, 0, tile, Fraction(1))}
     for i in reversed(graph.needed(graph.outs, roots)):
@@ -79,7 +78,7 @@ def extents_of(graph: Graph, roots: Sequence[int], axis: int, tile: int) -> dict
 
 
 def needed(graph: Graph, n: Node, k: int, own: Extent, dependent: bool) -> Extent | None:
-    """What of operand `k` a node needs; None: a constant that is the same at all places."""
+    """The extent of operand `k` for a node; None: a constant that is equal at all places."""
     kind, attrs = OPS[n.op].kind, dict(n.attrs)
     shape = graph.nodes[n.args[k]].aval.shape
     a = own.axis
@@ -116,7 +115,7 @@ def needed(graph: Graph, n: Node, k: int, own: Extent, dependent: bool) -> Exten
 
 
 def _moved(n: Node, attrs: dict[str, Any], own: Extent, shape: tuple[int, ...]) -> Extent | None:
-    """The same for an op of layout; None where it mixes the axis with others."""
+    """The extent of a layout op's operand; None where it mixes the axis with others."""
     a = own.axis
     if n.op == "permute_dims":
         return own._replace(axis=attrs["axes"][a])
@@ -171,7 +170,7 @@ def _indexed(key: Sequence[Any], own: Extent, shape: tuple[int, ...]) -> Extent 
 
 
 def _reshaped(own: Extent, before: tuple[int, ...], after: tuple[int, ...]) -> Extent | None:
-    """Where an axis comes from: one of the same length, or one whose places it numbers anew."""
+    """The source of an axis under reshape: one of the same length, or a renumbered one."""
     a, n = own.axis, after[own.axis]
     above = math.prod(after[:a])
     for b, m in enumerate(before):
@@ -191,7 +190,7 @@ def _reshaped(own: Extent, before: tuple[int, ...], after: tuple[int, ...]) -> E
 
 
 def _within(shape: tuple[int, ...], size: int) -> int:
-    """How many of the first axes have at most so many numbers together."""
+    """The number of leading axes with at most `size` elements together."""
     count, total = 0, 1
     for n in shape:
         if total * n > size:

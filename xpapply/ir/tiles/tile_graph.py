@@ -48,7 +48,7 @@ def tiled(graph: Graph, sizes: dict[int, int]) -> Tiles:
     ----------
     graph : Graph
         Of a slice, which may be flat. It may have several inputs: values that a slice is made of,
-        one behind the other.
+        one after the other.
     sizes : dict of int to int
         Axes of the result that are cut, as `axes_of` finds them, and how long a tile's result is
         along each. Without any a slice is one tile.
@@ -99,7 +99,7 @@ def _with_axes(graph: Graph) -> Graph:
 
 
 def _is_renumbered(graph: Graph, i: int) -> bool:
-    """Whether a node has the numbers of another value, in their order, with other axes."""
+    """Whether a node has the numbers of another value in order, with other axes."""
     n = graph.nodes[i]
     if n.op == "index":
         before = graph.nodes[n.args[0]].aval
@@ -177,14 +177,14 @@ class _Writer:
         return self._dependent[i] and i in self._needed
 
     def _mask(self, i: int, d: int) -> Mask:
-        """Of what is padded by node `i`."""
+        """The mask of padding by node `i`."""
         n = self._graph.nodes[i]
         (need,) = self._need(i, 0, d)
         size = self._graph.nodes[n.args[0]].aval.shape[need.axis]
         return Mask(need.start, need.stop, int(need.ratio * self._tile[d]), size)
 
     def _need(self, i: int, k: int, d: int | None = None) -> list[Extent]:
-        """What node `i` needs of operand `k` along the axes that are cut, or one of them."""
+        """The extents of operand `k` of node `i`, along all cut axes or one."""
         n = self._graph.nodes[i]
         every = self._extents if d is None else [self._extents[d]]
         found = [needed(self._graph, n, k, e[i], True) for e in every]
@@ -237,7 +237,7 @@ class _Writer:
         return Tiles(written, tuple(sources), tuple(axes), math.prod(graph.result.shape))
 
     def _entry(self, sources: list[Source], dtype: str) -> tuple[dict[int, Value], list[int]]:
-        """The windows, and the nodes that are nothing else: another dtype comes first.
+        """The windows as inputs, and the nodes that are views of them, after a cast.
 
         The input itself is kept for the masks.
         """
@@ -297,7 +297,7 @@ class _Writer:
         return self._builder.op(n.op, *args, **attrs)
 
     def _cut(self, x: Value, a: int, need: list[Extent]) -> Value:
-        """Of a value what a node needs."""
+        """Cut a value to the extent that a node needs."""
         key: list[Any] = [(None, None, None)] * len(x.shape)
         for extents, e in zip(self._extents, need, strict=True):
             start = e.start - extents[a].start
@@ -308,7 +308,7 @@ class _Writer:
         return F.index(x, key=tuple(key)) if key else x
 
     def _padded(self, i: int, x: Value, attrs: dict[str, Any]) -> Value:
-        """What is padded along the axes that are cut is chosen by masks."""
+        """Choose padding along cut axes by masks."""
         widths = list(attrs["widths"])
         chosen = []
         for d, extents in enumerate(self._extents):

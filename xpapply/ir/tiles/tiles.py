@@ -5,7 +5,7 @@ by a margin. Where the values of a whole slice do not fit in fast memory, those 
 tile is a slice of a graph of its own: every engine can run it.
 
 Beyond the ends of a slice a window has zeros, and what is computed of them is nothing that a padded
-value has there. So a tile has *masks* behind its window, which say what lies inside: 1, or 0.
+value has there. So a tile has *masks* after its window, which say what lies inside: 1, or 0.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..graph import Graph
 
 
 class Mask(NamedTuple):
-    """Which places of a value are inside: those from 0 to `size`.
+    """A mask of places inside a value: from 0 to `size`.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Mask(NamedTuple):
 
 
 class Window(NamedTuple):
-    """What of a source a tile needs along an axis that is cut.
+    """The window of a source for a tile, along a cut axis.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Window(NamedTuple):
     step: int
 
     def last(self, count: int) -> int:
-        """Where the window of the last of some tiles ends."""
+        """The end of the last tile's window."""
         return (count - 1) * self.step + self.stop
 
 
@@ -89,7 +89,6 @@ class TiledAxis:
 
     @property
     def count(self) -> int:
-        """How many tiles there are."""
         return -(-self.out_size // self.tile)
 
     def inside(self) -> np.ndarray:
@@ -124,7 +123,7 @@ class Tiles:
     Attributes
     ----------
     graph : Graph
-        Of one tile: the windows, flat, one behind the other, and the masks of all axes behind them.
+        Of one tile: the windows, flat, one after the other, then the masks of all axes.
     sources : tuple of Source
         What the windows are of: the slice, or values that a slice is made of.
     axes : tuple of TiledAxis
@@ -139,7 +138,7 @@ class Tiles:
     row: int
 
     def placed(self, starts: Sequence[int]) -> Tiles:
-        """The same where sources begin elsewhere in slices."""
+        """The tiles with sources at other offsets in slices."""
         pairs = zip(self.sources, starts, strict=True)
         return replace(self, sources=tuple(s._replace(start=at) for s, at in pairs))
 

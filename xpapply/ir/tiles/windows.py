@@ -1,6 +1,6 @@
 """Convolutions, pooling, padding and interpolation, written with a few ops of layout and einsum.
 
-Each function takes a value with the axes ``(..., channels, *places)``, the places behind all
+Each function takes a value with the axes ``(..., channels, *places)``, the places after all
 others, and returns another. Which of a network's layers means what is the frontends' business.
 """
 
@@ -33,7 +33,7 @@ def padded(x: Value, axis: int, before: int, after: int, number: float = 0.0) ->
 
 
 def padded_axes(x: Value, first: int, widths: Sequence[tuple[int, int]], number: float) -> Value:
-    """The same along axis `first` and those behind it, at once where nothing is cut off."""
+    """Pad axis `first` and those after it, at once where nothing is cropped."""
     if any(n < 0 for pair in widths for n in pair):
         for k, (before, after) in enumerate(widths):
             x = padded(x, first + k, before, after, number)
@@ -64,7 +64,7 @@ def taken(x: Value, axis: int, places: Sequence[int] | np.ndarray) -> Value:
 
 
 def strided(x: Value, axis: int, size: int, step: int = 1, dilation: int = 1) -> Value:
-    """Windows along an axis: an axis of windows, and behind it that of a window's numbers."""
+    """Windows along an axis: an axis of windows, followed by that within a window."""
     return F.windows(x, axis=axis, size=size, step=step, dilation=dilation)
 
 
@@ -216,7 +216,7 @@ def _pooled(
     ceil: bool,
     n: int,
 ) -> Value:
-    """ "max" or "sum" of the windows along axis `first` and those behind it, one by one."""
+    """Pool windows ("max" or "sum") along axis `first` and those after it, one by one."""
     sizes, apart, pads = each(size, n), each(dilation, n), _pairs(what, padding, each(size, n))
     steps = sizes if stride is None else each(stride, n)
     widths = []
@@ -239,7 +239,7 @@ def _pooled(
 
 
 def _pairs(what: object, padding: Any, sizes: Sequence[int]) -> list[tuple[int, int]]:
-    """How far windows go beyond both ends: given as pairs, or one number for both."""
+    """The padding at both ends: pairs, or one number for both."""
     if not isinstance(padding, int) and all(isinstance(p, tuple) for p in padding):
         return list(padding)
     pads = each(padding, len(sizes))
@@ -260,7 +260,7 @@ def max_pool(
     ceil: bool,
     n: int,
 ) -> Value:
-    """The largest in windows along axis `first` and those behind it; `what` is said in errors."""
+    """Maximum of windows along axis `first` and those after it; `what` names it in errors."""
     return _pooled("max", what, x, first, size, stride, padding, dilation, ceil, n)
 
 
@@ -277,7 +277,7 @@ def avg_pool(
     n: int,
     dilation: Any = 1,
 ) -> Value:
-    """Means of windows along axis `first` and those behind it; `what` is said in errors."""
+    """Mean of windows along axis `first` and those after it; `what` names it in errors."""
     y = _pooled("sum", what, x, first, size, stride, padding, dilation, ceil, n)
     if divisor is not None:
         return y / divisor
@@ -329,7 +329,7 @@ def interpolated(x: Value, axis: int, places: np.ndarray, builder: Builder) -> V
 
 
 def count_of_windows(what: object, n: int, size: int, step: int = 1, dilation: int = 1) -> int:
-    """How many windows there are; `InputError` if there is none."""
+    """The number of windows; `InputError` if there is none."""
     reach = dilation * (size - 1) + 1
     if n < reach:
         raise InputError(f"{what} has windows of {reach} places, its input has {n} (padding too)")

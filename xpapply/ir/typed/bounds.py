@@ -1,4 +1,4 @@
-"""Between what an integer is, and what sums, products and comparisons of such integers are."""
+"""Interval arithmetic of integers: bounds of sums, products and comparisons."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ LEAST, MOST = -(1 << 63), (1 << 63) - 1
 LONG = 1 << 47
 """No array is longer."""
 FAR = 1 << 49
-"""Bounds this far from a value that stays say nothing."""
+"""The distance from a symbolic value beyond which bounds are dropped."""
 
 
 class Bounds(NamedTuple):
-    """Of an integer.
+    """Bounds of an integer.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ LENGTH = Bounds(0, LONG, NONE, NONE)
 
 
 def of_type(dtype: str) -> Bounds:
-    """Of any number of a type."""
+    """The bounds of a type."""
     if dtype == "bool":
         return Bounds(0, 1, NONE, NONE)
     if np.dtype(dtype).kind in "iu" and np.dtype(dtype).itemsize < 8:
@@ -93,7 +93,7 @@ def _shifted(a: Bounds, b: Bounds) -> Bounds:
 
 
 def _quotient(a: Bounds, b: Bounds) -> Bounds:
-    """Without its fraction: towards zero."""
+    """Bounds of a quotient, truncated."""
     if b.low <= 0:
         return ANY
     if a.low >= 0:
@@ -102,7 +102,7 @@ def _quotient(a: Bounds, b: Bounds) -> Bounds:
 
 
 def _rest(a: Bounds, b: Bounds) -> Bounds:
-    """What a division leaves, with the sign of what is divided."""
+    """The bounds of a remainder, with the sign of the dividend."""
     most = max(abs(b.low), abs(b.high)) - 1
     high = min(most, max(0, a.high))
     if a.low < 0:
@@ -164,7 +164,7 @@ def but(a: Bounds, b: Bounds) -> Bounds:
 
 
 def widened(old: Bounds, new: Bounds) -> Bounds:
-    """Without the bounds that have moved."""
+    """Widening: bounds that have moved are dropped."""
     low = new.low if new.low >= old.low else 0 if new.low >= 0 else LEAST
     high = new.high if new.high <= old.high else MOST
     above = {r: c for r, c in new.above.items() if c >= old.above.get(r, MOST)}
@@ -173,14 +173,14 @@ def widened(old: Bounds, new: Bounds) -> Bounds:
 
 
 def _is_less(a: Bounds, b: Bounds, less: int) -> bool:
-    """Whether a number is at least so much less than another, always."""
+    """Whether a number is always less than another by at least `less`."""
     if a.high + less <= b.low:
         return True
     return any(c + less <= b.above[r] for r, c in a.below.items() if r in b.above)
 
 
 def compared(op: str, a: Bounds, b: Bounds) -> bool | None:
-    """Whether a comparison is always so, or never; None: nobody knows."""
+    """Whether a comparison is always true, or always false; None: unknown."""
     if op in ("gt", "ge"):
         op, a, b = MIRRORED[op], b, a
     if op in ("lt", "le"):

@@ -10,13 +10,13 @@ from __future__ import annotations
 from .function import Instruction, Literal, Register, Slot, TypedFunction, Value
 
 _SMALL = 1024
-"""What an integer is, as a number: up to this, how far it is from 0 at most ..."""
+"""Classes of integers, as numbers: up to this one, a bound of the magnitude."""
 _COUNTER, _SUM, _ANY = _SMALL + 1, _SMALL + 16, _SMALL + 17
-"""... or a counter, a sum of 2 to 16 of them, and anything."""
+"""Further classes: a counter, a sum of 2 to 16 of them, anything."""
 _HELD = 256
-"""What a slot holds is within this, or a counter, or anything."""
+"""The bound of slots of the first class: others are counters, or anything."""
 _BEGINS = 1 << 47
-"""What a counter may begin with: no length is beyond that."""
+"""The largest start of a counter: no length exceeds it."""
 _LENGTHS = frozenset(("length", "list length", "expected"))
 _NARROW = {"bool": 1, "int8": 128, "uint8": 255}
 _NARROW |= dict.fromkeys(("int16", "uint16", "int32", "uint32"), _COUNTER)
@@ -66,7 +66,7 @@ def _without(instructions: list[Instruction], slots: dict[Slot, int]) -> list[In
 
 
 def _of(x: Value, known: dict[Register, int]) -> int:
-    """What an operand is."""
+    """The class of an operand."""
     if isinstance(x, Literal):
         value = abs(int(x.value))
         return value if value <= _SMALL else _COUNTER if value <= _BEGINS else _ANY
@@ -74,7 +74,7 @@ def _of(x: Value, known: dict[Register, int]) -> int:
 
 
 def _kind(x: Instruction, known: dict[Register, int], slots: dict[Slot, int]) -> int:
-    """What an instruction gives."""
+    """The class of an instruction's result."""
     if x.op in ("add", "sub", "mul"):
         return _sum(x.op, x.args, known)
     if x.op == "load":
@@ -93,7 +93,7 @@ def _kind(x: Instruction, known: dict[Register, int], slots: dict[Slot, int]) ->
 
 
 def _sum(op: str, args: tuple[Value, ...], known: dict[Register, int]) -> int:
-    """What a sum, a difference or a product is."""
+    """The class of a sum, difference or product."""
     if any(a.type != "int64" for a in args):
         return _ANY
     a, b = sorted(_of(x, known) for x in args)
@@ -107,7 +107,7 @@ def _sum(op: str, args: tuple[Value, ...], known: dict[Register, int]) -> int:
 
 
 def _parted(x: Instruction, known: dict[Register, int]) -> int:
-    """What a quotient or a remainder is."""
+    """The class of a quotient or remainder."""
     of, by = (_of(a, known) for a in x.args)
     if x.op == "rem":
         return min(of, by)
@@ -119,5 +119,5 @@ def _parted(x: Instruction, known: dict[Register, int]) -> int:
 
 
 def _is_mask(x: Value) -> bool:
-    """Whether it is a number of the source that is not negative."""
+    """Whether it is a literal that is not negative."""
     return isinstance(x, Literal) and x.value >= 0

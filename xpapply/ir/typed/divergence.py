@@ -1,4 +1,4 @@
-"""Which values differ between slices that run side by side through a typed function.
+"""Divergence: values that differ between slices side by side in a typed function.
 
 Slices in lanes run the same instructions. What all of them share (counters, lengths) is one number;
 what differs is one number for each. Where a branch asks for what differs, they part, until they
@@ -30,7 +30,7 @@ class Loop:
 
 
 class Divergence:
-    """How slices go through a function side by side.
+    """The divergence analysis of a function: varying values and parting blocks.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class Divergence:
         return shared
 
     def _grows(self) -> bool:
-        """Another round, until nothing differs that did not before."""
+        """Iterate once; return whether more values vary."""
         before = len(self.varying), len(self.parts)
         self._loops, self._back = [], set()
         self._find_loops(self.parts, None)
@@ -159,7 +159,7 @@ class Divergence:
         """Slices part at the end of a block.
 
         In a round of a loop a block runs once, for all that come to it. So what one way writes is
-        one number for all, unless somebody reads it who has gone another way, or who has left a
+        one number for all, unless a slice reads it that has gone another way, or that has left a
         loop that the others are still in.
         """
         end = self.ends[k]
@@ -199,7 +199,7 @@ class Divergence:
         return found
 
     def _live_in(self) -> list[set[Slot]]:
-        """For each block the slots that are read from there on, before they are written."""
+        """Live slots at the begin of each block."""
         reads, writes = [], []
         for b in self.blocks:
             read: set[Slot] = set()
@@ -223,7 +223,7 @@ class Divergence:
         return live
 
     def _meet(self) -> list[int]:
-        """For each block the next that all ways from there go through."""
+        """The immediate postdominator of each block."""
         n = len(self.blocks)
         everything = (1 << (n + 1)) - 1
         after = [everything] * n + [1 << n]
@@ -270,7 +270,7 @@ class Divergence:
     # --- the order of what runs for some ---------------------------------------------------
 
     def partings(self) -> Iterator[tuple[int, ...]]:
-        """Where slices go that are all together and part, for each block that ends so."""
+        """Groups of targets where uniform slices part, for each such block."""
         for k, b in enumerate(self.blocks):
             last = b.instructions[-1]
             if k not in self.parts and last.op == "branch" and last.args[0] in self.values(k):
@@ -332,7 +332,7 @@ def _bits(x: int) -> Iterable[int]:
 
 
 def _simplified(made: TypedFunction) -> list[Block]:
-    """Its blocks: jumps to jumps are one, and blocks that follow each other; the first is first."""
+    """The blocks without jumps to jumps, merged where they follow each other."""
     blocks = made.blocks
 
     def goes_to(k: int) -> int:
@@ -428,7 +428,7 @@ def _second_entry(
 
 
 def _only_leaves(block: Block) -> bool:
-    """Whether nothing that a block does matters, as its slice is left to the function."""
+    """Whether a block's effects can be dropped, as its slice is left to the function."""
     return all(x.op not in ("mark", "round", "errors", "catch") for x in block.instructions)
 
 

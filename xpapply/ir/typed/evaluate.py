@@ -61,7 +61,7 @@ def evaluate(
 
 
 class _Run:
-    """One slice."""
+    """The evaluation of one slice."""
 
     def __init__(
         self,

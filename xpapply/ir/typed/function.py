@@ -26,9 +26,9 @@ class Array(NamedTuple):
 
 
 Type = str | Array
-"""Of a value: the name of a dtype, or an array."""
+"""The type of a value: a dtype's name, or an array."""
 PARTS = {"complex64": "float32", "complex128": "float64"}
-"""Of a complex dtype that of the two floats which a number consists of."""
+"""The float dtype of the parts of a complex one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +62,12 @@ class Literal:
 
 
 def _signs(x: Any) -> list[float]:
-    """Those of a zero, or of what a complex number consists of."""
+    """The signs of zeros in a number, or in the parts of a complex one."""
     return [math.copysign(1, y) for y in (x.real, x.imag) if not y]
 
 
 class Slot(NamedTuple):
-    """Where blocks leave a value for others: a variable, of one type."""
+    """A slot: a variable of one type that passes values between blocks."""
 
     name: str
     type: Type
@@ -78,12 +78,12 @@ class Slot(NamedTuple):
 
 Value = Register | Literal
 KEPT = "kept"
-"""Of a ``cast``: it keeps what is below the least normal number, whatever the function does."""
+"""A flag of ``cast``: denormals are kept, whatever the mode of the function."""
 NOTED = "noted"
-"""Of an instruction: what the processor notes of it counts, as NumPy warns by that."""
+"""A flag of instructions: floating-point flags count, since NumPy would warn."""
 COUNTED, COUNTED_OF_OURS = "counted", "counted, of ours"
-"""Of a ``branch`` before the rounds of a ``for``: that it is known before how many there are at
-most, and that the loop is one of our library's, which all fit into few instructions."""
+"""A flag of the ``branch`` of a ``for``: the number of rounds is bounded before it; the second one:
+in a loop of our library, which unrolls to few instructions."""
 ARRAYS = "its arrays need much memory"
 LISTS = "its lists grow long"
 """Why there are marks where memory is taken."""
@@ -94,7 +94,7 @@ WARNED = 0xFFFF
 
 
 class Instruction(NamedTuple):
-    """One step.
+    """An instruction.
 
     Attributes
     ----------
@@ -237,12 +237,11 @@ class TypedFunction:
 
     @property
     def size(self) -> int:
-        """The number of instructions."""
         return sum(1 for _ in self.instructions)
 
     @property
     def nests(self) -> bool:
-        """Whether it has a loop within a loop."""
+        """Whether it has nested loops."""
         if any(f.nests for f in self.functions):
             return True
         after = [self.targets(b) for b in self.blocks]
@@ -258,7 +257,6 @@ class TypedFunction:
         return [*block.targets, *(x.what for x in block.instructions if x.op == "catch")]
 
     def keep_reachable(self) -> None:
-        """Leave out blocks that nothing leads to."""
         found, waiting = {0}, [0]
         while waiting:
             for t in self.targets(self.blocks[waiting.pop()]):
@@ -337,7 +335,7 @@ _EXACT_UFUNCS = frozenset(
 
 
 def is_rounded(external: Sequence[str]) -> bool:
-    """Whether an external function has other last bits on a device."""
+    """Whether an external function differs in last bits on a device."""
     if external[0] == "ufunc":
         return external[1] not in _EXACT_UFUNCS
     return external[0] == "libm" and external[1] not in EXACT

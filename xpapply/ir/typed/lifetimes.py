@@ -1,4 +1,4 @@
-"""Arrays and lists that nothing can reach any more when the next one is made in the same place."""
+"""Lifetimes: arrays and lists that are dead when the next one is made in the same place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MADE = frozenset(("new", "map", "as type", "new list"))
 _VIEWS = frozenset(
     ("row", "view", "new axis", "reshape", "transpose", "diagonal", "part", "load", "store")
 )
-"""Those whose results lie in the memory of what they get."""
+"""Instructions whose results are views of their operands."""
 _READ = frozenset(
     (
         *("map", "as type", "reduce", "dot", "length", "stride", "element", "set element"),
@@ -19,8 +19,7 @@ _READ = frozenset(
         *("set list item", "pop", "pop first", "clear", "put list", "repeat", "draw", "seed"),
     )
 )
-"""Those after which nobody has an array or a list who did not have it before, but for `append` and
-`set list item`."""
+"""Instructions that keep no reference to an array or list, except `append` and `set list item`."""
 
 
 def reused(made: TypedFunction) -> set[Register]:
@@ -52,12 +51,12 @@ def reused(made: TypedFunction) -> set[Register]:
 
 
 def _is_followed(x: Value | Slot) -> bool:
-    """Whether a value lies in memory that was taken."""
+    """Whether a value is allocated memory."""
     return isinstance(x.type, Array) or x.type == "list"
 
 
 def _places(made: TypedFunction) -> tuple[dict[Slot, set[Register]] | None, set[Value]]:
-    """Which new arrays and lists each slot may hold, and those that are in lists.
+    """The new arrays and lists that each slot may hold, and those in lists.
 
     None: some go where that is not followed.
     """
@@ -79,7 +78,7 @@ def _places(made: TypedFunction) -> tuple[dict[Slot, set[Register]] | None, set[
 
 
 def _known(block: Block, places: dict[Slot, set[Register]]) -> dict[Value, set[Register]]:
-    """Which new arrays each register of a block may be, or be a part of."""
+    """The new arrays that each register of a block may be, or view."""
     known: dict[Value, set[Register]] = {}
     for x in block.instructions:
         if x.result is None or not _is_followed(x.result):

@@ -60,7 +60,7 @@ def with_margins(made: TypedFunction, share: float) -> None:
 
 
 def _tells(made: TypedFunction, x: Instruction, rounded: set[Any], coarse: set[Any]) -> bool:
-    """Whether an instruction decides by last bits of arrays or dots, which are not looked at."""
+    """Whether an instruction decides by last bits of arrays or dots, which have no margins."""
     if x.op == "map":
         given = [a for a in x.args if _is_float(a)]
         arrays = any(isinstance(a.type, Array) for a in given) and "arrays" in rounded
@@ -114,7 +114,7 @@ _FROM = {
 
 
 def is_other(made: TypedFunction, x: Instruction) -> bool:
-    """Whether an instruction has other last bits on a device."""
+    """Whether an instruction differs in last bits on a device."""
     if x.op in ("call", "map", "ufunc"):
         return is_rounded(made.externals[x.what[0] if x.op == "map" else x.what])
     return x.op == "dot"
@@ -132,7 +132,7 @@ def _asked(
     share: float,
     numbers: Iterator[int],
 ) -> list[Instruction]:
-    """What comes before an instruction that may decide by a last bit; `before`: of its block."""
+    """Checks before an instruction that may decide by a last bit; `before`: its block."""
     if rounded.isdisjoint(x.args) or not _is_float(x.args[0]):
         return []
     code: list[Instruction] = []
@@ -147,7 +147,7 @@ def _asked(
         return new("abs", dtype, value)
 
     def parts(value: Value) -> Value | None:
-        """How large what a difference is of was: its roundings are those of that."""
+        """The magnitude of a difference's operands: its rounding is relative to that."""
         from_ = before.get(value)
         while from_ is not None and from_.op in ("abs", "neg"):
             from_ = before.get(from_.args[0])

@@ -1,4 +1,4 @@
-"""In which order blocks are come to, what is read after them, and which run once."""
+"""The order of blocks, liveness of slots, and blocks that run once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def in_order(after: list[list[int]]) -> list[int]:
 def read_later(
     blocks: list[Block], after: list[list[int]], order: list[int]
 ) -> list[frozenset[Slot]]:
-    """For each block the slots of integers that are read from there on, before they are written."""
+    """Live integer slots at the begin of each block."""
     reads, writes = [], []
     for block in blocks:
         read: set[Slot] = set()
@@ -52,7 +52,7 @@ def read_later(
 
 
 def run_once(after: list[list[int]], order: list[int], place: dict[int, int]) -> list[bool]:
-    """Whether each block is in no loop."""
+    """Whether each block is outside of loops."""
     depth = [0] * (len(order) + 1)  # of places that lie between a jump back and where it leads
     for k in order:
         for t in after[k]:

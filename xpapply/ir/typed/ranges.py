@@ -38,7 +38,7 @@ from .function import Array, Block, Instruction, Literal, Register, Slot, TypedF
 from .order import in_order, read_later, run_once
 
 _ROOTS = 24
-"""Of so many values that stay it is known how far others are from them, at most."""
+"""The most symbolic values for which relative bounds are kept."""
 _PATIENCE = 2
 """Visits of a block after which bounds that still grow are given up."""
 _COMPARED = frozenset("lt le gt ge eq ne".split())
@@ -47,13 +47,13 @@ _ONCE = frozenset("input div rem shr mul select cast element".split()) | {"list 
 _UNUSED = frozenset(
     "add sub mul and or xor shr select lt le gt ge eq ne not length load cast overflows".split()
 )
-"""Instructions on integers that are left out where nobody needs their results."""
+"""Integer instructions that are removed if their results are unused."""
 
 
 _State = dict[Slot, Bounds]
 _Shape = tuple[Bounds, ...]
 _Given = dict[int, list[Bounds]]
-"""By the number of a function what it is run with."""
+"""Bounds of arguments, by the number of the callee."""
 
 
 def decided(made: TypedFunction) -> None:
@@ -65,7 +65,7 @@ def decided(made: TypedFunction) -> None:
 
 
 def _decide(made: TypedFunction, given: _Given, inputs: Sequence[Bounds] = ()) -> None:
-    """One function; `given` gets what others are given that it runs, `inputs` is what it is."""
+    """Decide for one function; `given` collects arguments of its callees, `inputs` are its own."""
     if any(x.op in ("mark", "catch", "run") for b in made.blocks for x in b.instructions):
         found = _Ranges(made, inputs)
         known = found.find()
@@ -80,7 +80,7 @@ def _decide(made: TypedFunction, given: _Given, inputs: Sequence[Bounds] = ()) -
 
 
 class _Ranges:
-    """What is known of a function's integers where its blocks begin."""
+    """Integer bounds at the begin of blocks."""
 
     def __init__(self, made: TypedFunction, inputs: Sequence[Bounds] = ()) -> None:
         self.made, self.inputs = made, inputs
@@ -105,7 +105,7 @@ class _Ranges:
     # --- to and fro -----------------------------------------------------------------------
 
     def find(self) -> bool:
-        """Follow all ways until nothing is new, then again without what was given up.
+        """Iterate to a fixed point, then again without the bounds that were widened.
 
         Whether that came to an end soon: else nothing is known.
         """
@@ -139,7 +139,7 @@ class _Ranges:
         return True
 
     def _again(self) -> None:
-        """What is known at the begin of blocks, from what is known at the end of those before."""
+        """Recompute bounds at the begin of blocks, once."""
         known = [k for k in self._order if self.entries[k] is not None]
         ways = {k: dict(self._all_ways(k)) for k in known}
         before: dict[int, list[int]] = {}
@@ -156,7 +156,7 @@ class _Ranges:
                 ways[k] = dict(self._all_ways(k))
 
     def _all_ways(self, k: int) -> Iterator[tuple[int, _State]]:
-        """As `_ways`, each block once."""
+        """Iterate over `_ways` with each block once."""
         found: dict[int, _State] = {}
         for target, state in self._ways(k):
             found[target] = self._joined(found[target], state) if target in found else state
@@ -194,7 +194,7 @@ class _Ranges:
         return found
 
     def either(self, a: Bounds, b: Bounds) -> Bounds:
-        """Of a number that is one or the other."""
+        """The bounds of a value that is one or the other."""
         if a is b or a == b:
             return a
         above = {r: min(c, b.above[r]) for r, c in a.above.items() if r in b.above}
@@ -223,7 +223,7 @@ class _Ranges:
         return Bounds(r.low, r.high, {**r.above, n: 0}, {**r.below, n: 0})
 
     def runs_once(self, k: int) -> bool:
-        """Whether a block is in no loop."""
+        """Whether a block is outside of loops."""
         return self._once[k]
 
     def shape_of(self, slot: Slot) -> _Shape:
@@ -284,7 +284,7 @@ class _Ranges:
 
 
 class _Walk:
-    """What is known within a block."""
+    """Integer bounds within a block."""
 
     def __init__(self, ranges: _Ranges, k: int, state: _State) -> None:
         self._of, self._k = ranges, k
@@ -299,24 +299,24 @@ class _Walk:
         self._tries = False  # whether what is assumed holds for a while only
 
     def bounds(self, x: Value) -> Bounds:
-        """Of an operand."""
+        """The bounds of an operand."""
         if isinstance(x, Literal):
             n = int(x.value)
             return Bounds(n, n, NONE, NONE)
         return self._bounds.get(x.number, ANY)
 
     def plainly(self, x: Value) -> Bounds:
-        """The same, without values that stay; of what is no integer nothing."""
+        """The bounds without relative ones; none for other types."""
         if x.type != "int64":
             return ANY
         return self.bounds(x)._replace(above=NONE, below=NONE)
 
     def known(self, x: Value) -> bool | None:
-        """Whether a truth value is always true, or always false; None: nobody knows."""
+        """Whether a truth value is always true, or always false; None: unknown."""
         return bool(x.value) if isinstance(x, Literal) else self._truths.get(x.number)
 
     def left(self, target: int, asked: Value | None = None, truth: bool = True) -> _State:
-        """What slots hold that are read after this block, where something is so or not."""
+        """Bounds of live slots after this block, given a condition's truth."""
         kept, self._tries = self._bounds, True
         if asked is not None:
             self._bounds = dict(kept)
@@ -330,7 +330,7 @@ class _Walk:
         return found
 
     def take(self, x: Instruction) -> None:
-        """One instruction."""
+        """Apply one instruction."""
         op, result = x.op, x.result
         if op == "store":
             if x.what.type == "int64":
@@ -393,7 +393,7 @@ class _Walk:
         return ANY
 
     def _chosen(self, x: Instruction) -> Bounds:
-        """Of one of two, of which each is known to be chosen where a condition holds."""
+        """The bounds of a select, whose operands are chosen under known conditions."""
         asked, a, b = x.args
         known = self.known(asked)
         if known is not None:
@@ -408,7 +408,7 @@ class _Walk:
         return self._of.either(*found)
 
     def is_within(self, x: Instruction) -> bool:
-        """Whether a sum, difference or product is known to stay in 64 bits."""
+        """Whether a sum, difference or product stays in 64 bits."""
         if x.result is None or x.result.type != "int64":
             return False
         a, b = map(self.bounds, x.args)
@@ -443,7 +443,7 @@ class _Walk:
         return compared(op, *map(self.bounds, args)) if op in _COMPARED else None
 
     def assume(self, x: Value, truth: bool) -> None:
-        """From now on something is so, or not."""
+        """Assume that a condition is true, or false, from now on."""
         how = None if isinstance(x, Literal) else self._writes.get(x.number)
         if how is None:
             return
@@ -521,7 +521,7 @@ def _all_widened(old: _State, new: _State) -> _State:
 
 
 def _is_other(x: Instruction, same: dict[Value, Value]) -> bool:
-    """Whether an instruction, of operands some of which are known, gives one of them: `same`."""
+    """Whether an instruction returns one of its operands: `same`."""
     result = x.result
     if result is None:
         return False
@@ -537,7 +537,7 @@ def _is_other(x: Instruction, same: dict[Value, Value]) -> bool:
 
 
 def _needed(instructions: list[Instruction]) -> list[Instruction]:
-    """Those without results that nobody reads."""
+    """Remove instructions with unused results."""
     read: set[Value] = set()
     found = []
     for x in reversed(instructions):
@@ -550,6 +550,6 @@ def _needed(instructions: list[Instruction]) -> list[Instruction]:
 
 
 def _of_integers(x: Instruction) -> bool:
-    """Whether an instruction gives an integer or a truth value, and notes nothing."""
+    """Whether an instruction gives an integer or a truth value and sets no flags."""
     assert x.result is not None
     return x.result.type in ("int64", "bool") and all(a.type != "float16" for a in x.args)

@@ -13,7 +13,7 @@ _Writes = dict[Value | None, Instruction]
 
 
 def asked_once(made: TypedFunction) -> None:
-    """Ask before such loops what was asked in each of their rounds, in place."""
+    """Hoist checks out of shrinking loops, in place."""
     for k in range(len(made.blocks)):
         loop = _loop(made, k)
         if loop is None:
@@ -51,7 +51,7 @@ def _loop(made: TypedFunction, k: int) -> tuple[int, Slot] | None:
 
 
 def _shrinks(inside: Block, slot: Slot) -> bool:
-    """Whether a block takes bits off what a slot holds, and leaves it nothing else."""
+    """Whether a block only clears or shifts out bits of a slot."""
     stored = [x.args[0] for x in inside.instructions if x.op == "store" and x.what == slot]
     if len(stored) != 1:
         return False
@@ -72,13 +72,13 @@ def _shrinks(inside: Block, slot: Slot) -> bool:
 
 
 def _is_held(x: Value, writes: _Writes, slot: Slot) -> bool:
-    """Whether a value is what the slot held."""
+    """Whether a value is the slot's own."""
     found = writes.get(x)
     return found is not None and found.op == "load" and found.what == slot
 
 
 def _is_less(x: Instruction, a: Value) -> bool:
-    """Whether an instruction takes 1 off a value."""
+    """Whether an instruction subtracts 1 from a value."""
     return x.op == "sub" and x.args == (a, Literal(1, "int64"))
 
 

@@ -1,4 +1,4 @@
-"""Checks in short ways that part, asked before they part: then nothing needs to be guessed.
+"""Hoisting of checks from short branches, so that no side exit depends on a guess.
 
 ``3 * n + 1 if n % 2 else n // 2`` looks in one of two ways whether an integer leaves its 64 bits.
 As long as that is so, compiled code jumps there, and a processor that guesses wrong waits. Where
@@ -16,7 +16,7 @@ from typing import NamedTuple
 from .function import Block, Instruction, Literal, Register, Slot, TypedFunction, Value
 
 SELDOM = "seldom"
-"""Of an ``and``: its second operand is seldom true, so that one is asked first."""
+"""A flag of ``and``: the second operand is seldom true and is evaluated first."""
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 _SHORT = 12
 _PLAIN = frozenset("load store add sub mul and or xor shr overflows mark jump".split())
@@ -31,7 +31,7 @@ class _Line(NamedTuple):
 
 
 def asked_sooner(made: TypedFunction) -> None:
-    """Ask before ways part what is asked in one of them, in place."""
+    """Hoist checks before branches part, in place."""
     before = [0] * len(made.blocks)
     for block in made.blocks:
         for t in made.targets(block):
@@ -85,7 +85,7 @@ def _ask(block: Block, way: Block, truth: bool, numbers: itertools.count[int]) -
 
 
 def _limits(code: list[Instruction]) -> tuple[Slot, int, int] | None:
-    """The slot that checks depend on, and between what they find nothing; None: of no one."""
+    """The slot that checks depend on, and the range they allow; None: several slots."""
     lines: dict[Value, _Line] = {}
     written: set[Slot] = set()
     checked: set[tuple[str, tuple[Value, ...]]] = set()

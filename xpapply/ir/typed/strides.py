@@ -13,7 +13,7 @@ _MADE = frozenset(("new", "map", "as type"))
 def side_by_side(
     made: TypedFunction, slices: bool | Collection[int], constants: bool = True
 ) -> set[Slot]:
-    """Those slots.
+    """Slots of arrays whose elements are contiguous.
 
     `slices`: whether the elements of slices lie so, or the numbers of inputs whose elements do;
     `constants`: whether those of constants may.
@@ -36,7 +36,7 @@ def side_by_side(
 def given(
     made: TypedFunction, slices: bool | Collection[int], near: set[Slot]
 ) -> Iterator[tuple[int, list[bool]]]:
-    """For each function that it runs its number, and which of its operands lie so.
+    """Callees of a function, with the operands that are contiguous.
 
     `near`: what `side_by_side` gives.
     """
@@ -66,7 +66,7 @@ def _is_near(
     near: set[Slot],
     slices: bool | Collection[int],
 ) -> bool:
-    """Whether what an instruction gives is an array that lies so."""
+    """Whether an instruction's result is a contiguous array."""
     assert x.result is not None
     kind = x.result.type
     if not isinstance(kind, Array) or not kind.ndim:

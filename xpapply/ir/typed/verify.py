@@ -1,4 +1,4 @@
-"""Whether a typed function is well formed: the operands of instructions, the ends of blocks."""
+"""The verifier of typed functions: operands of instructions, ends of blocks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def verify(made: TypedFunction) -> None:
 
 
 def _verify(made: TypedFunction, others: Sequence[TypedFunction]) -> None:
-    """One function, which may run others."""
+    """Verify one function, which may run others."""
     for k, block in enumerate(made.blocks):
         known: set[Register] = set()
         given: tuple[Type, ...] = ()  # by the function that has run last
@@ -97,7 +97,7 @@ def _wrong(made: TypedFunction, x: Instruction, known: set[Register], is_last: b
 def _wrong_call(
     made: TypedFunction, x: Instruction, others: Sequence[TypedFunction], given: tuple[Type, ...]
 ) -> str:
-    """What is wrong with running another function, and with what comes of it."""
+    """The fault of a call of another function, or of its results."""
     types = tuple(a.type for a in x.args)
     if x.op == "run" and not 0 <= x.what < len(others):
         return "no such function"

@@ -12,7 +12,7 @@ from .ranges import decided
 
 
 def written_out(made: TypedFunction) -> TypedFunction:
-    """The same function, for who takes no others."""
+    """Inline all functions, for targets without calls."""
     blocks = [Block([*b.instructions], b.targets) for b in made.blocks]
     found = replace(made, blocks=blocks, functions=[])
     _write_out(found, dict(enumerate(made.functions)), "=")
@@ -28,7 +28,7 @@ def seldom_run(made: TypedFunction) -> None:
         count = _runs(runners)[k]
         if count == 1:
             _write_out(runners[0], {k: functions[k]}, "@")
-        if count < 2:  # nothing stands behind it that it would be run by
+        if count < 2:  # it has one caller, in which it is inlined
             functions[k] = replace(functions[k], blocks=[])
     left = [k for k, f in enumerate(functions) if f.blocks]
     at = {k: n for n, k in enumerate(left)}
@@ -41,7 +41,7 @@ def seldom_run(made: TypedFunction) -> None:
 
 
 def _runs(functions: Iterable[TypedFunction]) -> Counter[int]:
-    """How often each function is run by some."""
+    """The number of call sites of each function."""
     blocks = (b for f in functions for b in f.blocks)
     return Counter(x.what for b in blocks for x in b.instructions if x.op == "run")
 
@@ -71,7 +71,7 @@ def _write(
     given = [Slot(f"{name}given.{n}", t) for n, t in enumerate(f.gives)]
     for n, a in enumerate(run.args):
         before.append(Instruction("store", None, (a,), Slot(f"{name}{n}", a.type), run.line))
-    # what is known here and read behind it lies in slots meanwhile
+    # what is known here and read after it is held in slots
     known = {x.result for x in before}
     kept = dict.fromkeys(a for x in after for a in x.args if isinstance(a, Register) and a in known)
     behind: list[Instruction] = []
@@ -88,7 +88,7 @@ def _write(
         made.calm |= {renamed[x] for x in f.calm if x in renamed}
     for x in after:
         if x.op == "run":
-            given = []  # what comes behind is of that one
+            given = []  # what follows belongs to that one
         if x.op == "given" and given:
             x = x._replace(op="load", what=given[x.what])
         behind.append(x._replace(args=tuple(new.get(a, a) for a in x.args)))

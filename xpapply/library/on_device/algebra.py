@@ -34,7 +34,7 @@ def norm_of_sizes(v: Any, dtype: Any) -> Any:
 
 
 def norm_of_largest(v: Any, dtype: Any) -> Any:
-    """``cupy.linalg.norm(v, inf)``; NaN raises, and so does nothing."""
+    """``cupy.linalg.norm(v, inf)``; raises for NaN and for an empty array."""
     if len(v) == 0:
         raise ValueError
     found = zero_of(dtype)
@@ -148,7 +148,7 @@ def determinant(m: Any, dtype: Any) -> Any:
 
 
 def _eliminated(a: Any, n: int, width: int) -> None:
-    """Solve for all columns behind the matrix, in place; a singular one raises."""
+    """Eliminate in place, with all columns on the right; raises for a singular matrix."""
     for k in range(n):
         _swap(a, k, _pivot(a, k, n), n, width)
         if not abs(a[k, k]) > 0:
@@ -230,7 +230,7 @@ def eigenvalues(m: Any, dtype: Any) -> Any:
 
 
 def _off(a: Any, n: int) -> bool:
-    """Whether something is left beside the diagonal."""
+    """Whether elements beside the diagonal are not zero."""
     for i in range(n):
         for j in range(i):
             if a[i, j] != 0:
@@ -268,7 +268,7 @@ def _rotated(a: Any, p: int, q: int, n: int, dtype: Any) -> None:
 
 
 _PARALLEL = 1e-7
-"""Of columns of length 1, from which CuPy may say that they depend on each other."""
+"""The threshold for unit columns below which CuPy may call them dependent."""
 
 
 def fitted(x: Any, y: Any, deg: int) -> Any:
@@ -365,7 +365,7 @@ def correlations(x: Any, y: Any, dtype: Any) -> Any:
 
 
 def _within(x: Any) -> Any:
-    """Between -1 and 1."""
+    """Clip to -1 and 1."""
     found = x * 1
     if found > 1:
         found = found / found

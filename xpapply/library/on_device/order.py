@@ -54,7 +54,7 @@ def quantile(a: Any, share: float) -> Any:
 
 
 def quantiles(a: Any, shares: Any) -> Any:
-    """The same of several."""
+    """Several quantiles."""
     x = in_order(a)
     out = room(len(shares), _FLOAT64)
     for k, share in enumerate(shares):

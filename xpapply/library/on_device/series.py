@@ -58,7 +58,7 @@ def convolved(a: Any, v: Any, mode: Any, dtype: Any) -> Any:
 
 
 def _convolved(a: Any, v: Any, mode: Any, dtype: Any) -> Any:
-    """The same of two of which the second one is not the longer one."""
+    """Convolve arrays of which the second is not longer."""
     n, m = len(a), len(v)
     if m == 0:
         raise ValueError

@@ -87,7 +87,7 @@ def decimal(x: float, digits: int, plus: int, width: int, between: int, is_share
 
 
 def to_float(x: str) -> float:
-    """``float(x)`` of a sign, up to 15 digits and a point, and nothing else."""
+    """``float(x)`` of a sign, up to 15 digits and a point."""
     n = len(x)
     at = 0
     below = False

@@ -24,12 +24,12 @@ def codes(x: str) -> Any:
 
 
 def begin(x: str) -> int:
-    """Where in that list the text begins."""
+    """The offset of the text in that list."""
     return 0
 
 
 def grows(x: str) -> bool:
-    """Whether something may be put at the end of that list."""
+    """Whether that list can grow at its end."""
     return True
 
 
@@ -44,7 +44,7 @@ def letters() -> list[int]:
 
 
 def added(a: str, b: str) -> str:
-    """``a + b``: at the end of the letters of `a` if nothing has been put there yet."""
+    """``a + b``: appended to the letters of `a` if these end there."""
     n = len(a)
     if grows(a):
         known = codes(a)
@@ -109,7 +109,7 @@ def unlike(a: str, b: str) -> bool:
 
 
 def begins(x: str, y: str, at: int) -> bool:
-    """Whether `y` stands in `x` at a place, which has room for it."""
+    """Whether `y` is in `x` at a place with room for it."""
     for k in range(len(y)):  # noqa: SIM110  # it is written for the compiler
         if code(x, at + k) != code(y, k):
             return False
@@ -214,7 +214,7 @@ def parted(x: str, y: str) -> tuple[str, str, str]:
 
 
 def are_within(x: str, low: int, high: int, other_low: int, other_high: int) -> bool:
-    """Whether all letters of a text are in one of two ranges, and there are some, in ASCII."""
+    """Whether all letters of a non-empty text are in one of two ranges, in ASCII."""
     n = len(x)
     for k in range(n):
         y = code(x, k)
@@ -470,7 +470,7 @@ def zero_filled(x: str, width: int) -> str:
 
 
 def to_int(x: str, base: int = 10) -> int:
-    """``int(x, base)`` of digits and a sign, and nothing else."""
+    """``int(x, base)`` of digits and a sign."""
     n = len(x)
     if base < 2 or base > 10:
         raise ValueError
@@ -522,7 +522,7 @@ def spelled(x: str, width: int) -> Any:
 
 
 def all_spelled(some: Any, width: int) -> Any:
-    """Those of several texts, one after the other."""
+    """Spell several texts, one after the other."""
     found = letters()
     for x in some:
         _spell(found, x, width)
@@ -546,7 +546,7 @@ def appended(some: Any, x: str) -> None:
 def with_hash_kept(
     function: Callable[..., Any], keys: Any, places: Any, key: str, *others: Any
 ) -> Any:
-    """The same of a function that keeps the text."""
+    """Call a function of a table that keeps the text as its key."""
     mine = kept(key)
     return function(keys, places, mine, hashed(mine), *others)
 

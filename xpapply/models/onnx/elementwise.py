@@ -72,7 +72,7 @@ def _integers(*operands: Given) -> bool:
 
 @row("Div", "Mod")
 def _div(w: OnnxWriter, n: DecodedNode, a: Given, b: Given) -> Any:
-    """Of integers it is cut towards zero: of shapes, that is, and so of constants."""
+    """Divide; integers, which are shapes and so constants, are truncated."""
     if n.op == "Div" and not _integers(a, b):
         return w.op("divide", *w.alike(a, b))
     x, y = w.known(a, "a quotient of integers"), w.known(b, "a quotient of integers")

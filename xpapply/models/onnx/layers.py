@@ -87,7 +87,7 @@ def _times(x: np.ndarray, factor: float) -> np.ndarray:
 
 
 class _Windows:
-    """What convolutions and pools say of their windows."""
+    """Windows of convolutions and pools."""
 
     def __init__(self, n: DecodedNode, places: Sequence[int], taps: Sequence[int]) -> None:
         count = len(places)
@@ -112,7 +112,7 @@ class _Windows:
                 self.pads.append(self.halves(max(0, (-(-m // s) - 1) * s + r - m)))
 
     def halves(self, total: int) -> tuple[int, int]:
-        """So many places before and after: of an odd number one more behind, or in front."""
+        """Split padding in halves; an odd place goes after, or before."""
         less = total // 2
         return (less, total - less) if self.auto != "SAME_LOWER" else (total - less, less)
 
@@ -181,7 +181,7 @@ def _conv_transpose(
     w.room(*v.shape[:2], *(m * s for m, s in zip(v.shape[2:], of.steps, strict=True)))
 
     def turned() -> np.ndarray:
-        """As (G, N / G, C / G, *taps)."""
+        """Weights as (G, N / G, C / G, *taps)."""
         f = np.flip(filters, tuple(range(2, 2 + count)))
         f = f.reshape(groups, -1, *f.shape[1:]).swapaxes(1, 2)
         return np.ascontiguousarray(f if groups > 1 else f[0])
@@ -402,7 +402,7 @@ _PLACES: dict[str, Callable[[int, int, float, Any], np.ndarray]] = {
     ),
     "asymmetric": lambda n, m, s, dtype: np.arange(m).astype(dtype) / dtype(s),
 }
-"""Where numbers of the result lie among those of the operand, of n to m numbers."""
+"""Source positions of a resize from n to m numbers."""
 
 _ROUNDED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "round_prefer_floor": lambda x: np.ceil(x - x.dtype.type(0.5)),

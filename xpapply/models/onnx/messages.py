@@ -1,4 +1,4 @@
-"""How many messages a protobuf has, before it is read.
+"""Count the messages of a protobuf before it is read.
 
 An empty message takes two bytes of a file, and some two hundred of memory once protobuf has read
 it, which has no limit of its own. So the parts of a file are counted first. Numbers, short texts
@@ -25,7 +25,7 @@ _WINDOW = 1 << 20
 _DAMAGED = "it is not an ONNX model, or damaged: protobuf cannot read it"
 _VARINT = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
 _NUMBERS = {0: _VARINT, 1: rb"[\s\S]{8}", 5: rb"[\s\S]{4}"}
-"""By how numbers are written."""
+"""Patterns of numbers by wire type."""
 _TEXTS = rb"(?:%s)" % b"|".join(rb"\x%02x[\s\S]{%d}" % (n, n) for n in range(_SHORT))
 
 
@@ -37,7 +37,7 @@ def _run(tag: bytes) -> re.Pattern[bytes]:
 
 @remembered(256)
 def _texts(tag: bytes, empty: bool) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
-    """One short, or empty, text of a field; and a run of them."""
+    """Patterns of a short, or empty, text of a field; and of a run of them."""
     one = re.escape(tag) + (rb"\x00" if empty else _TEXTS)
     return re.compile(one), re.compile(rb"(?:" + one + rb")++")
 

@@ -63,7 +63,7 @@ def _linear(w: OnnxWriter, n: DecodedNode, x: Given, rows: int) -> Value:
 
 
 def after(w: OnnxWriter, n: DecodedNode, y: Value) -> Value:
-    """What a node does with its scores at last."""
+    """Apply the final transform of scores."""
     how = n.attr("post_transform", "NONE")
     if how not in ("NONE", "LOGISTIC", "SOFTMAX"):
         raise TraceError(f"post_transform={how!r}")

@@ -59,7 +59,7 @@ class OnnxModel:
 
     @property
     def length_of_slices(self) -> int | None:
-        """How long slices are, where they have one axis and the file says it."""
+        """The slice length, if slices have one axis and the file fixes it."""
         shape = self.slice_shape
         return shape[0] if shape is not None and len(shape) == 1 else None
 
@@ -129,7 +129,7 @@ class OnnxModel:
         raise TraceError(f"{self._name}: {found}")
 
     def why_not(self) -> str | None:
-        """What the first node without a graph is, where that is known without slices."""
+        """The reason of the first node without a graph, as far as known without slices."""
         for node in self._program.body.nodes:
             if why := writer.why_unknown(node):
                 return f"{node}: {why}"

@@ -1,4 +1,4 @@
-"""What an ONNX file says, as plain Python: nodes, constants, the input and the output.
+"""An ONNX file decoded to plain Python: nodes, constants, input and output.
 
 `parse` is the only place beside `files.py` that sees protobuf messages.
 """
@@ -29,7 +29,7 @@ DTYPES: dict[int, str] = {
     **{getattr(TensorProto, f"INT{n}"): f"int{n}" for n in (8, 16, 32, 64)},
     **{getattr(TensorProto, f"UINT{n}"): f"uint{n}" for n in (8, 16, 32, 64)},
 }
-"""What graphs can compute with."""
+"""Dtypes of graphs."""
 
 HALVES = ("float16", "bfloat16")
 """Computed in float32 and rounded once, at the end, as modules of torch are."""
@@ -42,17 +42,17 @@ _FIELDS = {
     TensorProto.UINT64: "uint64_data",
     TensorProto.STRING: "string_data",
 }
-"""Where numbers are that are not raw; all others are in int32_data."""
+"""Fields of numbers that are not raw; all others are in int32_data."""
 
 
 @dataclass(frozen=True)
 class DecodedNode:
-    """One operator applied to values, which have names."""
+    """An operator applied to named values."""
 
     op: str
     domain: str
     version: int
-    """Of the set of operators."""
+    """The version of the operator set."""
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -105,7 +105,7 @@ class Decoded:
 
     @property
     def nbytes(self) -> int:
-        """Of its constants."""
+        """Bytes of its constants."""
         return sum(c.nbytes for c in self.body.constants.values())
 
 
@@ -171,14 +171,14 @@ def graphs_of(attribute: Any) -> Iterator[Any]:
 
 
 def count_of(tensor: Any, what: str) -> int:
-    """How many numbers a tensor has; `InputError` for what its bytes cannot be."""
+    """The number of elements of a tensor; `InputError` if its bytes cannot hold them."""
     if any(n < 0 for n in tensor.dims):
         raise InputError(f"{what} has the shape {list(tensor.dims)}")
     return math.prod(tensor.dims)
 
 
 def bytes_of(tensor: Any) -> int | None:
-    """How many bytes a tensor's numbers take; None for dtypes that graphs have not."""
+    """The bytes of a tensor's numbers; None for dtypes without graphs."""
     name = DTYPES.get(tensor.data_type)
     return None if name is None else ShapeDtype(tuple(tensor.dims), name).nbytes
 

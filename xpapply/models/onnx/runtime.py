@@ -107,7 +107,7 @@ def on_all(
 
 
 def _block(session: Session, shape: tuple[int, ...], graph: Graph | None) -> int:
-    """How many slices are in one call."""
+    """The number of slices per call."""
     if graph is None:  # what is inside is not known
         largest = 4 * ShapeDtype(shape, session.dtype).nbytes
     else:  # windows are brought together a few at a time

@@ -16,7 +16,7 @@ from .program import DecodedNode, ints
 from .writer import Given, OnnxWriter, axis_of, row
 
 _ALL = (None, None, None)
-"""In the key of an index: the whole axis."""
+"""The key of a whole axis in an index."""
 
 
 def _given_ints(n: DecodedNode, x: Given, name: str, since: int) -> tuple[int, ...] | None:

@@ -115,7 +115,7 @@ class _Forest:
 def _sums(
     w: OnnxWriter, n: DecodedNode, x: Given, kind: str, width: int, base: np.ndarray
 ) -> Value:
-    """What the leaves that a slice comes to have, added up: float32, of shape (1, width)."""
+    """Sum the leaves of a slice: float32, of shape (1, width)."""
     v = w.value(x)
     if len(v.shape) != 2 or v.shape[0] != 1 or v.aval.dtype != "float32":
         raise TraceError(f"trees of {v.aval}")
@@ -167,7 +167,7 @@ def _classifier(w: OnnxWriter, n: DecodedNode, x: Given) -> tuple[Given, Given]:
 
 
 def _of_two(w: OnnxWriter, n: DecodedNode, x: Given, at: int) -> tuple[Value, Value]:
-    """Which of two classes, and their scores, where the file has those of one."""
+    """Choose between two classes, and their scores, where the file has those of one."""
     sums = _sums(w, n, x, "class", 2, np.zeros(2))
     base = n.attr("base_values") or (0.0,)
     if len(base) != 1:

@@ -31,7 +31,7 @@ Given = Any
 Row = Callable[..., Any]
 
 ROWS: dict[tuple[str, str], Row] = {}
-"""By the domain and the name of the operator."""
+"""Rows by domain and name of the operator."""
 
 
 def row(*names: str, domain: str = "") -> Callable[[Row], Row]:
@@ -93,7 +93,7 @@ def computed_in(dtype: str) -> str:
 
 
 class _Spent:
-    """What computed constants may still take."""
+    """The remaining budget of computed constants."""
 
     def __init__(self, nbytes: int) -> None:
         self.left = nbytes
@@ -165,7 +165,7 @@ class OnnxWriter(Builder):
         return [inner[name] for name in body.outputs]
 
     def _constant(self, write: Row, node: DecodedNode, given: Sequence[Given]) -> Sequence[Given]:
-        """What a node makes of arrays: by its row, and the definitions of ops."""
+        """Evaluate a node on arrays, by its row and the definitions of ops."""
         w = OnnxWriter(self.program, self._spent)
         w.input(ShapeDtype((), "float32"))  # graphs have one
         found = self._checked(write(w, node, *given))

@@ -28,23 +28,23 @@ _NOWHERE = nullcontext()
 
 
 class Adapted:
-    """What stands for an application: it has what can be asked for."""
+    """An application ready to be run, explained or compared."""
 
     def results(self) -> Any:
         """The results for all slices."""
         raise NotImplementedError
 
     def plan(self) -> Plan:
-        """What would run."""
+        """The plan."""
         raise NotImplementedError
 
     def compared(self) -> tuple[Timed, ...]:
-        """What each way to run it takes, on some of the slices."""
+        """Times of all ways on some of the slices."""
         raise InputError("compare=True is for arrays in memory: give a part of this one")
 
 
 def adapted(app: Application) -> Adapted:
-    """What stands for an application."""
+    """Adapt an application: walk along the chain of adapters."""
     if (device := arrays.elsewhere(app.arr)) is not None:
         return Inner(app, device)
     chain = _CHAIN
@@ -62,7 +62,7 @@ def adapted(app: Application) -> Adapted:
 
 @functools.lru_cache(maxsize=1024)
 def _is_plain(kind: Any) -> bool:
-    """Whether arrays of a class are in memory, and have no labels: nothing is to be taken off."""
+    """Whether arrays of a class are in memory and have no labels, so that no adapter applies."""
     name = None if hasattr(kind, "read_unit") else arrays._library(kind)
     return name not in (None, "dask") and labelled._library(kind) is None
 
@@ -118,4 +118,4 @@ _CHAIN: dict[str, Callable[[Application], bool]] = {
 }
 """The adapters, by their files, and which applications they take."""
 _LAST = {"one_axis": _CHAIN["one_axis"]}
-"""What is left of them for arrays in memory, along one axis."""
+"""The chain for arrays in memory along one axis."""

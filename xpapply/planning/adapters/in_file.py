@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def adapt(app: Application) -> Adapted | Application:
-    """What runs block by block, or what writes into `out`; else with the array in memory."""
+    """Run block by block, or write into `out`; otherwise go on with the array in memory."""
     kwargs, out = streamed.own_out(app.f, app.kwargs)
     if streamed.applies(app.arr, out):
         return BlockByBlock(replace(app, kwargs=kwargs), out)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def _of_arrays(f: Any, room: int, fill: Any, dtype: Any) -> Callable[..., Any]:
-    """What gives a result of `f` that is filled up, and its length as the last number.
+    """Wrap `f` so that its result is padded to `room`, with its length as the last number.
 
     Of one for which there is no room, that is all it gives.
     """
@@ -51,7 +51,7 @@ def _of_arrays(f: Any, room: int, fill: Any, dtype: Any) -> Callable[..., Any]:
 
 
 def _of_lists(f: Any, room: int, fill: Any, dtype: Any) -> Callable[..., Any]:
-    """The same for lists: compiled code puts their numbers into arrays one by one."""
+    """The same for lists, whose numbers are stored one by one in compiled code."""
 
     def filled(v: Any, *args: Any) -> Any:
         found = f(v, *args)
@@ -67,7 +67,7 @@ def _of_lists(f: Any, room: int, fill: Any, dtype: Any) -> Callable[..., Any]:
 
 
 def _one_by_one(f: Any, dtype: Any) -> Callable[..., Any]:
-    """What gives a result of `f` as an object, which may be of any length: for the loop."""
+    """Wrap `f` so that its result is an object of any length: for the loop."""
 
     def one(v: Any, *args: Any, **kwargs: Any) -> Any:
         found = f(v, *args, **kwargs)
@@ -81,7 +81,7 @@ def _one_by_one(f: Any, dtype: Any) -> Callable[..., Any]:
 
 
 def _as_of(f: Any, made: Any) -> Callable[..., Any]:
-    """What was made around `f`, as if the user had written it: that is how it is read."""
+    """Give a wrapper the name and module of `f`, by which its source is found."""
     made.__name__ = made.__qualname__ = name_of(f)
     made.__module__ = str(getattr(f, "__module__", None))
     return made  # type: ignore[no-any-return]
@@ -105,7 +105,7 @@ class OfAnyLength(Adapted):
         self._room = max(1, math.prod(self._app.slice.shape))
 
     def _settle(self, first: Any) -> None:
-        """What the first result tells."""
+        """Settle dtype and kind from the first result."""
         self._is_list = isinstance(first, (list, tuple))
         made = np.asanyarray(first)
         if made.ndim != 1 or made.dtype.kind not in "biufc":
@@ -159,7 +159,7 @@ class OfAnyLength(Adapted):
         return np.moveaxis(values, -1, at), lengths
 
     def _runs_at_once(self, seconds: float) -> bool:
-        """Whether all slices do; if not, that is told. `seconds`: what the loop takes, about."""
+        """Whether all slices run at once; if not, that is warned of. `seconds`: of the loop."""
         app, budget = self._app, self._budget()
         if budget is not None and not budget.is_over:
             # a first call takes longer than others
@@ -173,7 +173,7 @@ class OfAnyLength(Adapted):
         return plan.vectorized
 
     def _budget(self, new: Budget | None = None) -> Budget | None:
-        """What loops may take before a plan is looked for; None: it is at once."""
+        """The time that loops may take before a plan is sought; None: none."""
         app, now = self._app, config.current()
         if now.engine or now.fallback == "raise":
             return None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def adapt(app: Application) -> Adapted:
-    """What runs on such slices; where the tuple names one axis, the application along that."""
+    """Adapt slices along several axes; a tuple of one axis becomes that axis."""
     app = app.settled()
     return SeveralAxes(app) if isinstance(app.axis, tuple) else Inner(app)
 

@@ -1,4 +1,4 @@
-"""What the results for the slices of blocks are like, before any of them is computed.
+"""Shapes and dtypes of results for blocks, before any block is computed.
 
 The graph of a function tells; where there is none, its result for the first slice does, as it does
 in NumPy's loop; or the caller says it.
@@ -27,7 +27,7 @@ from .on_block import First, inner
 
 
 class Smaller:
-    """What runs a function on a block: a smaller application, which takes the same way.
+    """A block as a smaller Application.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Decided(NamedTuple):
 def decide(
     app: Application, slice_: ShapeDtype, first_slice: Callable[[], Any], library: str
 ) -> Decided:
-    """What ``f(slice, *args, **kwargs)`` returns.
+    """Decide shape and dtype of ``f(slice, *args, **kwargs)``.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def decide(
         Of a slice.
     first_slice : callable
         Gives the first slice, with all dims of the array; None if there is none. It is not called
-        where nobody needs it.
+        where it is not needed.
     library : str
         That of the blocks.
     """
@@ -112,7 +112,7 @@ _NUMBERS = ("bool", "int", "uint", "float", "complex")
 
 
 def _first(app: Application) -> First:
-    """What `f` makes of the first slice."""
+    """Run `f` on the first slice."""
     if app.arr is None:
         raise ValueError(reference.EMPTY)
     with config.options(fallback="silent"):
@@ -123,7 +123,7 @@ def _first(app: Application) -> First:
 
 @dataclass(frozen=True)
 class _Given:
-    """What the call says of a result."""
+    """Keywords of a call that describe a result."""
 
     shape: tuple[int, ...] | None
     dtype: np.dtype | None
@@ -134,7 +134,7 @@ class _Given:
 
 
 def _given(f: Any, kwargs: dict) -> tuple[_Given, dict]:
-    """What the keywords say of a result, and the keywords of `f`."""
+    """Separate the keywords that describe a result from those of `f`."""
     kwargs, found = dict(kwargs), {}
     if kwargs and not frontends.is_network(f):
         names = tuple(k for k in ("dtype", "shape") if k in kwargs)

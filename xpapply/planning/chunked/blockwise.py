@@ -61,13 +61,13 @@ def plan(app: Application, *, tell: bool) -> Plan:
         runs = Smaller(snapshot(f))
     arr = blocks.whole(arr, axes)
     options = blocks.own_options()
-    silent = tell and config.current().fallback == "silent"  # what nobody hears is not asked
+    silent = tell and config.current().fallback == "silent"  # a silent reason is not looked for
     why = None
     if first is not None and not forced and not silent:
         why = _why_looped(app, first)
     if tell and why is not None and first is not None:
         announce(f, math.prod(app.batch), why, first.x)
-        options["fallback"] = "silent"  # tasks may run where nobody hears of it
+        options["fallback"] = "silent"  # tasks may run where no warning is seen
     more = app.args, app.kwargs
     task = OnBlock(runs, app.axis, more, (found.shape, found.dtype), first, options)
     count = math.prod(n for a, n in enumerate(arr.numblocks) if a not in axes)
@@ -93,11 +93,11 @@ def snapshot(f: Any) -> Any:
 
 
 FIRST = "the first slice, of the first block, tells the shape and dtype of results"
-"""Where no graph does."""
+"""The reason given where no graph determines the result."""
 
 
 def _why_looped(app: Application, first: First) -> str | None:
-    """Why `f` runs slice by slice in the chunks, if its first slice tells."""
+    """Why `f` runs slice by slice in the chunks, if its first slice shows that."""
     rest = [a for a in range(app.arr.ndim) if a not in app.axes]
     if not (isinstance(first.x, np.ndarray) and isinstance(app.axis, int) and rest):
         return None

@@ -1,4 +1,4 @@
-"""What `vectorize` makes, on arrays of dask: the same call on blocks, when dask computes them.
+"""`vectorize` on arrays of dask: the same call on corresponding blocks, when they are computed.
 
 The loop dims are cut as the arrays are, and meet as in all of dask's arithmetic; core dims need one
 chunk each.
@@ -29,7 +29,7 @@ from .blockwise import FIRST, snapshot
 
 
 class Blockwise:
-    """One call.
+    """One call of a vectorized function on arrays of dask.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class Blockwise:
         return [*map(np.dtype, self._vectorized.otypes)]
 
     def _lifted(self) -> list[ShapeDtype] | None:
-        """What the graph of a function says."""
+        """Results by the function's graph; None: it has none."""
         f, arguments = self._given.f, self._given.arguments
         avals = tuple(self._slices())
         plain = arguments.args == tuple(Looped(k) for k in range(len(avals)))
@@ -146,7 +146,7 @@ class Blockwise:
         return found if len(found) == results else None
 
     def _first(self) -> list[tuple[tuple[int, ...], np.dtype]]:
-        """What `f` makes of the first slice."""
+        """Results by a call for the first slice."""
         from ...backends.dask import blocks
 
         if self._masked:
@@ -198,7 +198,7 @@ class Blockwise:
         return self._leaves.put_back(tuple(parts) if len(parts) > 1 else parts[0])
 
     def plan(self, call: Any) -> Plan:
-        """What would run, for `call`, which takes these arguments."""
+        """The plan of `call` with these arguments."""
         from ...backends.dask import blocks
 
         found = self()
@@ -244,7 +244,7 @@ def _check_dims(k: int, core: CoreDims, shape: tuple[int, ...], signature: Signa
 
 
 class OnBlocks:
-    """What runs on the blocks that meet."""
+    """The task of corresponding blocks."""
 
     def __init__(
         self,

@@ -29,7 +29,7 @@ def inner(y: Any, x: Any, axes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class OnBlock:
-    """What runs on each block.
+    """The task of one block.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class OnBlock:
         return (*rest[: self._at], *self.shape, *rest[self._at :])
 
     def _on_block(self, block: Any, args: tuple, kwargs: dict) -> Any:
-        """The results by the block alone; None: its first slice tells a place too small."""
+        """Results by the block alone; None: its first slice gives too small a dtype or shape."""
         try:
             return self._on(block, args, kwargs)
         except Exception as error:
@@ -110,7 +110,7 @@ class OnBlock:
         return y if arrays.library(y) == "cupy" else np.asanyarray(y)
 
     def _begins_otherwise(self, block: Any, args: tuple, kwargs: dict) -> bool:
-        """Whether the result for the first slice of a block is not like that of all.
+        """Whether the first slice of a block has a result of another kind than the first of all.
 
         The others cannot be assigned to what it tells then, as they could be in NumPy's loop.
         """
@@ -124,7 +124,7 @@ class OnBlock:
         return y.dtype != self.dtype or inner(y, block, self._axes) != self.shape
 
     def _as_the_first(self, y: Any, block: Any, args: tuple, kwargs: dict) -> Any:
-        """The results in the shape and dtype that the first slice of all has told.
+        """Convert results to shape and dtype of the first slice of all.
 
         `y`: those in what the first slice of the block tells; None: that takes not all of them.
         """

@@ -45,7 +45,7 @@ def own_out(f: Any, kwargs: dict) -> tuple[dict, Any]:
 
 
 def applies(arr: Any, out: Any) -> bool:
-    """Whether the array is read, or the results are written, block by block."""
+    """Whether the array is read, or results are written, block by block."""
     check(arr, "arr")
     check(out, "out")
     library, stored = arrays.library(arr), is_stored(arr)
@@ -151,7 +151,7 @@ def plan(app: Application, out: Any) -> Plan:
 
 
 def _transfers(device: str) -> Any:
-    """What brings blocks to a device and back; None: they are computed on the host."""
+    """Transfers of blocks to a device and back; None: computed on the host."""
     if not device:
         return None
     try:
@@ -194,7 +194,7 @@ class _Streamed:
     transfers: Any
 
     def said(self) -> str:
-        """What runs, in words."""
+        """A description of the run."""
         cut = self.cut
         reads = f", each chunk read {cut.reads:.2g} times" if cut.reads > 1.05 else ""
         beside = "read and written beside computing"
@@ -245,7 +245,7 @@ class _Streamed:
         return self.target.x
 
     def _readable(self, cut: blocks.Cut, done: set[int]) -> set[int]:
-        """Those of the blocks that are done which are still there: files may have been cut."""
+        """Finished blocks that can still be read: files may have been truncated."""
         of_result = cut.slices.of_result
         return {
             k for k, block in enumerate(cut) if k in done and self.target.can_read(of_result(block))
@@ -261,7 +261,7 @@ class _Streamed:
             )
 
     def _journal(self, resume: bool) -> Journal | None:
-        """What says which blocks are done, where results go into a file."""
+        """The journal of finished blocks, where results go to a file."""
         if not in_file(self.target.x):
             return None
         args, kwargs = self.task.more
@@ -293,7 +293,7 @@ class _Streamed:
 
 
 class _Stages:
-    """What is done with each block."""
+    """Stages of each block: read, compute, write."""
 
     threads = 1
 
@@ -330,7 +330,7 @@ class _Stages:
 
 
 class _StagesOnDevice(_Stages):
-    """The same, with copies to a device and back."""
+    """The same stages with copies to a device and back."""
 
     def __init__(self, call: _Streamed, journal: Journal | None) -> None:
         super().__init__(call, journal)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ...loop.begun import Begun
 
 _call: Callable[..., Any] | None = None
-"""What calls run, once it is loaded."""
+"""The function that runs calls, once it is loaded."""
 
 
 def again(f: Any, axis: int, arr: Any) -> Any:

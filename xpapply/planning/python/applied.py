@@ -1,4 +1,4 @@
-"""What Python functions are applied to: the slices of an array along an axis, or of several."""
+"""Application of a Python function to the slices of one array along an axis, or of several."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def layout_of(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Hashable:
-    """How an array lies, and what else decides what runs; None: the long way is gone."""
+    """A key of layout and options; None: no shortcut for such calls."""
     if args or kwargs or type(f) is not FunctionType:
         return None
     if type(arr) is np.ndarray:
@@ -38,7 +38,7 @@ def layout_of(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Hashabl
 
 
 class Applied(Protocol):
-    """What a function is applied to: the slices of one array (`Along`), or of several."""
+    """The interface of `Along` and `Several`: a function and the slices that it gets."""
 
     @property
     def f(self) -> Any:
@@ -46,11 +46,11 @@ class Applied(Protocol):
 
     @property
     def slices(self) -> int:
-        """How many there are."""
+        """The number of slices."""
 
     @property
     def key(self) -> Hashable:
-        """What the function's traces are remembered by; None: they are not."""
+        """The key of traces; None: traces are not kept."""
 
     @property
     def rules(self) -> str:
@@ -58,11 +58,11 @@ class Applied(Protocol):
 
     @property
     def varies(self) -> bool:
-        """Whether `f` takes slices of other lengths each time, which no trace does."""
+        """Whether `f` takes slices of varying length, which no trace does."""
 
     @property
     def is_others(self) -> bool:
-        """Whether the loop is another library's: what draws random numbers is left to that."""
+        """Whether the loop is another library's, which then draws random numbers itself."""
 
     def why_not(self) -> str | None:
         """Why no plan can be made for such arrays."""
@@ -71,7 +71,7 @@ class Applied(Protocol):
         """The slices, in the order of the loop."""
 
     def slice_at(self, index: tuple[int, ...]) -> Any:
-        """One of them, as traces take it."""
+        """One slice, as traces take it."""
 
     def begun(self) -> Begun:
         """The first calls of the loop.
@@ -81,7 +81,7 @@ class Applied(Protocol):
 
     @property
     def arguments(self) -> Arguments:
-        """What the function is called with."""
+        """The arguments of the function."""
 
     def traced(self, slice0: Any, sample: Any, begun: Begun | None, limit: float) -> TracedFunction:
         """`f` traced on a slice, in so many CPU seconds.
@@ -90,7 +90,7 @@ class Applied(Protocol):
         """
 
     def for_batches(self, said: BaseException | str) -> Applied | None:
-        """The same with `f` for batches of one, if `f` asked for them in what it raised."""
+        """The same with `f` for batches of one, if its error asked for them."""
 
     def run(self, traced: TracedFunction, account: Account | None = None) -> Any:
         """All slices at once."""
@@ -105,23 +105,23 @@ class Applied(Protocol):
         """Why results, the first of which is known, are none that were promised; None: they are."""
 
     def announce(self, why: str) -> None:
-        """Tell whoever has to know that the loop runs."""
+        """Warn that the loop runs."""
 
 
 @dataclass(slots=True, eq=False)
 class Along(Application):
-    """What `apply_along_axis` applies a Python function to, along one axis."""
+    """A Python function on the slices of an array along one axis."""
 
     is_others = False
 
     @property
     def slices(self) -> int:
-        """How many there are."""
+        """The number of slices."""
         return slices(self.axis, self.arr)
 
     @property
     def key(self) -> Hashable:
-        """What the function's traces are remembered by; None: they are not."""
+        """The key of traces; None: traces are not kept."""
         return trace_key(cache_of(self.f)[1], self.axis, self.arr, self.args, self.kwargs)
 
     @property
@@ -131,7 +131,7 @@ class Along(Application):
 
     @property
     def is_short(self) -> bool:
-        """Whether slices are so short, and so many, that one thread of a GPU takes one each."""
+        """Whether slices are short and many enough for one GPU thread each."""
         if self.rules != "cupy" or self.slices < LIMITS.device_slices:
             return False
         return bool(self.arr.shape[self.axis] <= LIMITS.device_numbers)
@@ -152,7 +152,7 @@ class Along(Application):
         return Rows(plain(self.arr), self.axis)
 
     def slice_at(self, index: tuple[int, ...]) -> Any:
-        """One of them."""
+        """One slice."""
         return plain(self.arr)[(*index[: self.axis], slice(None), *index[self.axis :])]
 
     def begun(self) -> Begun:
@@ -166,7 +166,7 @@ class Along(Application):
 
     @property
     def arguments(self) -> Arguments:
-        """What the function is called with."""
+        """The arguments of the function."""
         return Arguments((Looped(0), *self.args), self.kwargs)
 
     def traced(self, slice0: Any, sample: Any, begun: Begun | None, limit: float) -> TracedFunction:
@@ -177,7 +177,7 @@ class Along(Application):
         return TracedFunction(self.f, self.arguments, slice0, sample, begun, **how)
 
     def for_batches(self, said: BaseException | str) -> Along | None:
-        """The same with `f` for batches of one, if `f` asked for them in what it raised."""
+        """The same with `f` for batches of one, if its error asked for them."""
         batched = samples.wanted_for(self.f, said, self._ends, self.args, self.kwargs)
         return None if batched is None else replace(self, f=batched)
 
@@ -197,7 +197,7 @@ class Along(Application):
         reference.note(error, index, self.axis)
 
     def why_other(self, found: Any, first: Any) -> str | None:
-        """Nothing is promised."""
+        """None: nothing is promised of results."""
         return None
 
     def announce(self, why: str) -> None:
@@ -207,7 +207,7 @@ class Along(Application):
 
 @dataclass(slots=True, eq=False)
 class OnHost(Along):
-    """The same for an array of another library whose memory NumPy reads: `arr` is its view."""
+    """An array of another library whose memory NumPy reads: `arr` is the view."""
 
     is_others = True
     own: Any

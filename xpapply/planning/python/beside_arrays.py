@@ -53,7 +53,7 @@ def _is_read(x: Any) -> bool:
 
 
 class _Applied:
-    """What is looped over: the slices, and for each of them the same arrays."""
+    """Slices, each with the same further arrays."""
 
     def __init__(self, app: Application) -> None:
         self._app, self._looped = app, False

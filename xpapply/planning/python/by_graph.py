@@ -41,7 +41,7 @@ class ByGraph(Way):
         self._graph: Graph | None = None
         self._why = ""
         self._make: Callable[[], Graph] | None = None
-        """What makes the graph of NumPy's slices, which most calls never need."""
+        """The function that makes the graph of NumPy's slices, which few calls need."""
         path = blocks.path
         try:
             if not isinstance(aval, ShapeDtype):
@@ -81,7 +81,7 @@ class ByGraph(Way):
 
     @property
     def _fused(self) -> Any:
-        """What runs the graph."""
+        """The graph's runner."""
         if self._runs is None:
             assert self.graph is not None
             self._runs = engines.AnyLibrary(self.graph)
@@ -108,7 +108,7 @@ class ByGraph(Way):
         return () if why is None else (why,)
 
     def engine_for(self, rows: Rows) -> tuple[Any, tuple[str, ...]]:
-        """What the graph runs on for slices like these, and why not on others."""
+        """The engine for slices like these, and why others refuse."""
         bound, arr, axis = self._fused.bound, rows.like, rows.axis
         now = config.current()
         key = (axis, now.engine, now.precision, self.state, *arrays.signature(arr))
@@ -121,7 +121,7 @@ class ByGraph(Way):
 
     @property
     def state(self) -> int:
-        """How many engines' compilers refused the graph."""
+        """The number of engines whose compiler refused the graph."""
         return 0 if self._runs is None else len(self._runs.bound.failed)
 
     def says(self, what: Rows) -> Said:
@@ -151,7 +151,7 @@ class ByGraph(Way):
 
 
 class ByCalls(Way):
-    """The calls that a function makes, in blocks of slices: they run wherever nothing else does."""
+    """The recorded calls in blocks of slices: the way that runs where no other does."""
 
     reasons, limits = (), None
 
@@ -161,11 +161,11 @@ class ByCalls(Way):
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        """What runs, in words."""
+        """A description of the calls."""
         return self._blocks.kernels
 
     def why_not(self, rows: Rows) -> str | None:
-        """Why another engine has to run, if one is asked for."""
+        """The refusal where another engine was requested."""
         asked = config.current().engine
         return None if asked in ("", self.name) else f"{asked!r} was asked for"
 

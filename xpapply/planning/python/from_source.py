@@ -80,7 +80,7 @@ def compiled(
             if not all(x.flags.aligned for x in what.rows().views):  # others tell
                 return None
             rival = took
-    # nobody wants the loop, however short it is; on a device it takes very much longer
+    # the loop is not wanted, however short it is; on a device it takes very much longer
     on_device = what.rules != "numpy"
     wanted = bool(engine) or now.fallback == "raise" or rival is not None or on_device
     if wanted:
@@ -171,13 +171,13 @@ _TRACES = f"{__package__}.traced"
 
 
 def _for_calls(unchanged: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """The same for some calls: then it is tried again."""
+    """Hold a refusal for some calls only: then compile again."""
     asked = itertools.count(1)
     return lambda f: next(asked) < LIMITS.typed_again and unchanged(f)
 
 
 def _faulty(error: Exception) -> Refused:
-    """What is known of a function in which xpapply itself fails: tests raise that."""
+    """The refusal after an internal error; tests raise it."""
     if LIMITS.raised_faults:
         raise error
     let_pass(error)
@@ -188,7 +188,7 @@ def _faulty(error: Exception) -> Refused:
 
 
 def _loop(rules: str) -> type[TypedLoop] | None:
-    """What runs functions by the rules of a library."""
+    """The class of compiled loops for the rules of a library."""
     if "cupy" in rules:
         from .typed_on_device import NumbersOnDevice, TypedOnDevice
 
@@ -201,7 +201,7 @@ def _loop(rules: str) -> type[TypedLoop] | None:
 
 
 def _read(what: Applied, loop: type[TypedLoop]) -> Guards:
-    """Read a function for its first slice: what tells whether it still can be compiled."""
+    """Read a function for its first slice, and watch what decides whether it compiles."""
     from . import typed_loop
 
     slice0 = what.slice_at((0,) * len(what.rows().batch))
@@ -211,7 +211,7 @@ def _read(what: Applied, loop: type[TypedLoop]) -> Guards:
 
 
 def is_read(what: Applied, known: FunctionCache, key: Hashable) -> str:
-    """Why a function cannot be compiled, as far as its source tells; "": nothing says so.
+    """Why a function cannot be compiled, by its source; "": no reason found.
 
     Nothing is called.
     """
@@ -235,7 +235,7 @@ def is_read(what: Applied, known: FunctionCache, key: Hashable) -> str:
 def may_gain(
     what: Applied, known: FunctionCache, key: Hashable, traced: TracedFunction | TypedLoop
 ) -> bool:
-    """Whether a trace may have a quicker rival, which has yet to be measured.
+    """Whether a compiled rival of a trace may be faster, and has not been measured.
 
     A trace of numbers that goes several ways computes all of them for each number. In blocks powers
     of numbers take long, and so do calls that a library has for one slice alone, if no kernel is
@@ -259,12 +259,12 @@ def may_gain(
 
 
 def _has_array(x: Any) -> bool:
-    """Whether an argument has arrays, which may be parts of the array that is written to."""
+    """Whether an argument has arrays, which may overlap the array that is written to."""
     return isinstance(x, np.ndarray) or (type(x) in (tuple, list) and any(map(_has_array, x)))
 
 
 def why_not(what: Applied, known: FunctionCache, key: Hashable) -> str:
-    """Why a function that has loops is not compiled, or not yet; "": there is nothing to say."""
+    """Why a function with loops is not compiled, or not yet; "": no remark."""
     loop = _loop(what.rules)
     if key is None or loop is None:
         return ""

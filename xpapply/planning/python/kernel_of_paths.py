@@ -1,4 +1,4 @@
-"""All paths of a function of NumPy arrays as one kernel, and its calls where that decides nothing.
+"""One kernel for all paths of a function of NumPy arrays; its calls where rounding may decide.
 
 A kernel marks the slices that NumPy may warn of, that are on no path known so far, or that raise.
 Those run by the calls that ``f`` makes, or by ``f`` itself.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class KernelOfPaths(Way):
-    """One kernel of all paths that are known, made anew when many slices go other ways.
+    """One kernel of all known paths, rebuilt when many slices take others.
 
     Parameters
     ----------
@@ -61,18 +61,18 @@ class KernelOfPaths(Way):
         self.made: Any = None
         self._why = ""
         self._last: Any = None
-        """What ran last, if it marked no slice."""
+        """The last call, if it marked no slice."""
         self._paths = 0
-        """How many paths are in the kernel ..."""
+        """The number of paths in the kernel."""
         self._many_left = False
-        """... and whether many slices were on none of them."""
+        """Whether many slices were on none of the paths in the kernel."""
         self._checked = False
         self._wasted = 0
         """Runs whose results were not used, since many slices were marked."""
 
     @property
     def is_due(self) -> bool:
-        """Whether it is to be made, or made anew."""
+        """Whether the kernel is to be made, or rebuilt."""
         waits = self.made is not None and self.made.waits
         return not self._paths or ((self._many_left or waits) and self._paths != self._tree.count)
 
@@ -84,7 +84,7 @@ class KernelOfPaths(Way):
 
     @property
     def compiles(self) -> bool:
-        """Whether the last call has had something compiled."""
+        """Whether the last call compiled something."""
         return self.made is not None and bool(self.made.compiles)
 
     def waited(self, rows: Rows) -> None:
@@ -97,12 +97,12 @@ class KernelOfPaths(Way):
         return self._why or None
 
     def told(self, rows: Rows) -> tuple[str, ...]:
-        """What the compiler said, if it refused."""
+        """The compiler's message, if it refused."""
         said = "" if self.made is None else self.made.not_compiled
         return (said,) * bool(said)
 
     def call_for(self, rows: Rows) -> Any:
-        """What runs on slices like these; None: NumPy's own calls shall.
+        """The compiled kernel for this layout; None: run NumPy's calls.
 
         None is made of paths that turned out not to be all of them: it would take long, for
         slices that may go further ways.
@@ -128,18 +128,18 @@ class KernelOfPaths(Way):
 
     @property
     def is_made(self) -> bool:
-        """Whether there is one."""
+        """Whether the kernel exists."""
         return self.made is not None
 
     def can_be(self) -> bool:
-        """Whether all paths that are known have graphs."""
+        """Whether all known paths have graphs."""
         try:
             return bool(self._as_graphs())
         except (UnsupportedError, OverflowError):
             return False
 
     def ran(self, rows: Rows) -> tuple[Callable[[Rows], Sequence[Any] | None], bool] | None:
-        """What ran last, if it marked no slice."""
+        """The last call for repeated runs, if it marked no slice."""
         call = self._last
         if call is None or not (call.fits(rows) and self._still_runs(call)):
             return None
@@ -152,7 +152,7 @@ class KernelOfPaths(Way):
         return None if np.count_nonzero(marked) else found  # type: ignore[no-any-return]
 
     def _still_runs(self, call: Any) -> bool:
-        """Whether a kernel that ran is still the one that runs."""
+        """Whether a kernel that ran is still the current one."""
         return self.made is call.kernel and not self.is_due
 
     def _steps(self) -> int:
@@ -160,7 +160,7 @@ class KernelOfPaths(Way):
         return len(self._tree.calls) * max(1, self._tree.count // 2)
 
     def _drop(self, why: str = "") -> None:
-        """There is no kernel any more."""
+        """Drop the kernel."""
         self._last = None
         if self.made is not None:
             self.made.forget()

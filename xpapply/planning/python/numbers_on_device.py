@@ -30,7 +30,7 @@ def found(
     dtypes: Callable[[], tuple[Any, bool]],
     place: Callable[[Exception, tuple[int, ...]], None],
 ) -> tuple[tuple[Several, TypedLoop] | None, str]:
-    """What `vectorize` applies a function to, and what runs it; None, and why: nothing does.
+    """The application of a `vectorize` on a device and its compiled loop; None, and why not.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def found(
 
 
 def compiled(what: Several) -> tuple[TypedLoop | None, str]:
-    """What runs a function of several arrays on a device, compiled; None, and why: nothing does."""
+    """Compile a function of several arrays for a device; None, and why not."""
     if why := _why_not(what):
         return None, why
     known, key = cache_of(what.f)[0], what.key
@@ -75,7 +75,7 @@ def compiled(what: Several) -> tuple[TypedLoop | None, str]:
 
 
 def _why_not(what: Several) -> str:
-    """Why nothing is compiled for such arrays now, whatever the function is; "": it may be."""
+    """Why no function is compiled for such arrays now; "": nothing speaks against it."""
     engine = config.current().engine
     if engine == "loop":
         return "the loop was asked for"

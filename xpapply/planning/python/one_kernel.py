@@ -54,15 +54,15 @@ class OneKernel:
         self._short: Any = None
         self._consts: list[np.ndarray] = []
         self.not_compiled = ""
-        """What the compiler said, if it refused."""
+        """The compiler's message, if it refused."""
         self.waits = False
         """Whether some arrays are left to NumPy until compiling has paid."""
         self.compiles = False
-        """Whether the last call has had something compiled."""
+        """Whether the last call compiled something."""
         self._most = math.inf
 
     def call_for(self, rows: Rows, most: float = math.inf) -> Any:
-        """What runs on slices that lie like these; None: NumPy's own calls shall.
+        """The compiled kernel for this layout; None: run NumPy's calls.
 
         They do until compiling is worth it: no other engine adds as NumPy does. `most`: CPU seconds
         that compiling may take.
@@ -171,7 +171,7 @@ class OneKernel:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """What is computed of a slice."""
+        """The nodes of the graph."""
         return self._graph.nodes
 
     @property
@@ -186,12 +186,12 @@ class OneKernel:
 
 
 def _seconds(calls: int, numbers: int) -> float:
-    """What NumPy's calls take for all slices, about."""
+    """Estimate the time of NumPy's calls for all slices."""
     return calls * LIMITS.numpy_call + numbers * LIMITS.numpy_number
 
 
 def _lie(rows: Rows) -> tuple[Any, ...]:
-    """How slices lie."""
+    """The layout of slices: shapes and strides."""
     return tuple((x.shape, x.strides) for x in rows.views)
 
 
@@ -210,7 +210,7 @@ class _OnRows:
     like: tuple[Any, ...]
 
     def fits(self, rows: Rows) -> bool:
-        """Whether it was made for slices that lie like these."""
+        """Whether it was made for slices of this layout."""
         return self.like == _lie(rows)
 
 
@@ -237,7 +237,7 @@ class _Loops(_OnRows):
 
     @property
     def is_worth(self) -> bool:
-        """Whether NumPy's calls would have taken a good part of what compiling takes."""
+        """Whether NumPy's calls would have taken a good part of the time to compile."""
         return self._deferred is None or not self._deferred.is_deferred
 
     @property
@@ -299,7 +299,7 @@ class _Short(_OnRows):
 
     @property
     def is_worth(self) -> bool:
-        """Whether NumPy's calls would have taken a good part of what compiling takes."""
+        """Whether NumPy's calls would have taken a good part of the time to compile."""
         return not self._deferred.holds(self._cost)
 
     @property

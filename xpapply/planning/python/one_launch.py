@@ -60,14 +60,14 @@ class OneLaunch(Way):
         return self._why or None
 
     def ran(self, rows: Rows) -> tuple[Callable[[Rows], Any], bool] | None:
-        """What ran on such slices, once it has been checked."""
+        """The last run on such slices, once it has been checked."""
         call = self.call_for(rows) if self._checked else None
         if call is None or self._scratch:
             return None
         return lambda rows: None if self._why else self.results(call, rows), False
 
     def call_for(self, rows: Rows) -> BoundKernel | None:
-        """What runs on slices that lie like these; None: nothing but array operations would."""
+        """The bound kernel for slices of this layout; None: only array operations would run."""
         if self._why:
             return None
         now = config.current()

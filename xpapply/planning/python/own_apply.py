@@ -117,11 +117,11 @@ def _why(error: Exception, way: str = "jax.vmap") -> str:
 
 
 ON_HOST = "on NumPy's view of the array"
-"""What plans say of functions that run there."""
+"""The remark in plans of functions that run there."""
 
 
 def on_host(arr: Any) -> np.ndarray:
-    """What NumPy sees of the memory of an array: a view that cannot be written to.
+    """A read-only NumPy view of an array's memory.
 
     Raises
     ------

@@ -50,7 +50,7 @@ _QUICK = "a plan would take longer than the loop"
 
 @dataclass(slots=True)
 class Decision:
-    """How a Python function runs: what `explain` tells of, and what a call does.
+    """The decision how a Python function runs, for `explain` and calls alike.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Decision:
     why : str or None
         Why the loop runs; None: it does not.
     quick : bool
-        Whether that is because the loop takes less time: nobody need hear of it.
+        Whether that is because the loop takes less time: no warning is due.
     begun : Begun or None
         The first calls of the loop, where these were asked for.
     loops : Quick or None
@@ -84,7 +84,7 @@ class Decision:
 def decide(
     what: Applied, *, calls: bool = False, limited: bool = False, begun: Begun | None = None
 ) -> Decision:
-    """How `f` runs on slices.
+    """Decide how `f` runs on slices.
 
     `calls`: whether the result is wanted now, on a NumPy array. Then `f` is not traced if its
     first calls tell that the loop is done sooner. `limited`: whether planning may take no longer
@@ -175,14 +175,14 @@ def decide(
 
 
 def _is_asked_for(found: Any) -> bool:
-    """Whether it runs under the engine that is asked for: what is compiled is one of its own."""
+    """Whether it serves the requested engine: compiled code serves only its own."""
     return (
         is_traced(found) or isinstance(found, Refused) or config.current().engine in found.engines
     )
 
 
 def _refusal(what: Applied, why: str, calls: bool) -> Decision:
-    """What to do where `f` cannot be traced: a method may want a batch of one instead."""
+    """Decide for an `f` that cannot be traced: a method may want a batch of one instead."""
     batched = what.for_batches(why)
     return Decision(what, why=why) if batched is None else decide(batched, calls=calls)
 
@@ -204,12 +204,12 @@ def _sooner_in_loop(found: TracedFunction | TypedLoop, slices: int, kept: bool) 
 
 
 def _is_short(what: Applied) -> bool:
-    """Whether a thread of a GPU takes a slice, whether `f` has loops or not."""
+    """Whether a GPU thread takes a slice, whether `f` has loops or not."""
     return isinstance(what, Along) and what.is_short
 
 
 def _is_first_read(what: Applied) -> bool:
-    """Whether a function is asked to be compiled before it is traced."""
+    """Whether a function is compiled, if it can be, before it is traced."""
     return has_loop(what.f) or what.varies or _is_short(what) or solves(what.f)
 
 
@@ -252,7 +252,7 @@ def _trace(
     saved: float = 0.0,
     limited: bool = False,
 ) -> TracedFunction | Refused:
-    """How `f` runs on all slices at once, or the reason why it does not; remembered as `key`.
+    """Trace `f`, or say why not; remembered as `key`.
 
     `saved`: CPU seconds that it may take beside those of a first call.
     """
@@ -297,7 +297,7 @@ def _trace(
 
 
 def call(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, begun: Begun | None = None) -> Any:
-    """The result on a NumPy array, under no engine that was asked for.
+    """The result on a NumPy array with no engine requested.
 
     `begun`: the first calls, if the loop has begun.
     """
@@ -409,7 +409,7 @@ def and_compiled(what: Applied, why: str) -> str:
 
 
 def why_given_up(traced: TracedFunction | TypedLoop, rows: Rows, f: Any) -> str:
-    """Why a call would give up and run the loop, or "": asked where a person wants to know."""
+    """Why a call would give up and run the loop, or "": for `explain`."""
     if traced.library != "numpy" or config.current().engine:
         return ""
     if traced.has_run and not traced.record.given_up:
@@ -523,7 +523,7 @@ def _on_host(
 
 
 def _alive(f: Any) -> Callable[[], Any]:
-    """How a plan that is remembered finds the function that it is for, without keeping it."""
+    """A weak reference to the function of a remembered plan."""
     if type(f) is BatchOfOne:
         method, row = _alive(f.func), f.row
         return lambda: BatchOfOne(method(), row)
@@ -550,7 +550,7 @@ def _alive(f: Any) -> Callable[[], Any]:
 def _still(
     traced: TracedFunction | TypedLoop, f: Any, axis: int, arr: Any, *, numpys_loop: bool = True
 ) -> Callable[[], bool] | None:
-    """How to tell that a trace is still what runs: it has not been given up.
+    """A check that a trace still runs and has not been given up.
 
     `numpys_loop`: whether it runs where NumPy's loop would else.
     """

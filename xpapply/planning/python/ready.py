@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Ready:
-    """What ran on some slices, for others whose arrays lie alike.
+    """A prepared run for further arrays of the same layout.
 
     Call it as ``ready(f, arrays)``: it gives the results, or None where something has changed, or
     where NumPy's own calls shall look at some slices. Then the whole way is gone again. `along`
@@ -68,7 +68,7 @@ class Ready:
         self._several, self._dtypes = bool(arguments.results), arguments.dtypes
 
     def __call__(self, f: Any, given: Sequence[Any], asks: bool) -> Any:
-        """The results for all slices; `asks`: whether a call of `f` tells of their dtypes."""
+        """Run all slices; `asks`: whether a call of `f` decides the dtypes."""
         asks = asks and self.traced.asks_first
         if not self._holds(f) or (asks and not self._as_before(f, given)):
             return None
@@ -82,7 +82,7 @@ class Ready:
         return tuple(found) if self._several else found[0]
 
     def along(self, f: Any, axis: int, arr: np.ndarray) -> Any:
-        """The same for the slices of an array along an axis."""
+        """Run the slices of an array along an axis."""
         if not self._holds(f):
             return None
         rows = Rows(arr, axis)
@@ -90,7 +90,7 @@ class Ready:
         return None if found is None else rows.placed(found[0])
 
     def _holds(self, f: Any) -> bool:
-        """Whether nothing has changed but numbers."""
+        """Whether function and options are unchanged."""
         traced, now = self.traced, config.current()
         if now is not self._options and now != self._options:
             return False
@@ -99,7 +99,7 @@ class Ready:
         return noted and not traced.record.refused and traced.unchanged(f)
 
     def _as_before(self, f: Any, given: Sequence[np.ndarray]) -> bool:
-        """Whether the first elements tell of the same dtypes."""
+        """Whether the first elements give the same dtypes."""
         try:
             first = f(*map(selection.first, given))
         except Exception as error:

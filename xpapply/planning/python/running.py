@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 def always(f: Any) -> bool:
-    """For a reason that does not depend on `f`."""
+    """A refusal that does not depend on `f`."""
     return True
 
 
 def is_traced(found: Any) -> TypeGuard[TracedFunction]:
-    """Whether it is a trace that runs."""
+    """Whether it is a trace that can run."""
     return isinstance(found, AtOnce) and found.is_traced
 
 
@@ -69,7 +69,7 @@ class Refused:
 
 
 def along(what: Along, traced: Any, begun: Begun | None = None) -> Any:
-    """In blocks of slices; of the class that the loop would give."""
+    """Run in blocks of slices; the result has the class that the loop would give."""
     if type(what.arr) is not np.memmap:
         return at_once(traced, what, begun)
     try:
@@ -139,11 +139,11 @@ def remember(known: FunctionCache, key: Hashable, made: Any) -> None:
 
 
 SOURCE = "source"
-"""With a key: why a function is not compiled from its source, or what loops may take before."""
+"""The key of the refusal to compile a function from source, or of the budget before it."""
 
 
 class Awaited(Budget):
-    """What loops, or a trace, may take before a function is compiled.
+    """The budget of loops, or of a trace, before a function is compiled.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ class Awaited(Budget):
 
 
 def waits_for(known: FunctionCache, key: Any) -> Awaited | None:
-    """What loops may take before a function is compiled; None: that waits for nothing."""
+    """The budget that a compilation waits for; None: it does not wait."""
     tried = None if key is None else known.traced.get((SOURCE, key))
     return tried if isinstance(tried, Awaited) else None
 
@@ -188,7 +188,7 @@ def looped(what: Applied, known: Sequence[Any]) -> Any:
 
 
 def awaited(known: FunctionCache, key: Any, surely: bool = False) -> str:
-    """What compiling a function from its source waits for; "": nothing.
+    """The reason of a compilation that waits, as text; "" otherwise.
 
     `surely`: its source has been read, and can be compiled.
     """
@@ -211,7 +211,7 @@ def also(why: str, said: str) -> str:
 
 
 def rests(traced: Any) -> bool:
-    """Whether the loop runs after all, on NumPy's arrays, for now or from now on."""
+    """Whether the loop runs instead of a trace of NumPy arrays, for now or for good."""
     record: Record = traced.record
     return traced.library == "numpy" and bool(record.rests or record.refused)
 
@@ -225,7 +225,7 @@ def _timed(record: Record, what: Applied, known: Sequence[Any]) -> Any:
 
 
 def counts(traced: Any) -> bool:
-    """Whether it is noted what runs take, for the loop to run where it is faster.
+    """Whether times of runs are recorded, for the loop to run where it is faster.
 
     On a device the host's clock does not tell; who wants no loop gets none for a part either.
     """
@@ -234,7 +234,7 @@ def counts(traced: Any) -> bool:
 
 
 def _tried(traced: Any, what: Applied, known: Sequence[Any]) -> tuple[Exception | None, Any]:
-    """What went wrong, and the result, which there may be nevertheless."""
+    """Run a trace; return the error, if any, and the result, if any."""
     record: Record = traced.record
     paths, forced = traced.tree.count, bool(config.current().engine)
     account = record.for_run(what.slices, traced.seconds, known)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Several:
-    """What `vectorize` applies a function to.
+    """A function on slices of several arrays, as `vectorize` applies it.
 
     Attributes
     ----------
@@ -97,17 +97,17 @@ class Several:
 
     @property
     def arguments(self) -> Arguments:
-        """What the function is called with."""
+        """The arguments of the function."""
         return self.call.arguments
 
     @property
     def slices(self) -> int:
-        """How many there are."""
+        """The number of slices."""
         return math.prod(self.dims.loop)
 
     @property
     def key(self) -> Hashable:
-        """What the function's traces are remembered by; None: they are not."""
+        """The key of traces; None: traces are not kept."""
         return key_of(self.call, self.operands, self.dims)
 
     @property
@@ -133,7 +133,7 @@ class Several:
         return RowsOfSeveral(views, loop)
 
     def slice_at(self, index: tuple[int, ...]) -> Any:
-        """One of them, as traces take it: looking at what `f` does is to leave no trace."""
+        """One slice, read-only, as traces take it."""
         return self._read_only()[index]
 
     def begun(self) -> Begun:
@@ -184,7 +184,7 @@ class Several:
         return found
 
     def for_batches(self, said: BaseException | str) -> Several | None:
-        """The same with `f` for batches of one, if `f` asked for them in what it raised."""
+        """The same with `f` for batches of one, if its error asked for them."""
         batched = self.call.for_batches(said, self.dims.signature, self._ends)
         return None if batched is None else replace(self, call=batched)
 
@@ -225,7 +225,7 @@ class Several:
         return found.transpose(back)
 
     def _as_result(self, x: Any) -> Any:
-        """What `f` has returned, as runs take it."""
+        """Convert a result of `f` to what runs take."""
         leaves = self.call.arguments.leaves
         return x if leaves is None else leaves.of(x)
 
@@ -245,7 +245,7 @@ class Several:
 
 
 def decide(what: Several, *, limited: bool = False) -> Decision:
-    """How `f` runs: what runs it on all slices at once, or why the loop does.
+    """Decide how `f` runs on all slices, or why the loop does.
 
     `limited`: planning may take no longer than it can save, as the results are wanted now.
 
@@ -314,14 +314,14 @@ def run(what: Several) -> Any:
 
 
 def _may_gain(what: Several, traced: TracedFunction | TypedLoop) -> bool:
-    """Whether another way may be found that is quicker than a trace."""
+    """Whether a compiled rival of a trace may be faster."""
     from . import from_source
 
     return from_source.may_gain(what, cache_of(what.f)[0], what.key, traced)
 
 
 def _quick(what: Several) -> Quick | None:
-    """What loops over a few slices are noted in, for which it does not pay to look at the function.
+    """The record of loops over few slices, for which no look at the function pays.
 
     To call `f` once more than NumPy does could be seen, as where it warns: so the loop is timed.
     """
@@ -387,7 +387,7 @@ def _why_not(what: Several) -> str | None:
 
 
 def _said(decision: Decision) -> tuple[TracedFunction | TypedLoop | None, dict[str, Any]]:
-    """What runs, and what every plan says of it."""
+    """The run of a decision, and the description that every plan has."""
     what, why = decision.what, decision.why or ""
     found = None if why else decision.traced
     like = next((x for x in what.operands if arrays.library(x) != "numpy"), np.empty(0))
@@ -430,7 +430,7 @@ def plan(
     compiled: str | None,
     known: TypedLoop | None = None,
 ) -> Plan:
-    """What would run where `vectorize` applies a function.
+    """The plan of a `vectorize`.
 
     Parameters
     ----------
@@ -535,7 +535,7 @@ class AlongAxes:
         return results_at(found, self._what.dims.loop, reference.first_place(self._app.axes))
 
     def plan(self) -> Plan:
-        """What would run."""
+        """The plan."""
         if self._compiled is None:
             found, said = _said(decide(self._what))
         else:

@@ -94,7 +94,7 @@ class TracedFunction(AtOnce):
         self.keeps = self._tracing.keeps
         self._is_timed = False
         self._gives_up: tuple[TraceError, int] | None = None
-        """What the next run raises, as `explain` said, unless it has more slices than so many."""
+        """The error that `explain` announced for the next run, and for how many slices."""
         asked = arguments.dtypes
         if asked is not None and any(np.dtype(d).kind == "U" for d in asked):
             raise TraceError("it returns text")  # which a loop that is compiled chooses
@@ -117,7 +117,7 @@ class TracedFunction(AtOnce):
 
     @property
     def compiles(self) -> bool:
-        """Whether the last run has had something compiled: its time tells nothing of the next."""
+        """Whether the last run compiled something, so that its time is no estimate of the next."""
         return any(way.compiles for way in self.ways)
 
     @threads.forkable
@@ -136,7 +136,7 @@ class TracedFunction(AtOnce):
         return found
 
     def run_for(self, rows: Rows, told: list[str] | None = None) -> Run:
-        """What runs slices like these; `told` gets what plans say of what does not.
+        """Choose the run for slices like these; `told` gets remarks for plans about the others.
 
         Raises
         ------
@@ -152,7 +152,7 @@ class TracedFunction(AtOnce):
         return run
 
     def ran(self, rows: Rows) -> tuple[Callable[[Rows], Any], bool] | None:
-        """What ran on slices like these, for further ones, as `Way.ran` gives it."""
+        """The last run on slices like these, for repeated calls: see `Way.ran`."""
         return next(filter(None, (way.ran(rows) for way in self.ways)), None)
 
     # --- beside runs ----------------------------------------------------------------------------
@@ -163,17 +163,17 @@ class TracedFunction(AtOnce):
         return self.by_graph.graph
 
     def is_cs(self) -> bool:
-        """Whether it has powers of numbers that no kernel of it can have, but C's library."""
+        """Whether it has powers of numbers that C's library rounds, and no kernel can exist."""
         kernel = self.ways[0]
         return self.tree.powers and isinstance(kernel, KernelOfPaths) and not kernel.can_be()
 
     def stays_in_blocks(self) -> bool:
-        """Whether no kernel of it is there, or still to come."""
+        """Whether it runs in blocks for good: there is no kernel, nor will there be one."""
         kernel = self.ways[0]
         return not (isinstance(kernel, KernelOfPaths) and (kernel.is_made or kernel.can_be()))
 
     def is_settled(self) -> bool:
-        """Whether what ran tells what further runs take: no kernel is still to come."""
+        """Whether times of runs are final: no kernel is still to come."""
         kernel = self.ways[0]
         return (isinstance(kernel, KernelOfPaths) and kernel.is_made) or self.stays_in_blocks()
 
@@ -189,12 +189,12 @@ class TracedFunction(AtOnce):
 
     @property
     def state(self) -> tuple[Any, ...]:
-        """What the ways have made: where that has changed, something else may run."""
+        """The states of all ways: a new value means that another way may run."""
         return tuple([way.state for way in self.ways])
 
     @property
     def seconds(self) -> float:
-        """What a call of `f` takes."""
+        """Seconds of one call of `f`."""
         return self.blocks.seconds
 
     def timed(self, rows: Rows, f: Any, limit: float) -> float:

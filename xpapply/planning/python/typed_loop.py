@@ -89,9 +89,9 @@ class TypedLoop(AtOnce):
     element = "numpy"
     """Whose number an element of a slice is: see `frontends.python.source`."""
     engines: tuple[str, ...] = ENGINES["numpy"]
-    """Those under which it runs, of `xpapply.options`."""
+    """The values of `options(engine=)` under which it runs."""
     guesses = False
-    """Whether results are those that the source tells, if the first slice does not differ."""
+    """Whether results are assumed from the source, unless the first slice differs."""
     doubt = ""
     """Why the first slice is left to the function, where that may be so of most."""
 
@@ -136,7 +136,7 @@ class TypedLoop(AtOnce):
 
     @staticmethod
     def _backend(made: TypedFunction) -> Any:
-        """What runs a typed function; what compiles is loaded for what can be compiled."""
+        """Compile a typed function; the compiler is loaded here."""
         from ...backends.cpu import typed as backend
 
         why = backend.why_not()
@@ -150,7 +150,7 @@ class TypedLoop(AtOnce):
 
     @staticmethod
     def array(part: Any) -> Any:
-        """What the loop makes of a result."""
+        """Convert a result as the loop does."""
         return np.asanyarray(part)
 
     @classmethod
@@ -163,7 +163,7 @@ class TypedLoop(AtOnce):
         return [np.array(x) if np.ndim(x) else x for x in slices]
 
     def unchanged(self, f: Any) -> bool:
-        """Whether it still is what `f` is, and compiled functions are wanted."""
+        """Whether `f` is unchanged, and compiled functions are enabled."""
         if why_not_compiled() or (self._asks_scipy and scipy_tells()):
             return False
         return self._guards(f)
@@ -177,7 +177,7 @@ class TypedLoop(AtOnce):
         return made.walks if whole else made.decides or (made.walks and long)
 
     def is_quicker(self, rows: Rows, seconds: float) -> bool:
-        """Whether it takes less CPU time than that, with the slices left to the function."""
+        """Whether it takes less CPU time than `seconds`, with the slices left to the function."""
         left = np.count_nonzero(self._compiled(rows)[1])  # which compiles it
         most = LIMITS.typed_lanes_gain * seconds - left * self.seconds
         for _ in range(LIMITS.typed_lanes_looks):  # one may be slow as something else runs
@@ -200,7 +200,7 @@ class TypedLoop(AtOnce):
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        """What runs, in words."""
+        """A description of the run."""
         said = self._said()
         if not self._marked:
             return (said,)
@@ -227,7 +227,7 @@ class TypedLoop(AtOnce):
 
     @property
     def compiles(self) -> bool:
-        """Whether the last run compiled a form: what it took tells nothing of the next one."""
+        """Whether the last run compiled a form, so that its time is no estimate of the next."""
         return self.compiled.has_compiled
 
     @property
@@ -237,11 +237,11 @@ class TypedLoop(AtOnce):
 
     @property
     def draws(self) -> bool:  # type: ignore[override]
-        """Whether the function draws random numbers: it goes through slices as the loop does."""
+        """Whether the function draws random numbers, so that slices run in order."""
         return bool(self.compiled.made.sources)
 
     def unspent(self, f: Any, alone: bool = True) -> AbstractContextManager[Kept]:
-        """Within it the function may be called once more: no generator has drawn afterwards."""
+        """A context for one more call of the function, after which generators are restored."""
         return Kept.of(self.compiled.made.sources, f, alone)
 
     def __call__(self, rows: Rows, f: Any, account: Account | None = None) -> Any:
@@ -337,7 +337,7 @@ class TypedLoop(AtOnce):
         return found
 
     def _noted(self, marks: np.ndarray | None) -> np.ndarray:
-        """Which slices are left, of which it is noted why."""
+        """The marked slices; the reasons are recorded."""
         if marks is None or not np.count_nonzero(marks):
             self.looped, self._marked = 0, {}
             return _NONE
@@ -465,11 +465,11 @@ class TypedLoop(AtOnce):
     # --- what else a traced function is asked -------------------------------------------------
 
     def run_for(self, rows: Rows, told: list[str] | None = None) -> Run:
-        """What runs slices like these: it does."""
+        """The run for any slices: itself."""
         return Run(Way(), Said("cpu", self.kernels))
 
     def ran(self, rows: Rows) -> tuple[Callable[[Rows], Any], bool] | None:
-        """What ran on slices like these, for further ones, as `Way.ran` gives it."""
+        """The last run on slices like these, for repeated calls: see `Way.ran`."""
         if self.writes or self.draws or self._marked or not self._checked or self.differs:
             return None
         return self._again, False
@@ -480,7 +480,7 @@ class TypedLoop(AtOnce):
 
     @classmethod
     def calls(cls, called: Callable[..., Any], slices: Sequence[Any]) -> Begun:
-        """What a function gives for the first slices, and what that takes; it gets copies."""
+        """Call the function, with copies, for the first slices, and time it."""
         copies = [cls.copies(slices) for _ in range(4)]
         first = silently(called, copies[0])
         seconds = silently(per_call, (called, copies[1:], 1, 1e-3))
@@ -510,19 +510,19 @@ class TypedLoop(AtOnce):
         return self._with_texts(outs), marks
 
     def why_given_up(self, rows: Rows, f: Any) -> str:
-        """It is not."""
+        """ "": it is not given up."""
         return ""
 
 
 class _OnePath:
-    """In the place of a tree of paths."""
+    """A stand-in for the tree of paths."""
 
     count, branches, catches = 1, 0, False
     singly: tuple[Any, ...] = ()
 
 
 def tried(loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any) -> Begun:
-    """What a function that was read gives for the first slices, and what that takes.
+    """Call a function that was read for the first slices, and time it.
 
     It gets copies, and raises what it raises.
     """
@@ -531,7 +531,7 @@ def tried(loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any) -> B
 
 
 def read(loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any) -> Read:
-    """Read a function for slices like these, and call nothing.
+    """Read a function for slices like these without a call.
 
     Raises
     ------

@@ -39,7 +39,7 @@ class _OtherBits(Exception):
 
 
 class TypedOnDevice(TypedLoop):
-    """The same as `TypedLoop` for slices of CuPy's arrays."""
+    """A compiled loop over slices of CuPy arrays."""
 
     library = "cupy"
     element = "device"
@@ -47,11 +47,11 @@ class TypedOnDevice(TypedLoop):
     engines = ENGINES["cupy"]
     guesses = True
     _host: Any = None
-    """What runs slices that the device marks, on the host."""
+    """The compiled code of the host for slices that the device marks."""
     _spent = 0.0
     """Seconds that slices have taken which were marked."""
     _has_other_bits = False
-    """Whether the host runs all slices, as the device rounds otherwise, and that tells."""
+    """Whether the host runs all slices, since results depend on how the device rounds."""
 
     def __init__(self, f: Any, arguments: Arguments, slices: tuple[Any, ...], *more: Any) -> None:
         super().__init__(f, arguments, slices, *more)
@@ -95,12 +95,12 @@ class TypedOnDevice(TypedLoop):
                 raise TraceError(f"compiled it gives {mine}, a real call gives {real}")
 
     def _is_noted(self) -> bool:
-        """Whether NumPy shall say what a device does not note."""
+        """Whether NumPy would report errors that a device does not record."""
         return self._may_fetch and np.geterr()["under"] != "ignore"
 
     @property
     def _may_fetch(self) -> bool:
-        """Whether code of the host takes slices that the device marks."""
+        """Whether code of the host runs slices that the device marks."""
         return self.compiled.made.fetches
 
     def _compiled(self, rows: Rows, *more: Any) -> Any:
@@ -109,7 +109,7 @@ class TypedOnDevice(TypedLoop):
         return super()._compiled(rows, *more)
 
     def _are_same(self, mine: np.ndarray, real: np.ndarray) -> bool:
-        """Whether results are equal; where they round, to what is lost of the largest of them."""
+        """Whether results are equal, up to rounding where they round."""
         if not self._rounds or mine.dtype.kind != "f" or np.array_equal(mine, real, equal_nan=True):
             return super()._are_same(mine, real)
         sizes = np.abs(real[np.isfinite(real)])
@@ -118,7 +118,7 @@ class TypedOnDevice(TypedLoop):
         return np.allclose(mine, real, rtol=share, atol=least, equal_nan=True)
 
     def settle(self, rows: Rows) -> None:
-        """Look at all slices, where the first one is left to the function: a launch tells.
+        """Launch all slices where the first one is left to the function, to see whether more are.
 
         Of a function without loops few may be left: it has other ways, and a loop has none.
         """
@@ -136,7 +136,7 @@ class TypedOnDevice(TypedLoop):
 
     @staticmethod
     def array(part: Any) -> Any:
-        """What CuPy's loop makes of a result."""
+        """Convert a result as CuPy's loop does."""
         import cupy
 
         return cupy.asarray(part)
@@ -170,7 +170,7 @@ class TypedOnDevice(TypedLoop):
 
     @classmethod
     def calls(cls, called: Callable[..., Any], slices: Sequence[Any]) -> Begun:
-        """What a function gives for the first slice, and what that takes."""
+        """Call the function for the first slice, and time it."""
         with slices[0].device:
             started = time.perf_counter()
             first = silently(called, slices)
@@ -208,7 +208,7 @@ class TypedOnDevice(TypedLoop):
         return [cupy.empty((*rows.batch, *r.shape), r.dtype) for r in self.results]
 
     def ran(self, rows: Rows) -> tuple[Callable[[Rows], Any], bool] | None:
-        """What ran on slices like these: for arrays that lie alike nothing is looked up again."""
+        """The last run on slices like these; for the same layout no look-up is made again."""
         if self._has_other_bits or self._is_noted():
             return None
         found = super().ran(rows)
@@ -245,7 +245,7 @@ class TypedOnDevice(TypedLoop):
             super()._by_itself(rows, f, outs, left)
 
     def _on_host(self, rows: Rows, outs: list[Any], left: np.ndarray) -> np.ndarray:
-        """Which of some slices are left, after the host's code of a function that fetches them.
+        """Run marked slices, which it fetches, by code of the host; return those left.
 
         That has NumPy's bits, so that last bits decide as they do there, and knows what warns.
         """
@@ -310,7 +310,7 @@ class TypedOnDevice(TypedLoop):
 
 
 class NumbersOnDevice(TypedOnDevice):
-    """The same for functions of single elements, which they get as Python's numbers.
+    """A compiled loop over single elements, which the function gets as Python's numbers.
 
     For those that are left to the function, and in the loop, it gets them on the host.
     """
@@ -324,12 +324,12 @@ class NumbersOnDevice(TypedOnDevice):
 
     @staticmethod
     def array(part: Any) -> Any:
-        """What the loop makes of a result."""
+        """Convert a result as the loop does."""
         return np.asanyarray(part)
 
     @classmethod
     def calls(cls, called: Callable[..., Any], slices: Sequence[Any]) -> Begun:
-        """What a function gives for the first elements, and what that takes."""
+        """Call the function for the first elements, and time it."""
         given = [x.item() for x in slices]
         started = time.perf_counter()
         first = silently(called, given)
@@ -340,7 +340,7 @@ class NumbersOnDevice(TypedOnDevice):
         return self  # the first call has told of which dtype all are
 
     def ran(self, rows: Rows) -> tuple[Callable[[Rows], Any], bool] | None:
-        """What ran; None too if the first result has to tell what all are like."""
+        """The last run; None also if the first result decides the dtypes."""
         return None if self.compiled.made.differs else super().ran(rows)
 
     def _by_itself(self, rows: Rows, f: Any, outs: list[Any], left: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""Of which dtypes and shapes the results of compiled functions are, their texts, what was read.
+"""Results of compiled functions: dtypes, shapes, texts.
 
 And whether they are those of real calls.
 """
@@ -26,7 +26,7 @@ _ANY_TEXT = "str0"
 
 
 def dtype_of(x: ShapeDtype) -> np.dtype:
-    """Of a result: also of texts, which NumPy has no name for that it would take."""
+    """The dtype of a result, also of texts of any length, which stand as objects."""
     if x.dtype == _ANY_TEXT:
         return np.dtype(object)
     return np.dtype(f"U{x.itemsize // 4}" if _is_text(x) else x.dtype)
@@ -54,7 +54,7 @@ def empty(results: Sequence[ShapeDtype], batch: tuple[int, ...], spells: bool) -
 def with_texts(
     outs: Sequence[Any], results: Sequence[ShapeDtype], texts: Sequence[str], spells: bool
 ) -> list[Any]:
-    """The same with the texts that the numbers stand for."""
+    """Replace numbers by the texts that they stand for."""
     found: list[Any] = []
     for x, r in zip(outs, results, strict=True):
         if not _is_text(r):
@@ -68,7 +68,7 @@ def with_texts(
 
 
 def as_long_as_wanted(outs: Sequence[Any]) -> list[Any]:
-    """The same, with texts as long as the longest one."""
+    """Convert texts of any length to the width of the longest."""
     return [x.astype(str) if x.dtype == object else x for x in outs]
 
 
@@ -111,7 +111,7 @@ def results_of(
 
 
 def _of_texts(x: Any) -> bool:
-    """Whether it is a list or tuple of texts and nothing else."""
+    """Whether it is a list or tuple of texts alone."""
     return type(x) in (list, tuple) and all(type(y) is str for y in x)
 
 
@@ -119,7 +119,7 @@ def _of_texts(x: Any) -> bool:
 
 
 def are_same(mine: Any, real: Any, rounds: float) -> bool:
-    """Whether a result is that of a real call, or differs by roundings that are known."""
+    """Whether a result equals that of a real call, up to known rounding."""
     kind = np.asarray(mine).dtype.kind
     if rounds and kind in "fc":
         solves = rounds > LIMITS.typed_rounding
@@ -132,7 +132,7 @@ def are_same(mine: Any, real: Any, rounds: float) -> bool:
 def wavers(
     arguments: Arguments, rounds: float, call: Any, v: Any, k: int, mine: Any, real: Any
 ) -> bool:
-    """Whether a result of a real call differs about as much where the slice is rounded."""
+    """Whether a real call differs as much from itself when the slice is rounded."""
     if rounds <= LIMITS.typed_rounding:
         return False
     off = np.zeros(np.shape(real))
@@ -150,7 +150,7 @@ def wavers(
 
 
 def silently(call: Callable[..., Any], args: Sequence[Any]) -> Any:
-    """What a call gives; nobody is warned of anything."""
+    """Call a function with all warnings off."""
     with np.errstate(all="ignore"), silent():
         return call(*args)
 
@@ -161,7 +161,7 @@ def _next(x: Any, end: float) -> Any:
 
 
 class Read(Guards):
-    """What tells whether what was read holds still.
+    """The result of reading a function, and the guards of what was read.
 
     Attributes
     ----------
@@ -181,7 +181,7 @@ class Read(Guards):
         self.made: TypedFunction | None = None
 
     def fits(self, f: Any, results: Sequence[ShapeDtype]) -> bool:
-        """Whether it is what the first slice says, and nothing has changed."""
+        """Whether the first slice fits what was read, and nothing has changed."""
         return self.made is not None and self.results.fits(results) and self(f)
 
 

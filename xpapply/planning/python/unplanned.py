@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 
 def slices(axis: int, arr: Any) -> int:
-    """How many slices there are along an axis."""
+    """The number of slices along an axis."""
     return math.prod(arr.shape) // max(1, arr.shape[axis])
 
 
 def trace_key(method: Hashable, axis: int, arr: Any, args: tuple, kwargs: dict) -> Hashable:
-    """What traces are remembered by; None: they are not."""
+    """The key of traces; None: traces are not kept."""
     given = arguments(args, kwargs)
     if given is None:
         return None
@@ -52,7 +52,7 @@ def trace_key(method: Hashable, axis: int, arr: Any, args: tuple, kwargs: dict) 
 
 
 def key_of(call: LoopedCall, operands: Sequence[Any], dims: Dims) -> Hashable:
-    """What traces of a function of several arrays are remembered by; None: they are not."""
+    """The key of traces of a function of several arrays; None: traces are not kept."""
     known = call.arguments
     constants = arguments(*known.constants())
     if constants is None:
@@ -92,7 +92,7 @@ def _dtype(x: Any) -> str:
 
 
 def quick_for(f: Any) -> Quick:
-    """What loops over a function are noted in that has not been called before."""
+    """The record of loops over a function that has not been called before."""
     if holds_network(f):
         return Quick(LIMITS.plan_worth_of_networks, LIMITS.plan_worth_of_networks)
     # many short calls are worth to compile what goes through loops of its own
@@ -120,11 +120,11 @@ _PACKAGES = ("torch", "sklearn")
 
 
 ENGINES = {"numpy": ("", "cpu"), "cupy": ("",), "numbers of cupy": ("",)}
-"""Under which engines of `xpapply.options` functions are compiled by the rules of a library."""
+"""Engines of `xpapply.options` that compile functions, by the rules of a library."""
 
 
 def is_read(f: Any) -> bool:
-    """Whether a function may be read from its source and compiled, which has a price."""
+    """Whether a function may be read from its source and compiled."""
     return (has_loop(f) or solves(f)) and not why_not_compiled()
 
 
@@ -141,7 +141,7 @@ def price(f: Any) -> float:
 
 
 def _pages(f: Any) -> int:
-    """How many of our pages are read and compiled for what a function names, about."""
+    """Estimate the number of library modules that compiling a function reads."""
     codes = [own.__code__ for own in helpers(f)]
     named = frozenset[str]().union(*map(names, codes))
     steps = frozenset[int]().union(*map(opcodes, codes))
@@ -156,7 +156,7 @@ _PAGES = frozenset(
 )
 _TABLES = steps_of("BUILD_MAP BUILD_SET MAP_ADD SET_ADD")
 _TEXTS = steps_of("FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC BUILD_STRING")
-"""What is written in our library, and for which of Python's own steps it is."""
+"""Opcodes whose steps are written in the library."""
 
 
 def _of_solvers(f: Any) -> float:
@@ -171,7 +171,7 @@ def _told(own: FunctionType) -> set[str]:
 
 
 def solves(f: Any) -> bool:
-    """Whether a function names what is compiled from its source, and no trace can be.
+    """Whether a function names what can only be compiled: solvers, random numbers.
 
     That is a solver, or a generator of random numbers.
     """
@@ -179,7 +179,7 @@ def solves(f: Any) -> bool:
 
 
 def _has_generator(own: FunctionType) -> bool:
-    """Whether a function names a generator of random numbers of NumPy's, or one of its methods."""
+    """Whether a function names a random generator of NumPy, or one of its methods."""
     named = own.__code__.co_names
     for x in (*map(own.__globals__.get, named), *(x for _, x in in_cells(own))):
         if type(x) is ModuleType:
@@ -191,7 +191,7 @@ def _has_generator(own: FunctionType) -> bool:
 
 
 def holds_generator(f: Any, depth: int = 4) -> bool:
-    """Whether what is called for slices reaches a generator of random numbers that is known.
+    """Whether an object reaches a known random generator.
 
     `depth`: how far: what it holds, and functions that it names, may hold more.
     """
@@ -254,7 +254,7 @@ _CURVES = frozenset(
     "CubicSpline PchipInterpolator Akima1DInterpolator interp1d solve_banded".split()
 )
 _LONG = {"minimize": ("bounds", "l-bfgs-b"), "solve_ivp": ("radau", "bdf")}
-"""What a function says of solvers of which more is compiled."""
+"""Names that show a solver of which more is compiled."""
 _SOLVERS = {
     "typed_solver": frozenset(
         "curve_fit least_squares leastsq minimize nnls fmin_bfgs fmin_cg fmin_powell fsolve "
@@ -282,7 +282,7 @@ def why_not_compiled() -> str:
 
 
 def _is_monitored() -> bool:
-    """Whether one of `sys.monitoring` does (Python 3.12)."""
+    """Whether a tool of `sys.monitoring` (Python 3.12) is active."""
     if sys.version_info < (3, 12):
         return False
     tools = sys.monitoring
@@ -293,14 +293,14 @@ def _is_monitored() -> bool:
 
 
 _loops = Budget(0.0)
-"""What loops have taken while nothing was loaded that plans, of all functions."""
+"""The time that loops have taken before the planner was loaded, over all functions."""
 _PLANS = f"{__package__}.python_functions"
 
 
 def along(
     f: Any, axis: int, arr: np.ndarray, args: tuple, kwargs: dict
 ) -> tuple[Any, Begun | None]:
-    """What the loop gives; else None, and what it has given for the first slices.
+    """Run the loop within its budget: its result; else None and the results for the first slices.
 
     The axis is not negative. What it takes is noted as `decide` notes it.
     """
@@ -348,7 +348,7 @@ def along(
 def of_several(
     call: LoopedCall, operands: Sequence[Any], dims: Dims, by_loop: Callable[..., Any]
 ) -> tuple[Any, Begun | None, Quick | None]:
-    """The same for slices of several arrays, or numbers; `by_loop` takes what is called as `f`.
+    """The same for slices of several arrays, or numbers; `by_loop` runs the function it gets.
 
     What a slice takes is known only from the loop. So once what plans is loaded, the first loop
     over a function that is dear to read runs as well until that pays.
@@ -394,7 +394,7 @@ def of_several(
 def until(
     f: Any, count: int, left: float, by_loop: Callable[..., Any]
 ) -> tuple[Any, Begun | None, float]:
-    """What the loop gives, if it ends within some seconds or shortly after; and what it takes.
+    """Run the loop for some seconds; return its result, or what it had, and the time it took.
 
     Else what it has given so far.
     """
@@ -414,7 +414,7 @@ def _announce(f: Any, count: int, quick: Quick, like: Any) -> None:
 
 
 def once_taken(seconds: float, surely: bool = False) -> str:
-    """What is said of a function that is compiled once loops have taken so many seconds more.
+    """The reason of a function that is compiled once loops have taken so many seconds more.
 
     `surely`: its source has been read, and can be compiled.
     """
@@ -426,7 +426,7 @@ _KINDS = "biufc"
 
 
 def may_loop(f: Any) -> bool:
-    """Whether the loop may run before `f` is looked at."""
+    """Whether the loop may run before `f` is inspected."""
     now = config.current()
     if now.engine or now.device or now.fallback == "raise" or not now.plain_loop:
         return False
@@ -437,7 +437,7 @@ _CALLED = FunctionType, MethodType, functools.partial
 
 
 def _may_wait(f: Any) -> bool:
-    """The same, and nothing is loaded that plans."""
+    """The same, while the planner is not loaded."""
     return type(f) is FunctionType and may_loop(f) and _PLANS not in sys.modules
 
 
@@ -464,7 +464,7 @@ def _count(quick: Quick) -> None:
 
 
 def _given_up(calls: Limited, first: Begun | None = None) -> Begun:
-    """What a loop has given before it was given up, which tells what a slice takes."""
+    """Results of a loop that was given up, with the time of a slice."""
     results = [*(first.results if first else ()), *calls.results]
     took = calls.took + (first.took if first else 0.0)
     return Begun(results, took / len(results), took)

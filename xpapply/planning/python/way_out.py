@@ -1,4 +1,4 @@
-"""What to write instead: the second half of a reason why a Python function runs in the loop."""
+"""Advice: the second half of a reason why a Python function runs in the loop."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _quoted(why: str, f: Any) -> str:
 
 
 def _written(code: CodeType, line: int) -> str:
-    """What is written in a line; of a lambda only its own part, beside what else is there."""
+    """The source of a line; of a lambda only its own part."""
     text = linecache.getline(code.co_filename, line)
     if code.co_name != "<lambda>":
         return text

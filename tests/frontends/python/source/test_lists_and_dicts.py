@@ -31,6 +31,7 @@ def fibonacci(n):
 
 
 NAMES = {0: 1.5, 1: 2.5, 2: -1.0}
+SEEN = []
 PAIRS = {(0, 1): 3, (1, 2): 4}
 """
 PROGRAMS = {
@@ -421,6 +422,12 @@ def test_as_python(name):
             assert x.dtype != float
             continue
         assert found is None, (x.dtype, x.shape)
+
+
+def test_a_refusal_names_the_list():
+    why = "the attribute append of a list of several types, or one that it did not make"
+    with pytest.raises(TraceError, match=why):
+        loops.compared(source("SEEN.append(v[0])\nreturn v[0]"), loops.Given(X[10:], False))
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -27,7 +27,7 @@ ARGUMENTS = (
     *("x", "w", "y", "scratch", "start", "stop"),
     *("x_step", "y_step", "length", "tiles", "dims", "sizes"),
 )
-"""Of the kernel, 64 bits each.
+"""Arguments of the kernel, 64 bits each.
 
 x, w, y, scratch : addresses
     Of the array, the packed weights, the output, and of memory for a tile, at a multiple of 64.
@@ -60,7 +60,7 @@ _TABLE = 1 << 16
 
 @dataclass(frozen=True)
 class Access:
-    """How slices and results lie.
+    """The layout of slices and results.
 
     Attributes
     ----------
@@ -200,7 +200,7 @@ def why_not(graph: Graph, target: Target, *, few: bool = False) -> str | None:
 
 
 def _is_kept(graph: Graph, i: int, dtype: str) -> bool:
-    """Whether a node is a position that is only wanted as a number of the arithmetic's dtype.
+    """Whether a position is only used as a number of the arithmetic's dtype.
 
     It is kept as such a number; where it is the result it is cast when it is written.
     """

@@ -61,7 +61,7 @@ class Products:
         """The nodes that are the sums of a block."""
         self._cheap = schedule.cheap(self._rest)
         self._late = bool(p.joins) and p.joins != "sum" and schedule.rises(step)
-        """Whether numbers are joined before all else is computed with them."""
+        """Whether sums are joined before the tail."""
         self._high, self._far, self._width, self._chains = self._block()
 
     def _most(self) -> int:
@@ -271,7 +271,7 @@ class Products:
         def term(
             sums: Sequence[Register], x: Register, c: Register, at: int, k: int
         ) -> list[Register]:
-            """With the numbers `at` rows behind `x`, and the weights of term `k` behind `c`."""
+            """Add term `k` to sums, with numbers `at` rows after `x` and weights after `c`."""
             found, chain = list(sums), k % chains
             xs = []
             for s in spots:
@@ -313,7 +313,7 @@ class Products:
         many: int,
         term: Callable[..., list[Register]],
     ) -> list[Register]:
-        """The same, of pieces of so many terms of the first axis, which are added up in memory."""
+        """Sum in pieces of so many terms of the first axis, added in memory."""
         w, t = self._writer, self._tile
         first, *rest = dims
         inner = math.prod(d.size for d in rest)

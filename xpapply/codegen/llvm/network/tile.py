@@ -1,4 +1,4 @@
-"""One tile of slices through a network: each step as loops over rows of scratch memory.
+"""One tile of slices through a network: each step is a loop over rows of scratch memory.
 
 The slices of a tile are the lanes of a few vectors. A product keeps a block of sums in
 registers, so many outputs times so many vectors, and reads each weight once for all of them.
@@ -26,7 +26,7 @@ from .weights import Weights
 _LONG = 32
 """Terms of a sum: one of more is made of several, whose errors are smaller."""
 _CHAINS = 4
-"""Of how many, where numbers are joined."""
+"""Chains of a joining reduction."""
 _FEW = 16
 """Numbers that are joined without a loop."""
 
@@ -75,7 +75,7 @@ class Tile:
     # --- memory -------------------------------------------------------------------------
 
     def row(self, first: int, j: Register | int = 0) -> Register:
-        """Where a row of scratch memory begins: `j` rows after another one."""
+        """The address of a row of scratch memory: `j` rows after another one."""
         base = self.writer.offset(self._scratch, first * self.slices, self.element)
         count = j * self.slices
         return self.writer.offset(base, count, self.element)
@@ -89,7 +89,7 @@ class Tile:
         self.writer.store(x, self.writer.offset(pointer, g * self.lanes, self.element), self.align)
 
     def store_at(self, x: Register, row: Register, skip: Register | int, g: int) -> None:
-        """Vector `g` of those behind the first `skip` numbers of a row."""
+        """Store vector `g`, after the first `skip` numbers of a row."""
         self._store(x, self.writer.offset(row, skip, self.element), g)
 
     @property
@@ -282,7 +282,7 @@ class Tile:
             self._copy(a, source, out, into)
 
     def _pad(self, out: int, n: Node, every: np.ndarray) -> None:
-        """What is inside, and the sides, axis by axis."""
+        """Copy the interior and write the borders, axis by axis."""
         (a,) = n.args
         value = self.writer.constant(float(n.attr("number")), self.kind)
         first, inside = self.schedule.row(out), every
@@ -376,7 +376,7 @@ class Tile:
     def _positions(
         self, op: str, at: Callable[[Register | int], list[Register]], count: int, width: int
     ) -> list[Register]:
-        """Where the number stands that no later one takes the place of; the first NaN wins."""
+        """The position of the extreme; the first one of equals and the first NaN win."""
         w = self.writer
         zero = w.constant(0.0, self.kind)
 

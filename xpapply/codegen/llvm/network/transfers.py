@@ -59,7 +59,7 @@ class Transfers:
         self._columns(first, count, x, step, reads=True)
 
     def write_columns(self, first: int, count: int, y: Register, step: Register) -> None:
-        """The same the other way round."""
+        """Write columns: the reverse of reading them."""
         self._columns(first, count, y, step, reads=False)
 
     def _columns(self, first: int, count: int, p: Register, step: Register, reads: bool) -> None:
@@ -93,7 +93,7 @@ class Transfers:
         self._rows(count, x, step, piece)
 
     def write_rows(self, first: int, count: int, y: Register, step: Register) -> None:
-        """The same the other way round."""
+        """Write rows: the reverse of reading them."""
         t, w = self._tile, self._writer
 
         def piece(p: Register, k: Register | int, width: int, skip: Register | int) -> None:
@@ -110,7 +110,7 @@ class Transfers:
         self._rows(count, y, step, piece)
 
     def _slices(self, p: Register, step: Register) -> list[Register]:
-        """Where the slices of a vector begin."""
+        """Addresses of the slices of a vector."""
         found = [p]
         for _ in range(1, self._tile.lanes):
             found.append(self._further(found[-1], step))
@@ -142,7 +142,7 @@ class Transfers:
     def read_slice(
         self, first: int, count: int, x: Register, step: Register, lane: Register
     ) -> None:
-        """One slice, whose numbers are `step` bytes apart."""
+        """Read one slice, whose numbers are `step` bytes apart."""
 
         def each(k: Register | int) -> None:
             number = self._read(self._further(x, k * step), 1)
@@ -153,7 +153,7 @@ class Transfers:
     def write_slice(
         self, first: int, count: int, y: Register, step: Register, lane: Register
     ) -> None:
-        """The same the other way round."""
+        """Write one slice: the reverse of reading it."""
 
         def each(k: Register | int) -> None:
             row = self._at(self._tile.row(first, k), lane)
@@ -164,7 +164,7 @@ class Transfers:
 
 
 def _pieces(count: int, lanes: int) -> list[tuple[int, int]]:
-    """Where pieces of powers of two begin, and how long they are; the last may overlap."""
+    """Starts and lengths of pieces of powers of two; the last may overlap."""
     found = [(k, lanes) for k in range(0, count - lanes + 1, lanes)]
     at = len(found) * lanes
     while at < count:

@@ -14,7 +14,7 @@ Values = Mapping[int, np.ndarray]
 
 @dataclass
 class Weights:
-    """Where each constant lies.
+    """Offsets of constants.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class Weights:
     _flat: dict[tuple[int, tuple[int, ...]], int] = field(default_factory=dict)
 
     def flat(self, node: int, shape: tuple[int, ...]) -> int:
-        """Where the numbers of a constant lie, which is broadcast to a shape."""
+        """The offset of a constant's numbers, broadcast to a shape."""
         key = node, shape
         if key not in self._flat:
             size = math.prod(shape)
@@ -46,7 +46,7 @@ class Weights:
         shape: tuple[int, int, int],
         sizes: Sequence[int],
     ) -> int:
-        """Where matrices lie in blocks of so many rows: their biases, then column by column.
+        """The offset of matrices in blocks of rows: biases, then column by column.
 
         `matrix` gives them in this shape, of groups, outputs and terms, and `bias` a number for
         each output of each group.

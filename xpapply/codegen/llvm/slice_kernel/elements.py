@@ -18,7 +18,7 @@ _AHEAD = 4096
 
 
 class View(NamedTuple):
-    """Where the elements of a vector are: element j begins at ``at + j * step``."""
+    """A vector's elements in memory: element j is at ``at + j * step``."""
 
     at: Register
     step: Register | int
@@ -26,15 +26,15 @@ class View(NamedTuple):
     single: bool = False
     """Whether all lanes have the same number."""
     back: bool = False
-    """Whether they lie in the other direction."""
+    """Whether elements are in reverse order."""
 
 
 class Span(NamedTuple):
-    """Which elements of the slice are there."""
+    """A range of elements of the slice."""
 
     length: Register
     first: Register
-    """Its place in the whole slice."""
+    """The first index in the whole slice."""
     leaves: tuple[Register, ...] = ()
     """The geometry, and where in it the leaves begin and end."""
 
@@ -121,7 +121,7 @@ class Elements:
     # --- elements -----------------------------------------------------------------------------
 
     def at(self, q: int, places: Sequence[Register], lanes: int = 0) -> list[dict[int, Register]]:
-        """What a pass computes of some elements; results are written when all are there.
+        """Values of a pass at some elements; results are written when all are known.
 
         `lanes`: in vectors of so many elements, fewer than all.
         """
@@ -138,7 +138,7 @@ class Elements:
         return found
 
     def loaded(self, q: int, j: Register) -> dict[int, Register]:
-        """What a pass reads of the elements from j on."""
+        """Values that a pass loads, from element j on."""
         found: dict[int, Register] = {}
         seen: set[int] = set()
         stack = self.passes.roots(q)

@@ -1,7 +1,7 @@
 """Reductions of the elements that vectors hold: pass by pass, sums in the order of NumPy.
 
 NumPy adds by pairs. Up to 128 elements are a *leaf*: there is a sum of every eighth element; these
-eight are added as ``((r0+r1)+(r2+r3)) + ((r4+r5)+(r6+r7))``, then what is left behind, one after
+eight are added as ``((r0+r1)+(r2+r3)) + ((r4+r5)+(r6+r7))``, then what is left, one after
 the other. More elements are cut into two parts, again and again, and the sums of both are added.
 So results have NumPy's very bits (``pairwise_sum`` in its `loops_utils.h.src`).
 """
@@ -18,7 +18,7 @@ from .form import COUNT, Form
 from .states import Folded, Reduction, State, in_order, joined, over_lanes, over_neighbours
 
 States = list[list[State]]
-"""Of each fold several, which take vectors by turns."""
+"""States of each fold, several that take vectors in turn."""
 _SUMS = 8
 """Sums of a leaf."""
 _CHEAP = 16.0
@@ -84,7 +84,7 @@ class Folding:
         return self._completed([joined(f.join, s) for f, s in several])
 
     def _from_first(self) -> list[State]:
-        """The same, where the first elements are the first states."""
+        """Initialize states from the first elements."""
         zero = self._w.constant(0, INDEX)
         values = self._elements.at(self._q, [zero])[0]
         states: States = []
@@ -100,7 +100,7 @@ class Folding:
         return [[] if f.ordered else [f.start() for _ in range(self._chains)] for f in self._folds]
 
     def _completed(self, states: list[State]) -> list[State]:
-        """States of whole vectors with what is behind these, of all lanes."""
+        """Complete states of whole vectors with the remaining elements."""
         if self._form.across:
             return states
         lanes = self._form.lanes
@@ -165,7 +165,7 @@ class Folding:
         return found
 
     def _leaf(self, states: States, first: Register, count: Register) -> States:
-        """Some elements; each sum is one state, of a number per slice."""
+        """Fold some elements; each sum is one state, with a number per slice."""
         w = self._w
         whole = first + (count & -_SUMS)
         many = max(self._chains, min(self._parts, self._form.sums) if self._cheap else 1)
@@ -189,7 +189,7 @@ class Folding:
         return [of(f, chains) if f.ordered else chains for f, chains in several]
 
     def _with_sums(self, states: States, count: int) -> States:
-        """The states of other folds, and of so many sums of nothing."""
+        """Append states of empty sums to those of other folds."""
         several = zip(self._folds, states, strict=True)
         return [[f.start() for _ in range(count)] if f.ordered else s for f, s in several]
 
@@ -202,7 +202,7 @@ class Folding:
         return [self._w.shuffle(x, x, part) for part in parts]
 
     def _in_groups(self, states: States, first: Register, whole: Register, many: int) -> States:
-        """The same sums, so many at a time."""
+        """Fold sums in groups."""
         w, parts = self._w, self._parts
         ordered = [k for k, f in enumerate(self._folds) if f.ordered]
         kinds = [self._folds[k].start()[0].type for k in ordered]
@@ -227,7 +227,7 @@ class Folding:
         return found
 
     def _half(self, states: States, at: Register, is_there: Register) -> States:
-        """Eight elements behind the last whole vector."""
+        """Fold eight elements after the last whole vector."""
         first = [s[0] for s in states]
         lanes = self._form.lanes
 
@@ -293,7 +293,7 @@ class Folding:
                         if f.ordered:
                             for x in self._sums_of(given[0]):
                                 chain[k] = f.add(chain[k], [x], where)
-                        elif f.finds and step:  # what is there may lie behind
+                        elif f.finds and step:  # what is there may lie after
                             chain[k] = f.join(chain[k], f.one(given, where))
                         else:
                             chain[k] = f.add(chain[k], given, where)
@@ -313,12 +313,12 @@ class Folding:
         return states
 
     def _at(self, places: Sequence[Register]) -> Iterator[dict[int, Register]]:
-        """What is computed of elements, as many at a time as there are registers for."""
+        """Values at elements, as many at a time as there are registers for."""
         for k in range(0, len(places), self._chains):
             yield from self._elements.at(self._q, places[k : k + self._chains])
 
     def _tail(self, states: list[State], is_there: Register, begin: Register) -> list[State]:
-        """The elements behind the last whole vector, in one that ends where they end."""
+        """Fold the elements after the last whole vector, in one that ends with them."""
 
         def rest() -> list[Register]:
             values = self._elements.values(self._q, self._last_loads)

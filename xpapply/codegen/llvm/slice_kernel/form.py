@@ -1,4 +1,4 @@
-"""How a kernel goes through slices: what its text depends on besides the graph.
+"""The traversal of slices by a kernel: what its text depends on besides the graph.
 
 Lengths, strides and counts are no part of it: a kernel finds them in a table of integers, its
 *geometry*, so that it serves arrays of all sizes that lie alike.
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from ....ir.graph import Graph
 
 ARGUMENTS = ("geometry", "scratch", "start", "stop")
-"""What a kernel gets first; the addresses of the arrays follow, then numbers."""
+"""The kernel's first arguments; addresses of arrays follow, then numbers."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """How a kernel goes through slices.
+    """A traversal of slices.
 
     A *tile* is what it works on at a time. Slices lie in lanes (`across`), or the elements of one
     slice do. Tiles are counted through by several indices, the *nest*, of which one may count
@@ -67,12 +67,12 @@ class Form:
 
     @property
     def has_parts(self) -> bool:
-        """Whether the parts of a slice are listed behind the fields of the geometry."""
+        """Whether the parts of a slice are listed after the fields of the geometry."""
         return self.piece >= 0 or self.leaves
 
     @property
     def moves(self) -> tuple[str, ...]:
-        """Of inputs and results."""
+        """The moves of inputs and results."""
         return self.inputs + self.outs
 
     def copied(self, graph: Graph) -> list[int]:

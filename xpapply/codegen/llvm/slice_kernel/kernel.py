@@ -18,7 +18,7 @@ from .staging import Rows, one_by_one
 from .tiles import Tiles
 
 NAME = "slices"
-"""What the kernel is called."""
+"""The name of the kernel."""
 
 
 def why_not(graph: Graph, target: Target) -> str | None:

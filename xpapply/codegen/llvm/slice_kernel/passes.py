@@ -1,4 +1,4 @@
-"""Which passes over a slice a graph takes, and what one of them keeps for the next.
+"""The passes of a graph over a slice, and the values kept between them.
 
 The graph has its accumulators written out (`ir.subgraph.part`): vectors, numbers, and between them
 reductions of the table, and folds of a user's accumulators.
@@ -14,7 +14,7 @@ from .states import in_order
 
 
 def is_vector(graph: Graph, i: int) -> bool:
-    """Whether node `i` has a number per element: every result has, where nothing is reduced."""
+    """Whether node `i` has a number per element: all results have if nothing is reduced."""
     if graph.is_vector(i):
         return True
     only_elements = not any(graph.levels()) and any(map(graph.is_vector, range(len(graph.nodes))))
@@ -139,7 +139,7 @@ class Passes:
 
 
 def sums(passes: Passes) -> int:
-    """Of how many vectors at most a pass adds the elements in order."""
+    """The most vectors whose elements a pass adds in order."""
     nodes = passes.graph.nodes
     found = 0
     for q in range(1, passes.count + 1):

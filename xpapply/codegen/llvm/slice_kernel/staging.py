@@ -21,7 +21,7 @@ class Strided(NamedTuple):
     step: Register
     """Along a slice."""
     lane: Register
-    """From one slice to the next."""
+    """The step between slices."""
 
 
 class Rows(NamedTuple):
@@ -29,7 +29,7 @@ class Rows(NamedTuple):
 
     at: Register
     row: Register
-    """From one element of a slice to the next."""
+    """The step between elements of a slice."""
 
 
 def one_by_one(
@@ -74,7 +74,7 @@ def side_by_side(
 
 
 def has_masks(w: Writer, element: str) -> bool:
-    """Whether some numbers of a vector can be moved by one instruction."""
+    """Whether one instruction can move some numbers of a vector."""
     return w.target.bits == 512 or (w.target.bits == 256 and Type(element).bits >= 32)
 
 
@@ -91,7 +91,7 @@ def turned(
     """Move groups of slices whose elements are contiguous, `width` of them at a time.
 
     Of each slice so many elements are loaded, those of several slices side by side into vectors,
-    and exchanged within. The last ones of a slice may move twice: nothing behind it is touched.
+    and exchanged within. The last ones of a slice may move twice: no byte after it is touched.
     """
     part, count = Type(array.element, width), lanes // width
 

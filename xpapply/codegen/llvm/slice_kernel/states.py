@@ -38,7 +38,7 @@ def elementwise(writer: Writer, graph: Graph, n: Node, args: Sequence[Register])
 
 
 def in_order(op: str, dtype: str) -> bool:
-    """Whether a reduction is one whose order shows in its result: NumPy's is kept."""
+    """Whether a reduction's result depends on its order: then it is NumPy's."""
     return op == "sum" and dtype in ("float32", "float64")
 
 
@@ -50,7 +50,7 @@ class Reduction:
     """
 
     optional = False
-    """Whether the first element has to be there."""
+    """Whether a state may be empty."""
 
     def __init__(self, writer: Writer, n: Node, dtype: str, lanes: int) -> None:
         self._writer, self._op, self._dtype, self._lanes = writer, n.op, dtype, lanes
@@ -72,7 +72,7 @@ class Reduction:
         return [values[0], at] if self.finds else [values[0]]
 
     def add(self, state: State, values: Sequence[Register], at: Register) -> State:
-        """The state with one more element in each lane, behind the others."""
+        """Add one more element per lane to the state."""
         if not self.finds:
             return self.join(state, values)
         w, best, x = self._writer, state[0], values[0]
@@ -160,7 +160,7 @@ def over_neighbours(writer: Writer, vectors: Sequence[Register]) -> Register:
 
 
 def _cut(writer: Writer, x: Register, at: int, count: int) -> Register:
-    """Some lanes of a vector."""
+    """Extract some lanes of a vector."""
     return writer.lane(x, at) if count == 1 else writer.shuffle(x, x, range(at, at + count))
 
 

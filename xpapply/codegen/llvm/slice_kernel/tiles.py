@@ -39,7 +39,7 @@ class Tiles:
         self._inputs = range(len(form.inputs))
 
     def _begin(self, index: Sequence[Register]) -> Register | None:
-        """What a tile begins with, whose indices in the nest are these.
+        """Begin a tile, given its indices in the nest.
 
         Returns with which element of its slices it begins; None: the first.
         """
@@ -54,7 +54,7 @@ class Tiles:
         raise NotImplementedError
 
     def _size(self, k: int) -> Register:
-        """How many elements of array k a slice has."""
+        """The number of elements of array k in a slice."""
         raise NotImplementedError
 
     # --- arguments ----------------------------------------------------------------------------
@@ -144,13 +144,13 @@ class Tiles:
                 self._move(k, rows[k], whole, count, load=False)
 
     def _row(self, k: int, tile: Register) -> Register:
-        """How far apart the elements of a slice are in the scratch."""
+        """The distance of a slice's elements in the scratch."""
         if self._form.moves[k] in BESIDE:
             return self._w.constant(self._form.lanes, INDEX)
         return tile
 
     def _view(self, k: int, rows: Rows | None, g: Register, whole: Register) -> View:
-        """Where the elements of a group of slices are."""
+        """The elements of a group of slices."""
         w, lanes, array = self._w, self._form.lanes, self._arrays[k]
         if rows is None:
             return View(array.at, array.step, self._dtypes[k], single=True)

@@ -46,7 +46,7 @@ class CallingWriter(FunctionWriter):
         return "\n".join([super().text(), *others])
 
     def _near_inputs(self) -> list[frozenset[int]]:
-        """Of each function those inputs whose elements lie side by side, whoever runs it."""
+        """For each function the inputs whose elements are contiguous in every call."""
         functions = self.made.functions
         found = [
             {n for n, x in enumerate(f.inputs) if isinstance(x, Array) and x.ndim}
@@ -62,7 +62,7 @@ class CallingWriter(FunctionWriter):
         return [*map(frozenset, found)]
 
     def counter(self, index: int) -> str:
-        """Where what is counted stands."""
+        """The address of a counter."""
         return self.scratch() if index == ARENA else self.rounds()
 
     def run(self, k: int, values: list[Value]) -> None:
@@ -94,7 +94,7 @@ class CallingWriter(FunctionWriter):
             at += count
 
     def passed_on(self, mark: str) -> str:
-        """How this function ends with the mark of another one."""
+        """Return from this function with the mark of a callee."""
         return f"ret i32 {mark}"
 
     def made_of(self, k: int) -> Any:
@@ -168,7 +168,7 @@ class _CalledWriter(CallingWriter):
         return self.whole(head, f"{structure} {{i32 MARK{nothing}}}")
 
     def begins(self, index: int) -> str:
-        """As far as it was counted before."""
+        """The caller's count."""
         return "%taken" if index == ARENA else "%rounds"
 
     def made_of(self, k: int) -> Any:
@@ -176,7 +176,7 @@ class _CalledWriter(CallingWriter):
         return self._outer.made_of(k)
 
     def input(self, k: int, kind: Type) -> Any:
-        """What it was given."""
+        """The given value of an input."""
         return self._inputs[k]
 
     def returned(self, x: Instruction) -> None:
@@ -185,7 +185,7 @@ class _CalledWriter(CallingWriter):
         self.line("")
 
     def passed_on(self, mark: str) -> str:
-        """How this function ends with the mark of another one."""
+        """Return from this function with the mark of a callee."""
         self._passed.append((len(self._lines), mark))
         return ""
 
@@ -212,7 +212,7 @@ def run(w: FunctionWriter, x: Instruction) -> None:
 
 
 def given(w: FunctionWriter, x: Instruction) -> None:
-    """What the function gave that has run last."""
+    """Read a result of the last callee."""
     assert isinstance(w, CallingWriter)
     w.set(x, w.given[x.what])
 

@@ -31,12 +31,12 @@ from .whole_arrays import over
 
 NAME = "typed"
 ROUNDS = 1 << 22
-"""Rounds of loops that a thread may take: nobody can interrupt it."""
+"""Rounds of loops that a thread may take: a launch cannot be interrupted."""
 UNROLLED = {COUNTED: 16, COUNTED_OF_OURS: 32}
 """Numbers of a slice up to which the rounds of such loops are written one after the other."""
 LOOPS = 100
 """The first number of what is said of loops."""
-_NOTES = Notes(Target("", "", "", "", 0, True, 0))  # which nobody reads here
+_NOTES = Notes(Target("", "", "", "", 0, True, 0))  # unused here
 
 _ON_SLICES = (
     "mark,catch,errors,round,differs,input,constant,load,store,length,stride,element,row,view,"
@@ -47,7 +47,7 @@ _WITH_UFUNCS = {
     "map": device_arrays.is_written, "ufunc": device_arrays.is_written,
     "reduce": device_arrays.is_reduced,
 }  # fmt: skip
-"""Those that stand for some ufuncs alone, and which."""
+"""Operations written for some ufuncs only, with the test."""
 KNOWN = frozenset((*ON_NUMBERS, *_ON_SLICES, *lists.OPERATIONS, "as type", "dot", "errors")) - {
     *("complex", "real", "imag")
 }
@@ -73,7 +73,7 @@ def is_known(external: Sequence[str]) -> bool:
 
 
 def rounds(made: TypedFunction) -> bool:
-    """Whether a device has other last bits than the host for something that a function calls."""
+    """Whether a device and the host differ in the last bits of some function."""
     return any(is_other(made, x) for x in made.instructions)
 
 
@@ -107,7 +107,7 @@ def why_not(made: TypedFunction) -> str | None:
 
 
 class DeviceWriter(FunctionWriter):
-    """Writes one typed function for a device, whose processor notes nothing.
+    """A writer for a device, whose processor has no floating-point flags.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ class DeviceWriter(FunctionWriter):
         return self.emit(f"getelementptr i8, ptr {self._arena}, i64 {used}")
 
     def fresh(self, dtype: str, dims: Sequence[str], mark: int) -> InRegisters:
-        """Memory for an array: the same each time, if nothing reaches the last one any more."""
+        """Allocate an array: the same memory each time if the last one is dead."""
         if self._site not in self.reused:
             return super().fresh(dtype, dims, mark)
         strides, bytes_ = [""] * len(dims), str(size(dtype))
@@ -230,7 +230,7 @@ class DeviceWriter(FunctionWriter):
         super()._block(block)
 
     def before(self, x: Instruction) -> None:
-        """What is to be done before an instruction: what it writes to may be read by formulas."""
+        """Flush formulas before an instruction that writes to what they may read."""
         self._site = x.result
         if x.op in _WRITES:
             for register in self._formulas:
@@ -238,7 +238,7 @@ class DeviceWriter(FunctionWriter):
             self._formulas = []
 
     def after(self, x: Instruction) -> None:
-        """What is to be done after it: what is read in several places is computed once."""
+        """Materialize a value after its instruction if several places read it."""
         if x.op in MADE and x.result is not None and self.formula(x.result) is not None:
             if self._uses[x.result] > 1:
                 self.array(x.result)
@@ -246,7 +246,7 @@ class DeviceWriter(FunctionWriter):
                 self._formulas.append(x.result)
 
     def formula(self, x: Value) -> Formula | None:
-        """That of an array which is not in memory."""
+        """The formula of an array that is not in memory."""
         found = self._values.get(x) if isinstance(x, Register) else None
         return found if isinstance(found, Formula) else None
 
@@ -259,7 +259,7 @@ class DeviceWriter(FunctionWriter):
         return ("0",) * len(found.dims) if found else self.array(x).strides
 
     def array(self, x: Value) -> InRegisters:
-        """Where an array is, which is put there now if it is not."""
+        """The memory of an array; a formula is materialized."""
         found = self.formula(x)
         if found is not None:
             assert isinstance(x, Register)
@@ -274,7 +274,7 @@ class DeviceWriter(FunctionWriter):
         return super().array(x)
 
     def noted(self, value: str, kind: str, of: Sequence[str], is_called: bool = False) -> str:
-        """What an operation of NumPy's gives `of` numbers; it is noted if NumPy may have warned.
+        """The result of NumPy's operation on numbers; noted if NumPy may have warned.
 
         It may where something is infinite of finite numbers, or NaN of numbers. Of what a function
         gives (`is_called`) one of them is enough: 0 to the power of -inf is a division by zero.
@@ -313,7 +313,7 @@ class DeviceWriter(FunctionWriter):
             super().returned(x)
 
     def called(self, external: Sequence[str], kind: str, given: Sequence[str]) -> str:
-        """What a function of CuPy's, or of the C library, gives for values after their types."""
+        """Call a function of CuPy or of the C library; values include their types."""
         name, kinds = name_of(external), ", ".join(x.split()[0] for x in given)
         self.declared[name] = f"declare {kind} @{name}({kinds}) nounwind willreturn memory(none)"
         return self.emit(f"call {kind} @{name}({', '.join(given)})")
@@ -338,10 +338,10 @@ class DeviceWriter(FunctionWriter):
         return self.emit(f"fpext float {value} to double")
 
     def keep_notes(self) -> None:
-        """There are none."""
+        """Do nothing: there are no notes."""
 
     def set_errors(self, ignored: Sequence[str], marked: Sequence[str]) -> None:
-        """There are none."""
+        """Do nothing: there are no notes."""
 
 
 def _cast(w: FunctionWriter, x: Instruction) -> None:
@@ -361,7 +361,7 @@ def _cast(w: FunctionWriter, x: Instruction) -> None:
 
 
 def name_of(external: Sequence[str]) -> str:
-    """How a function of CuPy's, or of the C library, is called where it is linked."""
+    """The linked name of a function of CuPy or of the C library."""
     return "_".join(("xpapply", *external))
 
 
@@ -380,7 +380,7 @@ def _call(w: FunctionWriter, x: Instruction) -> None:
 
 
 def _new_list(w: FunctionWriter, x: Instruction) -> None:
-    """The one of before without its elements, if nothing reaches it any more."""
+    """Reuse the memory of the list before, emptied, if it is dead."""
     assert isinstance(w, DeviceWriter)
     if x.result not in w.reused:
         OPERATIONS["new list"](w, x)

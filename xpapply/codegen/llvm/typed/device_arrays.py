@@ -50,7 +50,7 @@ _COMPARED = {
 _OF_INTEGERS = {
     "add": "add", "subtract": "sub", "multiply": "mul", "maximum": "max", "minimum": "min",
 }  # fmt: skip
-"""Of integers, which keep their lowest bits."""
+"""Operations on integers, which wrap."""
 _LOGICAL = {"logical_and": "and", "logical_or": "or", "logical_xor": "xor"}
 _BITS = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
 _MORE = ("negative", "square", "reciprocal", "copysign", "maximum", "minimum", "fmax", "fmin")
@@ -94,7 +94,7 @@ def is_reduced(external: Sequence[str]) -> bool:
 
 
 def computed(w: Any, k: int, values: Sequence[str], args: Sequence[Value] = ()) -> str:
-    """What a ufunc gives for numbers; `args`: what they are of, where that is known."""
+    """Apply a ufunc to numbers; `args`: their operands, where known."""
     _, name, *types = w.made.externals[k]
     dtype = types[0]
     kind = machine(dtype)
@@ -164,7 +164,7 @@ def _chosen(w: Any, name: str, a: str, b: str, kind: str) -> str:
 
 
 def _operand(w: Any, x: Value, steps: Sequence[str], dims: Sequence[str]) -> Element:
-    """What reads an element of what a ufunc gets."""
+    """A reader of elements of a ufunc's operand."""
     if not isinstance(x.type, Array):
         value = w.value(x)
         return lambda at: value  # type: ignore[no-any-return]

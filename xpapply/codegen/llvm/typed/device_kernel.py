@@ -14,7 +14,7 @@ from .device import LOOPS, NAME, DeviceWriter
 from .forms import size
 
 THREADS = 128
-"""Of a block."""
+"""Threads of a block."""
 _SHARED = 40_000
 """Bytes of memory that a block shares."""
 

@@ -15,7 +15,7 @@ from .forms import literal
 from .function import FunctionWriter
 
 _LEAST, _COUNT = 1023 - 400, 800
-"""Biased exponents of the numbers for which nothing overflows or is denormal meanwhile."""
+"""Biased exponents for which no intermediate overflows or is denormal."""
 _MOST = 2.0**52
 
 
@@ -53,23 +53,23 @@ class Double:
         return f"{self._w.kind(self.dtype)} {self.text}"
 
     def below(self, count: int) -> Double:
-        """Whether an integer is, without a sign."""
+        """Unsigned comparison of integers."""
         return self._new(f"icmp ult {self}, {self._like(count).text}", "bool")
 
     def least(self, other: float) -> Double:
-        """Whether a float is that or more."""
+        """Whether a float is at least `other`."""
         return self._new(f"fcmp oge {self}, {self._like(other).text}", "bool")
 
     def same(self, other: Double) -> Double:
-        """Whether two floats are."""
+        """Whether two floats are equal."""
         return self._new(f"fcmp oeq {self}, {other.text}", "bool")
 
     def chosen(self, yes: Double, no: Double | float) -> Double:
-        """One of two, by a truth value."""
+        """Select by a truth value."""
         return self._new(f"select {self}, {yes}, {yes._like(no)}", yes.dtype)
 
     def bits(self) -> Double:
-        """Those of a float."""
+        """The bits of a float."""
         return self._new(f"bitcast {self} to {self._w.kind('int64')}", "int64")
 
     def of_bits(self) -> Double:
@@ -90,7 +90,7 @@ class Double:
         return Double(self._w, self._w.plain("sqrt", self._w.kind("float64"), [self.text]))
 
     def cut(self) -> Double:
-        """A float without what is behind the point."""
+        """Truncate a float."""
         return Double(self._w, self._w.plain("trunc", self._w.kind("float64"), [self.text]))
 
     def signed(self, other: Double) -> Double:
@@ -99,11 +99,11 @@ class Double:
         return Double(self._w, self._w.plain("copysign", kind, [self.text, other.text]))
 
     def opposite(self) -> Double:
-        """Whether a truth value is false."""
+        """Negate a truth value."""
         return self._new(f"xor {self}, {self._w.everywhere(True, 'bool')}")
 
     def polynomial(self, coefficients: Sequence[float], square: Double) -> Double:
-        """Of the powers from 0 up: two at a time, which need not wait for each other."""
+        """Evaluate a polynomial, coefficients from power 0 up, in pairs that run in parallel."""
         pairs = [
             self.fused(b[1], b[0]) if len(b) == 2 else self._like(b[0])
             for b in (coefficients[k : k + 2] for k in range(0, len(coefficients), 2))
@@ -141,7 +141,7 @@ def product(x: Double, y: Double) -> tuple[Double, Double]:
 
 
 def rounds_alike(high: Double, low: Double, off: float, *farther: tuple[float, float]) -> Double:
-    """Whether `high` is what everybody finds who is off by less than `off` units in the last place.
+    """Whether all values within `off` units in the last place round to `high`.
 
     `farther`: sizes, and that where it is as large or larger. What is added may be so many times as
     large, and must not change the rounded number.
@@ -173,7 +173,7 @@ def entry(
 
 
 def fmod(x: Double, y: Double) -> tuple[Double, Double]:
-    """``fmod(x, y)``, which is a float: so whoever finds it has the same bits.
+    """``fmod(x, y)``, which is exact, so every implementation has the same bits.
 
     It is what is left of `x` after as many times `y` as a quotient says. That is rounded, so it may
     be one too many: then what is left has another sign than `x`.

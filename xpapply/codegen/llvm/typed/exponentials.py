@@ -17,8 +17,8 @@ _OFF_EXP = 0.518
 and adds in one instruction; sysdeps/ieee754/dbl-64/e_exp.c, from 2.28 on), and what is computed
 here, 0.006 (2**-61.5 for its largest part, and as much for all others)."""
 _OFF_LOG, _OFF_FAR = 0.524, 0.508
-"""The same of ``log``: 0.520 (e_log.c), and 0.004. What it is off by before it rounds at the end is
-as large for all numbers: an eighth of 0.02 from 1/2 on, where the last place is worth more."""
+"""Error bounds of ``log``: 0.520 (e_log.c), and 0.004. The error before the last rounding is as
+large for all numbers: an eighth of 0.02 from 1/2 on, where the last place is worth more."""
 _PARTS = 128
 _EXP = (0.4999999999999907, 0.16666666666666533, 0.041666676850831016, 0.008333334788213917)
 """``(exp(r) - 1 - r) / r**2`` up to ln(2) / 256, to 2**-63.6 of exp(r)."""
@@ -30,13 +30,13 @@ _LOG = (
 _INVERSE = (3.9999939991023346, -5.878612187111017, 3.7645673828663146, -0.8872874653039783)
 """``1 / m`` from the square root of 1/2 to that of 2, to 1/400; of 1 to 1/700."""
 _WHOLE = 1.5 * 2.0**52
-"""What is added to it is rounded to a whole number, which the low bits have then."""
+"""The number whose addition rounds to a whole number, held in the low bits."""
 _TINY, _LARGE = 1023 - 60, 1023 + 9
-"""Biased exponents of what the exponential is computed of: nothing is denormal meanwhile."""
+"""Biased exponents of arguments for which no intermediate is denormal."""
 _SQRT_HALF = 0x3FE6A09E00000000
 """The bits of a number beside the square root of 1/2."""
 _FIRST, _LAST = 90, 182
-"""Of whole numbers beside 128 / m, for m from there to twice as much."""
+"""Whole numbers near 128 / m, for m from there to twice as much."""
 
 
 @functools.cache
@@ -59,7 +59,7 @@ def _powers() -> list[tuple[float, float]]:
 
 @functools.cache
 def _logarithms() -> list[tuple[float, float]]:
-    """Of 128 / n: products of exponents and the first part of ln(2) can be added to the first."""
+    """Logarithms of 128 / n, whose first part can be added exactly to multiples of ln(2)'s."""
     with localcontext(prec=60):
         return [
             _short(Fraction((Decimal(128) / n).ln()), 42) if n != 128 else (0.0, 0.0)

@@ -24,7 +24,7 @@ _MACHINE = {"bool": "i1", "float16": "half", "float32": "float", "float64": "dou
 
 
 def in_memory(dtype: str) -> str:
-    """The same, in memory; of a complex number both parts of it."""
+    """The type in memory; a complex number has both parts."""
     if dtype in PARTS:
         return f"<2 x {machine(PARTS[dtype])}>"
     return "i8" if dtype == "bool" else machine(dtype)
@@ -36,7 +36,7 @@ def size(dtype: str) -> int:
 
 
 def alignment(dtype: str) -> int:
-    """Of which number of bytes an address is a multiple."""
+    """The alignment in bytes."""
     return size(PARTS.get(dtype, dtype))
 
 
@@ -55,7 +55,7 @@ def literal(value: Any, dtype: str) -> str:
 
 
 def suffix(kind: str) -> str:
-    """How a type is called within the names of LLVM's functions."""
+    """The type's suffix in names of LLVM intrinsics."""
     found = re.fullmatch(r"<(\d+) x (\w+)>", kind)
     if found:
         return f"v{found[1]}{suffix(found[2])}"

@@ -57,9 +57,9 @@ class FunctionWriter:
     most_rounds = LIMITS.typed_rounds
     """Rounds of loops after which a slice is marked."""
     within = " nsw"
-    """What LLVM is told of sums that stay in 64 bits."""
+    """The flag of LLVM for sums that stay in 64 bits."""
     on_vectors = False
-    """Whether what is written on numbers now is of several slices."""
+    """Whether operations are written for several slices now."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class FunctionWriter:
         return f"l{next(self._names)}"
 
     def begin(self, label: str) -> None:
-        """What follows stands there."""
+        """Begin a basic block."""
         self._lines.append(f"{label}:")
 
     def word(self, index: int) -> str:
@@ -177,11 +177,11 @@ class FunctionWriter:
         return self.operand(Literal(value, dtype))
 
     def operand(self, x: Value, instead: float | None = None, always: bool = False) -> Any:
-        """What such an instruction works on; `instead`: of that which must not be looked at."""
+        """The value of an operand; `instead`: a safe value where it must not be read."""
         return self.value(x)
 
     def typed(self, x: Value) -> str:
-        """The same, with its type before it."""
+        """The operand with its type."""
         assert isinstance(x.type, str)
         return f"{self.kind(x.type)} {self.operand(x)}"
 
@@ -194,7 +194,7 @@ class FunctionWriter:
         return self.typed(x)
 
     def plain(self, name: str, kind: str, values: list[str], also: Sequence[str] = ()) -> str:
-        """What one of LLVM's own functions gives; `also`: operands of types of their own."""
+        """Call an LLVM intrinsic; `also`: operands of other types."""
         full = f"llvm.{name}.{suffix(kind)}"
         kinds = [kind] * len(values) + [x.split()[0] for x in also]
         self.declared[full] = f"declare {kind} @{full}({', '.join(kinds)})"
@@ -231,27 +231,27 @@ class FunctionWriter:
         return self.emit(f"call {new} @{name}({old} {value}, {how}) #2")
 
     def compared(self, how: str, a: Value, b: Value) -> str:
-        """A comparison of floats that notes nothing, of NaN either."""
+        """Compare floats without notes, of NaN either."""
         return self.quiet(how, self.kind(str(a.type)), self.operand(a), self.operand(b))
 
     def quiet(self, how: str, kind: str, a: str, b: str) -> str:
-        """The same of what is written already."""
+        """Compare written values without notes."""
         truth, full = self.kind("bool"), f"llvm.experimental.constrained.fcmp.{suffix(kind)}"
         self.declared[full] = f"declare {truth} @{full}({kind}, {kind}, metadata, metadata)"
         given = f'metadata !"{how}", metadata !"fpexcept.strict"'
         return self.emit(f"call {truth} @{full}({kind} {a}, {kind} {b}, {given}) #2")
 
     def array(self, x: Value) -> InRegisters:
-        """Where an array is."""
+        """The memory of an array."""
         assert isinstance(x, Register)
         return self._values[x]  # type: ignore[no-any-return]
 
     def lengths(self, x: Value) -> tuple[str, ...]:
-        """Those of an array."""
+        """The lengths of an array."""
         return self.array(x).dims
 
     def strides(self, x: Value) -> tuple[str, ...]:
-        """Those of an array, in bytes."""
+        """The strides of an array, in bytes."""
         return self.array(x).strides
 
     def mark_if(self, condition: str, mark: int, also: str = "") -> None:
@@ -271,7 +271,7 @@ class FunctionWriter:
         self.begin(on)
 
     def rounds(self) -> str:
-        """Where the rounds of loops are counted."""
+        """The address of the counter of loop rounds."""
         if not self._rounds:
             self._rounds = self.at_entry("alloca i64, align 8")
             self._entry.append(f"  store i64 {self.begins(ROUNDS)}, ptr {self._rounds}")
@@ -330,7 +330,7 @@ class FunctionWriter:
         return at
 
     def halves(self, at: str, dtype: str) -> tuple[str, str]:
-        """Where the parts of a complex number are."""
+        """Addresses of the parts of a complex number."""
         return at, self.emit(f"getelementptr i8, ptr {at}, i64 {alignment(dtype)}")
 
     def load(self, at: str, dtype: str) -> Any:
@@ -361,7 +361,7 @@ class FunctionWriter:
         self.line(f"store {in_memory(dtype)} {value}, {where}")
 
     def load_wide(self, at: str, dtype: str) -> Any:
-        """What an instruction reads from memory."""
+        """Load a value from memory."""
         return self.load(at, dtype)
 
     def store_wide(self, value: Any, at: str, dtype: str) -> None:
@@ -383,14 +383,14 @@ class FunctionWriter:
         return self.emit(f"inttoptr i64 {at} to ptr")
 
     def scratch(self) -> str:
-        """Where it stands how far that memory is taken."""
+        """The address of the counter of used memory."""
         if not self._scratch:
             self._scratch = self.at_entry("alloca i64, align 8")
             self._entry.append(f"  store i64 {self.begins(ARENA)}, ptr {self._scratch}")
         return self._scratch
 
     def begins(self, index: int) -> str:
-        """What is counted begins with this: the memory that is taken, or rounds of loops."""
+        """The initial value of a counter: memory in use, or zero rounds."""
         return self.word(index) if index == ARENA else "0"
 
     def element_bytes(self, dtype: str) -> int:
@@ -447,7 +447,7 @@ class FunctionWriter:
         return True
 
     def slot(self, x: Slot) -> Any:
-        """Where a slot is on the stack; several places for an array."""
+        """The stack address of a slot; several for an array."""
         found = self._slots.get(x)
         if found is None:
             kind = x.type
@@ -508,7 +508,7 @@ class FunctionWriter:
         return InRegisters(self.pointer(base), *(tuple(map(str, y)) for y in (x.shape, x.strides)))
 
     def result(self, k: int) -> InRegisters:
-        """Where a result goes."""
+        """The memory of a result."""
         return self._given(f"%out{k}", self.frame.results[k], self.made.results[k].dtype)
 
     def _given(self, base: str, words: tuple[list[int], list[int]], dtype: str) -> InRegisters:
@@ -519,7 +519,7 @@ class FunctionWriter:
         return InRegisters(base, tuple(dims), tuple(strides))
 
     def back(self, block: Block, target: int) -> str:
-        """Where a block goes on; what is said of a loop, if that is an earlier one."""
+        """The label of a jump's target, with loop metadata for a backward jump."""
         return f"%b{target}"
 
     def set(self, x: Instruction, value: Any) -> None:

@@ -25,7 +25,7 @@ NAME = "typed"
 
 
 def fields(made: TypedFunction) -> Frame:
-    """Where the numbers stand that all slices share."""
+    """The frame: offsets of the numbers that all slices share."""
     return Frame(made)
 
 
@@ -40,7 +40,7 @@ def kernel(
 ) -> str:
     """The text of a kernel.
 
-    Its arguments: the address of the frame; where the first slice stands that nobody has drawn,
+    Its arguments: the address of the frame; the index of the first slice not yet drawn,
     which calls in several threads share, the one until which this call draws, the one after the
     last, and how many are drawn at a time; which notes of the processor are marks, whether only
     those slices are meant of which these were marked (else all), memory (of

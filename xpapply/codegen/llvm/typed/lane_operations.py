@@ -1,4 +1,4 @@
-"""What instructions other than on numbers are for LLVM where slices go side by side."""
+"""LLVM text of instructions other than on numbers, where slices go side by side."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _each(
     one: Callable[[list[str]], str],
     known: tuple[str, str] | None = None,
 ) -> None:
-    """The same call for each lane that is here; `known`: results, and which lanes have theirs."""
+    """Call a function for each active lane; `known`: results, and the lanes that have them."""
     assert x.result is not None
     dtype = str(x.result.type)
     vector, lane = f"<{w.lanes} x {in_memory(dtype)}>", f"i{w.lanes}"
@@ -121,7 +121,7 @@ def _here(w: LanesWriter, body: Callable[[str], None]) -> None:
 
 
 def _of_lane(w: LanesWriter, base: str, k: str, dtype: str) -> str:
-    """Where a lane's own begins."""
+    """The address of a lane's own memory."""
     far = w.emit(f"mul i64 {k}, {size(dtype)}")
     return w.emit(f"getelementptr i8, ptr {base}, i64 {far}")
 
@@ -145,7 +145,7 @@ def _array_of_lane(w: LanesWriter, x: Value, k: str) -> InRegisters:
 
 
 _EXTREMES = frozenset("maximum minimum fmax fmin clip".split())
-"""Of which zero a result is, in these NumPy's loops depend on how numbers lie, and how many."""
+"""Extremes whose choice between zeros depends on layout and length in NumPy's loops."""
 
 
 def _is_extreme(w: LanesWriter, x: Instruction) -> bool:
@@ -359,7 +359,7 @@ def _element(w: LanesWriter, x: Instruction) -> None:
 
 
 def _row(w: LanesWriter, x: Instruction) -> None:
-    """A row of what slices share, another one for each: a copy, which nobody writes to."""
+    """A row of an array shared by slices, another one for each: a read-only copy."""
     array, at = x.args
     assert isinstance(array.type, Array)
     a, axis, dtype = w.array(array), x.what, array.type.dtype
@@ -460,7 +460,7 @@ def _put_array(w: LanesWriter, x: Instruction) -> None:
 
 
 def _together(op: str) -> Callable[[LanesWriter, Instruction], None]:
-    """What changes how long a list is: all slices do it, or none."""
+    """An instruction that changes a list's length: by all slices, or none."""
 
     def write(w: LanesWriter, x: Instruction) -> None:
         if w.part is not None:
@@ -473,7 +473,7 @@ def _together(op: str) -> Callable[[LanesWriter, Instruction], None]:
 
 
 def _cells(w: LanesWriter, x: Instruction) -> str:
-    """Where each lane has its element of a list."""
+    """Addresses of the lanes' elements of a list."""
     first = lists.cell(w, w._values[x.args[0]], "0")  # type: ignore[index]
     far = w.emit(f"mul {w.words} {w.wide(x.args[1])}, {w.all_lanes('i64', str(w.cell))}")
     lanes = ", ".join(f"i64 {8 * k}" for k in range(w.lanes))
@@ -509,4 +509,4 @@ LANE_OPERATIONS: dict[str, Callable[[LanesWriter, Instruction], None]] = {
     "list item": _list_item, "set list item": _set_list_item,
     "put array": _put_array, "map": _map, "reduce": _reduce, "as type": _as_type,
 }  # fmt: skip
-"""What they are on values that differ between slices; `ON_NUMBERS` has the others."""
+"""Instructions on values that differ between slices; `ON_NUMBERS` has the others."""

@@ -25,15 +25,15 @@ from .notes import Notes
 from .operations import ON_NUMBERS, OPERATIONS
 
 _ALONE = frozenset("length,row,view,new,new axis,reshape,expected,constant,round".split(","))
-"""Instructions on what all slices share, whatever they are part of."""
+"""Instructions on values that all slices share, in any context."""
 _HEAVY = frozenset(
     "element,set element,new,round,call,ufunc,div,rem,sqrt,put,put array,fill".split(",")
 )
-"""Instructions before which it is looked whether a slice is there at all."""
+"""Instructions before which it is tested whether any lane is active."""
 _WIDE = frozenset("put,put array,set element,fill,copy,map,as type".split(","))
-"""Instructions that write what differs."""
+"""Instructions that write varying values."""
 _SHORT = 16
-"""Up to so many others are done without looking."""
+"""The number of other instructions up to which no such test is made."""
 
 
 class LanesWriter(FunctionWriter):
@@ -134,7 +134,7 @@ class LanesWriter(FunctionWriter):
         return f"<{', '.join([f'{kind} {value}'] * self.lanes)}>"
 
     def spread(self, kind: str, value: str) -> str:
-        """One number in all lanes."""
+        """Broadcast one number to all lanes."""
         vector = f"<{self.lanes} x {kind}>"
         one = self.emit(f"insertelement {vector} poison, {kind} {value}, i64 0")
         zeros = self.all_lanes("i32", "0")
@@ -157,7 +157,7 @@ class LanesWriter(FunctionWriter):
 
     @contextlib.contextmanager
     def vectors(self) -> Iterator[None]:
-        """What is written meanwhile on numbers is written on vectors of them."""
+        """Write operations on vectors meanwhile."""
         before, self.on_vectors = self.on_vectors, True
         try:
             yield
@@ -169,7 +169,7 @@ class LanesWriter(FunctionWriter):
         return self.wide_type(dtype) if self.on_vectors else super().kind(dtype)
 
     def operand(self, x: Value, instead: float | None = None, always: bool = False) -> Any:
-        """What such an instruction works on; `instead`: in lanes that are not here.
+        """The value of an operand; `instead`: in inactive lanes.
 
         What is done there must not be noted, nor end the process. `always`: also where only lanes
         are missing that are done again.
@@ -200,7 +200,7 @@ class LanesWriter(FunctionWriter):
         return at
 
     def slot(self, x: Slot) -> Any:
-        """Where a slot is on the stack."""
+        """The stack address of a slot."""
         if x not in self.ways.varying:
             return super().slot(x)
         found = self._slots.get(x)
@@ -241,7 +241,7 @@ class LanesWriter(FunctionWriter):
         return self.emit(f"xor {self.bools} {mask}, {self.all_lanes('i1', 'true')}")
 
     def any(self, mask: str) -> str:
-        """Whether some lanes are in a mask."""
+        """Whether any lane is in a mask."""
         bits = self.emit(f"bitcast {self.bools} {mask} to i{self.lanes}")
         return self.emit(f"icmp ne i{self.lanes} {bits}, 0")
 
@@ -261,7 +261,7 @@ class LanesWriter(FunctionWriter):
             self.line(f"store {self.words} {both}, ptr {at}, align 64")
 
     def chosen(self, kind: str, new: str, old: str) -> str:
-        """What lanes that are here get, and others keep."""
+        """Select new values in active lanes, old ones in others."""
         vector = f"<{self.lanes} x {kind}>"
         return self.emit(f"select {self.bools} {self.mask()}, {vector} {new}, {vector} {old}")
 
@@ -302,7 +302,7 @@ class LanesWriter(FunctionWriter):
             self.leave(self.all_lanes("i1", "true"))
 
     def _parted(self, asked: Value, targets: tuple[int, ...]) -> None:
-        """Some go one way, and others another."""
+        """Split lanes over two targets."""
         mask, condition = self.mask(), self.wide(asked)
         self._send(targets[0], self.both(mask, condition))
         self._send(targets[1], self.both(mask, self.turned(condition)))
@@ -377,7 +377,7 @@ class LanesWriter(FunctionWriter):
         )
 
     def _after(self, group: list[int]) -> None:
-        """Where all slices meet again."""
+        """Join lanes after a group of blocks."""
         ways = self.ways
         ends = {t for k in group for t in ways.blocks[k].targets if t not in ways.parts}
         # some may have gone there at once, and all others have left
@@ -496,7 +496,7 @@ class LanesWriter(FunctionWriter):
         self.line(f"store <{2 * self.lanes} x {kind}> {both}, {where}")
 
     def _halves(self, places: str, dtype: str) -> tuple[str, str]:
-        """The same addresses, and those of the second parts."""
+        """Addresses of the parts of complex numbers."""
         kind = f"<{self.lanes} x ptr>"
         return places, self.emit(f"getelementptr i8, {kind} {places}, i64 {alignment(dtype)}")
 
@@ -556,6 +556,6 @@ class LanesWriter(FunctionWriter):
         self.scatter(value, at, dtype)
 
     def outs(self, k: int) -> str:
-        """Where results of the slices begin."""
+        """Addresses of the slices' results."""
         words = self.emit(f"load {self.words}, ptr %out{k}, align 8")
         return self.emit(f"inttoptr {self.words} {words} to <{self.lanes} x ptr>")

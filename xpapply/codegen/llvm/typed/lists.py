@@ -15,7 +15,7 @@ from .forms import InRegisters, Pair
 from .function import FunctionWriter, converted
 
 LENGTH, ROOM, DATA = 0, 8, 16
-"""Where a list has its length, how many numbers there is room for, and where they are."""
+"""Offsets of a list's length, capacity, and data."""
 
 
 _SHORT = {"float16": "int16", "float32": "int32"}
@@ -68,7 +68,7 @@ def _words(w: FunctionWriter, value: Any, dtype: str) -> list[str]:
 
 
 def cell(w: FunctionWriter, made: str, index: str) -> str:
-    """Where an element of a list is."""
+    """The address of a list's element."""
     data = _field(w, made, DATA, "ptr")
     far = w.emit(f"mul i64 {index}, {w.cell}")
     return w.emit(f"getelementptr i8, ptr {data}, i64 {far}")
@@ -112,7 +112,7 @@ def _append(w: FunctionWriter, x: Instruction) -> None:
 
 
 def _operand(w: FunctionWriter, x: Value) -> str:
-    """What goes into a list: another list, or a number of each lane."""
+    """The value put into a list: another list, or a number of each lane."""
     return w._values[x] if x.type == "list" else w.operand(x)  # type: ignore[index, no-any-return]
 
 

@@ -1,4 +1,4 @@
-"""What a processor notes of floats: invalid operations, divisions by zero, overflows.
+"""Notes: the floating-point flags of a processor, for invalid operations, divisions, overflows.
 
 NumPy warns by these notes, so that those of a slice tell whether it would. Its own loops forget
 them at times: before such a call they are kept.
@@ -28,9 +28,9 @@ _DECLARED = (
     ("declare i64 @llvm.aarch64.get.fpsr()", "declare void @llvm.aarch64.set.fpsr(i64)"),
 )
 BITS = {"invalid": (1, 1), "divide": (4, 2), "over": (8, 4), "under": (16, 8)}
-"""What a processor notes: the bits of x86, and of ARM."""
+"""Bits of the flags on x86, and on ARM."""
 ALWAYS = 0xFF << 32
-"""Those that count whatever is said outside of the function."""
+"""Flags that count whatever the caller's error state."""
 
 
 class Notes:
@@ -51,7 +51,7 @@ class Notes:
         return self._put.format(n=next(self._numbers), of=of, at=at).splitlines()
 
     def forget(self, of: str, at: str) -> list[str]:
-        """The same, without any notes."""
+        """Clear the notes."""
         return self._forget.format(n=next(self._numbers), of=of, at=at).splitlines()
 
     def forgotten(self, at: str) -> list[str]:
@@ -93,5 +93,5 @@ class Notes:
         ]
 
     def bits(self, kinds: Iterable[str]) -> int:
-        """Those of some kinds of what NumPy warns of."""
+        """The bits of some kinds of NumPy's warnings."""
         return sum(BITS[kind][self._arm] for kind in kinds)

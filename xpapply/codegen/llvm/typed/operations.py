@@ -1,4 +1,4 @@
-"""What each instruction of a typed function is for LLVM."""
+"""LLVM text of each instruction of a typed function."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ ON_NUMBERS: dict[str, Callable[[FunctionWriter, Instruction], None]] = {
     "select": _select, "overflows": _overflows, "cast": _cast, "complex": _complex, "real": _part,
     "imag": _part,
 }  # fmt: skip
-"""Those on numbers alone: of one slice, or of several side by side."""
+"""Instructions on numbers alone: of one slice, or of several side by side."""
 
 
 def _mark(w: FunctionWriter, x: Instruction) -> None:
@@ -187,7 +187,7 @@ WARNS = frozenset("pow powf hypot hypotf fmod fmodf".split())
 
 
 def _is_pure(w: FunctionWriter, k: int) -> bool:
-    """Whether nothing counts of a function but what it gives: LLVM asks it once then."""
+    """Whether a function has no effect but its result, so that LLVM may merge calls."""
     kind, name = w.made.externals[k][:2]
     return kind == "libm" and name not in WARNS and not w.has_pairs
 
@@ -345,7 +345,7 @@ def _fill(w: FunctionWriter, x: Instruction) -> None:
 
 
 def _copy(w: FunctionWriter, x: Instruction) -> None:
-    """By way of other memory, if the arrays may be parts of one."""
+    """Copy through a buffer, if the arrays may overlap."""
     to, from_ = (w.array(y) for y in x.args)
     kind, (mark, are_apart) = x.args[0].type, x.what
     assert isinstance(kind, Array)

@@ -22,7 +22,7 @@ def _off(y: float) -> float:
 
 
 _FIRST, _COUNT = 1023 - 64, 128
-"""Biased exponents of the numbers for which this holds, and nothing overflows meanwhile."""
+"""Biased exponents for which the bound holds, and no intermediate overflows."""
 
 
 def _near(x: Double, signed: bool) -> tuple[Double, Double]:
@@ -54,4 +54,4 @@ def _whole(n: int) -> Callable[[FunctionWriter, Double], tuple[Double, Double]]:
 
 
 WITH = {0.5: _root, **{float(n): _whole(n) for n in (2, 3, 4)}}
-"""By the exponent."""
+"""Writers of powers by exponent."""

@@ -1,11 +1,11 @@
-"""Functions of the C library that are seldom called: what they give is computed to more bits.
+"""Functions of the C library, inlined: computed to more bits, and seldom called.
 
-Functions that draw random numbers are seldom called either, where a ziggurat is known and how its
-generator goes on: see `xpapply.runtime.ziggurats`.
+Where the result is so far from the midpoint of two floats that every value within glibc's error
+bound rounds to the same float, that is glibc's result. For other arguments the function is called.
+No flag but "inexact" is set here.
 
-Where that lies so far from the middle between two floats that whoever is off by less than glibc's
-functions are rounds it as it is rounded here, it is their result. For other arguments they are
-called. Nothing here notes more than that numbers are inexact.
+Functions that draw random numbers are inlined too, where their ziggurat and the steps of the
+generator are known: see `xpapply.runtime.ziggurats`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FUNCTIONS: dict[str, Callable[[FunctionWriter, Double], Found]] = {
 
 
 def quick(w: FunctionWriter, x: Instruction) -> tuple[str, str] | None:
-    """What a call gives, and whether that is so; None: the function is to be called."""
+    """An inline result of a call, and whether it is exact; None: call the function."""
     name = w.made.externals[x.what][1]
     if not w.near_libm or x.result is None or x.result.type != "float64":
         return None
@@ -96,7 +96,7 @@ found:
   %next.half = phi i32 [0, %kept], [%half.other, %new]
   %next.state = phi i128 [0, %kept], [%next, %new]
 """
-"""Half of them, or the half that was left ..."""
+"""Draw 32 bits: the kept half of a word, or half of a new one."""
 _KEEP_HALF = """
   br i1 %is.kept, label %take, label %make
 take:
@@ -110,7 +110,7 @@ make:
   br label %done
 done:
 """
-"""... which is kept too."""
+"""Keep the other half."""
 
 
 def drawn(w: FunctionWriter, x: Instruction, function: Callable[[], str]) -> bool:
@@ -172,7 +172,7 @@ def _by_ziggurat(of: Callable[[], Ziggurat | None], name: str) -> Callable[..., 
 
 
 def _tables(of: Ziggurat, name: str) -> str:
-    """Its widths, and the steps within them; once more with a sign, which is the next bit."""
+    """Tables of widths, and of steps within them; twice with a sign bit."""
     tables, times = [], 1 if of.sign < 0 else 2
     widths = [*of.widths, *(-x for x in of.widths * (times - 1))]
     for what, kind, values in (("widths", "double", widths), ("within", "i64", of.within * times)):
@@ -247,7 +247,7 @@ else:
 
 
 def _exchange(part: str, i: str, mask: str, other: str) -> str:
-    """Where an element goes: what lies beyond those that are left is drawn anew, for the same one.
+    """The exchange of an element; indices beyond the range are drawn anew for the same element.
 
     So nothing waits for what cannot be foreseen. `mask`: which bits are drawn; `other`: for the
     element before it.
@@ -317,7 +317,7 @@ over:
   store i32 %kept.half, ptr %k, align 4, !tbaa !13
   ret void
 }}"""
-"""Where each element goes that a shuffle exchanges, from the last to the second."""
+"""The exchanges of a shuffle, from the last element to the second."""
 
 
 def _exchanges(w: FunctionWriter, x: Instruction, words: str, given: list[str], f: object) -> bool:
@@ -386,7 +386,7 @@ _AT = """
   %at32 = load i32, ptr %p.at, align 4
   %at = zext i32 %at32 to i64
 """
-"""Which word of its state comes next; there are 624."""
+"""The next word of the state of 624."""
 _OF_MERSENNE = {
     "random_standard_uniform": f"""
 define internal double @draw.twister.unit(ptr %words, ptr %f) nounwind {{{_AT}
@@ -447,7 +447,7 @@ over:
 }}""",
     MERSENNE: _MERSENNE,
 }
-"""What an MT19937 draws: the functions themselves."""
+"""Draws of an MT19937."""
 
 
 def _of_mersenne(

@@ -18,7 +18,7 @@ sine or cosine from a table, which is above 1/8, what is below 2**-8: that is ro
 to 2**-62 each, which is 0.024 units of what is below 1/4, half of that below 1/2, and so on. Below
 1/8 they add x**3 / 6 to x, 0.0027 of it, rounded four times: 0.011 units."""
 _PARTS = 128
-"""Of a full turn, whose sines are in a table."""
+"""Parts of a full turn whose sines are tabulated."""
 _SIN = (-0.16666666666666666, 0.008333333332770617, -0.000198410207880214)
 """``(sin(r) / r - 1) / r**2`` in powers of ``r**2`` up to pi / 128, to 2**-65 of sin(r)."""
 _COS = (-0.49999999999999983, 0.04166666666160223, -0.0013888664741272228)
@@ -50,7 +50,7 @@ def _turned(k: int) -> tuple[int, int]:
 
 @functools.cache
 def _sines() -> list[tuple[float, float]]:
-    """Of all parts: those of the first eighth and their mirror images."""
+    """Sines of all parts: the first eighth and its mirror images."""
     eighth = _PARTS // 8
     both = [_turned(k) for k in range(eighth + 1)]
     first = [s for s, _ in both] + [c for _, c in both[-2::-1]]  # to a quarter

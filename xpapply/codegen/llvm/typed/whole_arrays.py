@@ -75,7 +75,7 @@ def _note_overflow(
     w.line(f"store i1 false, ptr {too_large}")
 
     def look(i: str, lanes: int) -> None:
-        """At so many elements from one on."""
+        """Loop over so many elements from one on."""
         one = ""
         for k, (base, step, dtype) in enumerate(zip(places, steps, types, strict=True)):
             bits, wide = 8 * size(dtype), lanes if step != "0" else 1

@@ -28,7 +28,7 @@ _GATHER = 30
 
 
 def instructions(n: Node, operands: Sequence[ShapeDtype], gathers: bool = False) -> int:
-    """What a node takes, about; `gathers`: the numbers are read from memory, each at its place."""
+    """Estimated instructions of a node; `gathers`: numbers are read from memory by index."""
     length, size = operands[0].shape[n.attr("axis")], math.prod(n.aval.shape)
     if gathers:
         return _GATHER * size
@@ -43,7 +43,7 @@ def instructions(n: Node, operands: Sequence[ShapeDtype], gathers: bool = False)
 
 
 def _is_stable(n: Node) -> bool:
-    """Whether equal numbers are to stay as they stand, which need not be said."""
+    """Whether equal numbers keep their order."""
     return dict(n.attrs).get("stable", False)
 
 
@@ -66,7 +66,7 @@ def _along(n: Node, rows: Sequence[Row]) -> Array:
 
 
 def sort(values: Values, n: Node, args: Sequence[Array], dtypes: Sequence[str]) -> Array:
-    """In ascending order, NaN last: only what is asked for of it is computed."""
+    """Sort ascending, NaN last; only elements that are used are computed."""
     return _along(n, [_sorted(values, row, dtypes[0]) for row in _rows(args[0], n.attr("axis"))])
 
 

@@ -1,4 +1,4 @@
-"""Numbers of the slices in lanes that are computed when they are asked for at first."""
+"""Elements: numbers of the slices in lanes, computed on first use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = np.ndarray
 
 
 class Element:
-    """One number of each slice, or what several such are made from.
+    """One number of each slice, or the source of several.
 
     Parameters
     ----------
@@ -53,9 +53,9 @@ _BLOCK = 100
 
 
 class Scope:
-    """What is in registers already, where the kernel is being written.
+    """The elements that are in registers at this point of the kernel.
 
-    What was computed in a block that need not run is not there behind it.
+    What was computed in a block that need not run is not available after it.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class Scope:
 
     @contextmanager
     def block(self) -> Iterator[None]:
-        """What is computed inside is forgotten at the end."""
+        """A block at whose end its new elements are forgotten."""
         before = len(self._found)
         yield
         for e in list(self._found)[before:]:

@@ -27,7 +27,7 @@ from .elements import Array, Element, Scope, Stored, array_of
 from .values import NodeForm, Values
 
 NAME = "unrolled"
-"""What the kernel is called."""
+"""The name of the kernel."""
 MOST = 4000
 """Instructions that a kernel has at most: so many are compiled in 80 to 130 ms."""
 _CHEAP = 60
@@ -37,7 +37,7 @@ _LOAD, _CONSTANT, _STORE = 3, 4, 3
 
 
 def form_of(op: str) -> NodeForm | None:
-    """What writes an op that is not elementwise, None if nothing does."""
+    """The writer of an op that is not elementwise, or None."""
     place = along_axis if OPS[op].kind is Kind.ALONG else whole_values
     found: NodeForm | None = getattr(place, op, None)
     return found
@@ -88,7 +88,7 @@ def _computed(graph: Graph) -> list[int]:
 
 
 def instructions(graph: Graph, target: Target) -> int:
-    """How many a prepared graph takes, about."""
+    """Estimated instructions of a prepared graph."""
     rows = _only_rows(graph)
     total = sum(
         _CONSTANT * math.prod(graph.nodes[i].aval.shape) for i in constants(graph) if i not in rows
@@ -237,7 +237,7 @@ class _Kernel(Tiles):
         return now
 
     def _is_cheap(self, nodes: Sequence[int]) -> bool:
-        """Whether a path is computed for slices that are on others, too."""
+        """Whether a path is cheap enough to be computed for slices on others too."""
         graph = self._graph
         part = Graph(graph.nodes, tuple(nodes), graph.consts)
         return instructions(part, self._w.target) < _CHEAP

@@ -19,7 +19,7 @@ NodeForm = Callable[..., Array]
 
 
 class Values:
-    """The nodes of a graph; nothing is written before an element is asked for.
+    """The nodes of a graph; elements are written on first use.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class Values:
         return found
 
     def new(self, make: Callable[..., Any], *operands: Element) -> Element:
-        """What a function writes of the registers of operands."""
+        """A new element, written by `make` from the registers of operands."""
         return Element(make, operands)
 
     def several(self, make: Callable[..., Sequence[Register]], x: Array, shape: Any) -> Array:

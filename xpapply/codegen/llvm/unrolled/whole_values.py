@@ -49,7 +49,7 @@ def concat(values: Values, n: Node, args: Sequence[Array], dtypes: Sequence[str]
 
 
 def index(values: Values, n: Node, args: Sequence[Array], dtypes: Sequence[str]) -> Array:
-    """Some of the numbers."""
+    """Select by an index."""
     key = tuple(slice(*k) if isinstance(k, tuple) else k for k in n.attr("key"))
     return np.asarray(args[0][(*key, ...)], object)
 
@@ -67,7 +67,7 @@ def _rows(n: Node, x: Array) -> Array:
 
 
 def _reduced(values: Values, n: Node, args: Sequence[Array], dtypes: Sequence[str]) -> Array:
-    """What is reduced one number after the other."""
+    """Reduce, one number after the other."""
     reduction = Reduction(values.writer, n, dtypes[0], values.lanes)
 
     def begun(k: int, x: Register) -> State:

@@ -15,7 +15,7 @@ from . import shapes
 
 
 class Distinct(Counted):
-    """The set of the values of a vector; an ordinary set as soon as more is asked for."""
+    """The set of the values of a vector; it becomes an ordinary set when more than this is used."""
 
     def __init__(self, values: Tracer | list[Tracer], vector: Tracer) -> None:
         self.values, self.vector = values, vector
@@ -82,7 +82,7 @@ def make(recorder: Recorder, iterable: Iterable[Any] = ()) -> Any:
 
 
 def _numbers(listed: list[Any]) -> bool:
-    """Whether these are numbers of one class, all of which depend on the slice."""
+    """Whether all are numbers of one class that depend on the slice."""
     if not all(isinstance(x, Tracer) and x.ref is not None for x in listed):
         return False
     return len({type(x.value) for x in listed}) == 1 and not np.ndim(listed[0].value)

@@ -1,4 +1,4 @@
-"""``v[mask]`` in ``f``: how many values there are is asked only if somebody needs to know."""
+"""``v[mask]`` in ``f``: the number of values becomes a decision only where it is used."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OF_SEVERAL = of_masks.TOGETHER | {"numpy.interp", "numpy.linalg.lstsq"}
 
 
 _FULL_RANK = 1e8
-"""The condition up to which least squares leave out nothing, whatever they take for rounding."""
+"""The condition number below which least squares never truncate, whatever the cutoff."""
 
 
 class Flat(Tracer):
@@ -74,11 +74,11 @@ class Selected(Tracer, Counted):
 
     @property
     def settled(self) -> bool:
-        """Whether the number of values is known already."""
+        """Whether the number of values is known."""
         return self._even is not None
 
     def is_of(self, key: tuple[Any, ...]) -> bool:
-        """Whether they are as many as a mask has that is the only key, whatever the slice."""
+        """Whether `key` is a mask alone that selects as many, in every slice."""
         if self.settled or len(key) != 1 or not isinstance(key[0], Tracer):
             return False
         return same_value(self.mask, key[0])
@@ -144,7 +144,7 @@ class SelectedRows(Tracer, Counted):
         return self.recorder.call(syntax.COUNT, lambda _: n, (self.mask,), check=False)
 
     def turned(self) -> SelectedRows:
-        """The same transposed."""
+        """The transposed matrix."""
         found = SelectedRows(self.matrix, self.mask, not self.is_turned)
         self.is_twin = found.is_twin = True
         return found
@@ -198,12 +198,12 @@ def _roots(a: SelectedRows) -> Tracer:
 
 
 def _is_as_made(x: Any) -> bool:
-    """Whether it is rows, not transposed and not written to."""
+    """Whether it is rows as selected: not transposed, not written to."""
     return isinstance(x, SelectedRows) and not x.is_turned and x.matrix is not None
 
 
 def _is_beside(rows: SelectedRows, x: Any) -> bool:
-    """Whether values are those of the mask of some rows."""
+    """Whether values are selected by the mask of some rows."""
     return isinstance(x, Selected) and not x.settled and same_value(x.mask, rows.mask)
 
 
@@ -233,7 +233,7 @@ def positions(mask: Tracer) -> Selected:
 
 
 def element(x: Selected, key: Any) -> Any:
-    """``x[key]`` for one number; NotImplemented where how many there are has to be asked."""
+    """``x[key]`` for one number; NotImplemented where the number of values has to be known."""
     if x.settled or x.recorder.library != "numpy" or type(key) not in (int, np.intp):
         return NotImplemented
     if not -len(x.value) <= key < len(x.value):

@@ -94,7 +94,7 @@ def in1d(
 
 
 def trim_zeros(recorder: Recorder, filt: Any, trim: str = "fb") -> Any:
-    """Without the zeros at the ends: slices where they begin and end alike go together."""
+    """Trim zeros at the ends: slices that begin and end alike go together."""
     if not isinstance(filt, Tracer) or filt.ndim != 1 or not set(trim.lower()) <= {"f", "b"}:
         return NotImplemented
     mask, n = filt != 0, filt.shape[0]
@@ -122,7 +122,7 @@ def argrelextrema(
     order: int = 1,
     mode: str = "clip",
 ) -> Any:
-    """Where a value compares so with as many neighbours on both sides."""
+    """Places where a value compares so with `order` neighbours on both sides."""
     if not isinstance(data, Tracer) or data.ndim != 1 or axis not in (0, -1):
         return NotImplemented
     if type(order) is not int or order < 1 or mode not in ("clip", "wrap"):

@@ -95,7 +95,7 @@ def _unique(
 
 
 def distinct(x: Tracer, equal_nan: bool = True) -> Any:
-    """How many different values there are."""
+    """The number of different values."""
     return x.recorder.call(
         syntax.UNIQUE_COUNT,
         lambda v: np.intp(len(np.unique(v, equal_nan=equal_nan))),

@@ -16,9 +16,9 @@ from ....ir.builder import Value
 from .places import along, joined, part, picked, places_of, vector
 
 _MODES = {"reflect": "symmetric", "mirror": "reflect", "nearest": "edge", "wrap": "wrap"}
-"""What numpy.pad calls the modes of scipy.ndimage ..."""
+"""Modes of scipy.ndimage by the names of numpy.pad."""
 _MODES |= {"grid-mirror": "symmetric", "grid-wrap": "wrap"}
-"""... of which some have two names."""
+"""Synonyms of modes."""
 
 _AT_ONCE = 4
 """Products that SciPy's convolution in two dims adds at once."""
@@ -68,7 +68,7 @@ def _correlated(lowering: Any, wide: Value, taps: np.ndarray) -> Value:
 def _filtered(
     lowering: Any, x: Value, taps: np.ndarray, mode: Any, cval: Any, axis: int = 0
 ) -> Value:
-    """One filter along an axis."""
+    """Filter along one axis."""
     if x.dtype not in ("float32", "float64"):
         raise UnsupportedError(f"a filter of {x.dtype}")
     if len(taps) > 2 * x.shape[axis] or not np.isfinite(taps).all():
@@ -100,7 +100,7 @@ def array_of(x: Any) -> Value:
 
 
 def axis_of(x: Value, axis: Any) -> int:
-    """Which one is meant."""
+    """The axis, not negative."""
     return operator.index(axis) % len(x.shape)
 
 
@@ -291,7 +291,7 @@ def widened(
 
 
 def _shifted(lowering: Any, x: Value, shape: Sequence[int], mode: Any, cval: Any) -> list[Value]:
-    """What is below each place of a window that slides over `x`, in C order."""
+    """The values below each place of a window that slides over `x`, in C order."""
     wide = widened(lowering, x, shape, mode, cval)
     keys = np.ndindex(*shape)
     return [
@@ -398,4 +398,4 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "scipy.signal.correlate2d": _convolved2d(turned=True),
     "scipy.signal.savgol_filter": _savgol,
 }
-"""By their names."""
+"""Lowerings by names of functions."""

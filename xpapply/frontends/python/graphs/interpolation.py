@@ -31,7 +31,7 @@ def _interp(
 def _values_between(
     lowering: Any, x: np.ndarray, xp: np.ndarray, fp: Value, left: Any, right: Any
 ) -> Value:
-    """At constant places, of values that depend on the slice."""
+    """Interpolate values of the slice at constant places."""
     if x.dtype.kind not in "iuf" or fp.dtype.kind not in "iuf" or fp.shape != xp.shape:
         raise UnsupportedError("an interpolation of this kind")
     at, values, n = x.astype(np.float64).reshape(-1), lowering.operand(fp, np.float64), len(xp)
@@ -63,7 +63,7 @@ def _values_between(
 
 
 def _between_points(lowering: Any, x: Any, xp: Any, fp: Any, left: Any, right: Any) -> Value:
-    """Between points of the slice: comparisons halve the lines among which one is chosen."""
+    """Interpolate between points of the slice: comparisons bisect the segments."""
     x, xp, fp = (y if isinstance(y, Value) else np.asarray(y) for y in (x, xp, fp))
     if any(y.dtype.kind not in "iuf" for y in (x, xp, fp)) or len(xp.shape) != 1:
         raise UnsupportedError("an interpolation of this kind")
@@ -108,7 +108,7 @@ def _one(x: Any) -> Any:
 def _between_constants(
     lowering: Any, x: Value, xp: np.ndarray, fp: np.ndarray, left: Any, right: Any
 ) -> Value:
-    """At places that depend on the slice, of constant values."""
+    """Interpolate constant values at places of the slice."""
     if fp.dtype.kind not in "biuf" or fp.shape != xp.shape or len(xp) < 2:
         raise UnsupportedError("an interpolation of this kind")
     x, fp, n = lowering.operand(x, np.float64), fp.astype(np.float64), len(xp)
@@ -132,4 +132,4 @@ def _between_constants(
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {"numpy.interp": _interp}
-"""By their names."""
+"""Lowerings by names of functions."""

@@ -31,11 +31,11 @@ PARAMETERS = {f"numpy.{name}": parameter for name, parameter in _ARRAYS.items()}
 PARAMETERS |= {"scipy.signal.savgol_filter": "x"}
 """Functions for which that is so, and their parameters for the array."""
 _FIRST = ("numpy.quantile", "numpy.percentile", "numpy.nanquantile", "numpy.nanpercentile")
-"""Those whose results have new axes before all others."""
+"""Functions whose results have new axes first."""
 
 
 def by_lines(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """What writes a function of values of any number of axes, of what does for one axis."""
+    """Lift a lowering for one axis to values of any number of axes."""
     parameter = PARAMETERS.get(name)
     if parameter is None:
         return function
@@ -74,7 +74,7 @@ def _flat(lowering: Any, x: Value) -> Value:
 def along(
     lowering: Any, x: Value, axis: Any, one: Callable[[Value], Any], first: bool = False
 ) -> Value:
-    """What `one` makes of each line along an axis; its results stand there, or `first` of all."""
+    """Apply `one` to each line along an axis; results stand there, or first."""
     try:
         axis = operator.index(axis) % len(x.shape)
     except TypeError:

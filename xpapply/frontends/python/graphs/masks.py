@@ -25,7 +25,7 @@ class Masked(NamedTuple):
     values: Value
     mask: Value
     closes_up: bool = True
-    """Whether NumPy has no place for the values elsewhere, and adds in another order then."""
+    """Whether NumPy compresses the values, and so adds in another order."""
 
 
 def _floats(x: Any) -> Value:
@@ -164,7 +164,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "reduction of the values of a mask": _reduced,
     "count of a mask": _counted,
 }
-"""By the names of batching rules."""
+"""Lowerings by names of batching rules."""
 
 
 # --- NumPy's functions that are the same -----------------------------------------------------
@@ -214,4 +214,4 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "numpy.any": _any_or_all("max"),
     "numpy.all": _any_or_all("min"),
 }
-"""By their names."""
+"""Lowerings by names of functions."""

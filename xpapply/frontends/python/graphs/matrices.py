@@ -22,7 +22,7 @@ from .places import part
 _MOST = 8
 """Rows of a matrix, at most."""
 _CONDITION = OPS["solved"].inexact
-"""How much larger rounding errors may become."""
+"""The largest condition number accepted: how much rounding errors may grow."""
 
 
 def _matrix(lowering: Any, a: Any) -> Value:
@@ -109,7 +109,7 @@ def _identity(lowering: Any, a: Value) -> Value:
 
 
 def _checked(lowering: Any, a: Value, inverse: Value, found: Value) -> Value:
-    """What was solved, where the condition of the matrix is good."""
+    """The solution, marked where the matrix is ill-conditioned."""
     lowering.mark(~(_size(lowering, a) * _size(lowering, inverse) < _CONDITION))
     return lowering.op("solved", found)  # type: ignore[no-any-return]
 
@@ -140,4 +140,4 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "numpy.linalg.inv": _inv,
     "numpy.linalg.solve": _solve,
 }
-"""By their names."""
+"""Lowerings by names of functions."""

@@ -35,7 +35,7 @@ def inlined(lowering: Any, runs: Any, x: Any) -> Value:
 
 
 def _network(lowering: Any, run: Any, x: Any, shape: tuple[int, ...], batched: bool) -> Value:
-    """One of torch."""
+    """Inline a torch network."""
     out = inlined(lowering, getattr(run.row.rule, "runs", None), x)
     return lowering.shaped(out, (1, *out.shape)) if batched else out  # type: ignore[no-any-return]
 
@@ -86,7 +86,7 @@ def _getitem(index: Callable[..., Value]) -> Callable[..., Value]:
 
 
 def calls(index: Callable[..., Value]) -> dict[str, Callable[..., Any]]:
-    """What is lowered, by the names of steps; `index`: how an index is."""
+    """Lowerings by the names of steps; `index`: lowers an index."""
     return {
         "torch network": _network,
         "torch tensor": _tensor,

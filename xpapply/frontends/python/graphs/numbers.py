@@ -15,7 +15,7 @@ from ....runtime import c_library
 
 
 def _integers(lowering: Any, name: str, operands: tuple, dtype: Any) -> Value:
-    """Of NumPy's integers, which warn where they overflow: such a slice is marked."""
+    """Operate on NumPy integers; slices that overflow, of which NumPy warns, are marked."""
     dtype = np.dtype(dtype)
     overflows = _OVERFLOWS.get(name)
     if overflows is None or dtype.kind not in "iu":
@@ -42,7 +42,7 @@ _OVERFLOWS: dict[str, Callable[..., Any]] = {
     "negative": _negative,
     "absolute": lambda _, found, a: found < 0,
 }
-"""Where an operation has overflowed, or may have."""
+"""Conditions under which an integer operation has overflowed, or may have."""
 
 
 def _either(lowering: Any, condition: Value, x: Value, y: Value) -> Any:
@@ -51,7 +51,7 @@ def _either(lowering: Any, condition: Value, x: Value, y: Value) -> Any:
 
 
 def _python(lowering: Any, name: str, a: Any, b: Any, dtype: str) -> Value:
-    """Of Python's numbers: where they raise, or are longer than 64 bits, `f` has been asked."""
+    """Operate on Python numbers; slices that raise or leave 64 bits are marked."""
     if dtype == "bool":
         found: Value = lowering.builder.ufunc(getattr(np, name), a, b)
         return found
@@ -107,7 +107,7 @@ def power_of_numbers(lowering: Any, a: Any, b: Any) -> Value:
 
 
 def _alike(exponent: float) -> float:
-    """How many times what a result is off by must not change it, as others may be off as well.
+    """The factor of a result's error that must not change it, as other errors may be as large.
 
     By 0.5108 units in the last place and what the logarithm is off by: for exponents up to 4 and
     numbers from 2**-64 to 2**63 (sysdeps/ieee754/dbl-64/e_pow.c of glibc, from 2.28 on).
@@ -116,8 +116,8 @@ def _alike(exponent: float) -> float:
 
 
 _ALIKE32 = 0.5 / (1.0 - 0.505)
-"""The same of glibc's ``powf``, for exponents of `_POWERS` and all numbers from 2**-24 to 2**24: it
-is off by 0.502 of a unit in the last place at most, which was asked of each."""
+"""The same for glibc's ``powf``, for exponents of `_POWERS` and numbers from 2**-24 to 2**24: at
+most 0.502 ulp, tested for each."""
 
 
 def _square(lowering: Any, x: Value) -> tuple[Any, Any]:
@@ -231,7 +231,7 @@ def _upper_half(x: Value) -> Any:
 
 
 def _math(lowering: Any, name: str, *numbers: Any) -> Value:
-    """A function of Python's `math`: where it raises, `f` has been asked."""
+    """A function of Python's `math`; slices that raise are marked."""
     given = [lowering.operand(x, np.float64) for x in numbers]
     if not hasattr(np, name):  # SciPy's
         return lowering.op(name, *given)  # type: ignore[no-any-return]
@@ -240,7 +240,7 @@ def _math(lowering: Any, name: str, *numbers: Any) -> Value:
 
 
 def _round(lowering: Any, x: Value, digits: int) -> Value:
-    """Of Python floats: where scaling could decide, `f` is asked."""
+    """Round Python floats; slices where scaling could decide are marked."""
     scaled = lowering.operand(x, np.float64) * 10.0**digits
     near = lowering.builder.ufunc(np.rint, scaled)
     lowering.mark(~(abs(scaled - near) <= 0.5 - abs(scaled) * SCALING))
@@ -273,4 +273,4 @@ CALLS: dict[str, Callable[..., Any]] = {
     "Python round": _round,
     "Python sum": _sum,
 }
-"""By the names of batching rules."""
+"""Lowerings by names of batching rules."""

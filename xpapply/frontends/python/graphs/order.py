@@ -17,9 +17,9 @@ from ....ir.builder import Value
 from .places import along, joined, number, part, taken, vector
 
 _BEGIN = float(np.mean(np.array([-0.0])))
-"""What NumPy begins a mean with: 0.0 makes 0.0 of -0.0."""
+"""The initial value of NumPy's mean: 0.0 turns -0.0 into 0.0."""
 _FEW = 32
-"""Up to so many sorted numbers, as many comparisons find a place sooner than a search."""
+"""The number of sorted numbers up to which comparisons are faster than a search."""
 MOST = 1 << 13
 """Comparisons for a slice, at most."""
 
@@ -43,7 +43,7 @@ def _any(lowering: Any, x: Value) -> Value:
 
 
 def is_nan(x: Value) -> Any:
-    """Where it is NaN."""
+    """The mask of NaN."""
     return x != x
 
 
@@ -176,7 +176,7 @@ def _quantiles(percent: bool, without_nan: bool) -> Callable[..., Value]:
 
 
 def _quantile(lowering: Any, low: Value, q: Any, method: str, dtype: Any) -> Value:
-    """One quantile. `dtype`: that of the shares; None: they are Python's numbers."""
+    """One quantile. `dtype`: of the shares; None: Python numbers."""
     first, second, share = _between(low.shape[0], _number(q), method)
     a, b = number(lowering, low, first), number(lowering, low, second)
     found = a if share is None else _interpolated(lowering, a, b, share, dtype)
@@ -206,7 +206,7 @@ def _difference(lowering: Any, a: Value, b: Value) -> Value:
 
 
 def _quantile_without_nan(lowering: Any, low: Value, q: Any, method: str, dtype: Any) -> Value:
-    """One quantile of the numbers that are no NaN: what it is between depends on their count."""
+    """One quantile of the numbers that are not NaN: the neighbours depend on their count."""
     n, q = low.shape[0], _number(q)
     table = [(0, 0, 0.0), *(_between(k, q, method) for k in range(1, n + 1))]
     count = _count_of(lowering, low)
@@ -235,7 +235,7 @@ def _from_table(lowering: Any, table: Any, dtype: Any, place: Value) -> Value:
 
 
 def _count_of(lowering: Any, x: Value) -> Value:
-    """How many numbers are no NaN; a mark where none is, of which NumPy warns."""
+    """The count of numbers that are not NaN; a mark for zero, of which NumPy warns."""
     there = lowering.builder.cast(x == x, "int64")
     count: Value = lowering.op("sum", there, axis=(0,), keepdims=False)
     lowering.mark(count == 0)
@@ -296,7 +296,7 @@ def accumulated(lowering: Any, name: str, array: Any, axis: Any = 0) -> Value:
 
 
 def search(lowering: Any, table: Any, x: Value, right: bool) -> Value:
-    """How many of the sorted numbers `table` are below `x`, or not above it, NaN last."""
+    """The count of numbers in the sorted `table` below `x`, or not above it; NaN last."""
     flat = lowering.shaped(x, (1, int(np.prod(x.shape))))
     n, m = table.shape[0], flat.shape[1]
     compare = np.greater if right else np.greater_equal
@@ -354,7 +354,7 @@ def _searchsorted(lowering: Any, a: Any, v: Any, side: str = "left", sorter: Any
 
 
 def ascending(a: np.ndarray) -> np.ndarray:
-    """The same numbers, which are sorted; others are refused."""
+    """The numbers, if they are sorted; others are refused."""
     if not len(a) or not bool((a[1:] >= a[:-1]).all()) or bool((a != a).any()):
         raise UnsupportedError("a search among numbers that are not sorted")
     return a
@@ -370,7 +370,7 @@ def _digitize(lowering: Any, x: Any, bins: Any, right: bool = False) -> Any:
 
 
 def bincount(lowering: Any, x: Any, weights: Any, length: int) -> Value:
-    """How often 0, 1 ... occur; it is known that nothing else does."""
+    """Count 0, 1 ...; no other values occur."""
     if not isinstance(x, Value):
         x = lowering.operand(np.asarray(x), np.asarray(x).dtype)
     x = vector(x)
@@ -408,7 +408,7 @@ def _counted(lowering: Any, condition: Value) -> Value:
 
 
 def _distinct(lowering: Any, x: Value, equal_nan: bool) -> Value:
-    """How many different numbers there are."""
+    """The number of different values."""
     n = int(np.prod(x.shape))
     low = lowering.op("sort", lowering.shaped(x, (n,)), axis=0)
     if n == 1:
@@ -449,7 +449,7 @@ def _histogram(
 
 
 def _between_edges(lowering: Any, values: Value, edges: list[Any], outside: Value) -> Value:
-    """How many values are between each edge and the next; `outside`: those above the last."""
+    """Count values between neighbouring edges; `outside`: the number above the last."""
     if len(edges) * values.shape[0] > MOST:
         raise UnsupportedError(f"{len(edges)} bins of {values.shape[0]} numbers")
     reached = [
@@ -461,7 +461,7 @@ def _between_edges(lowering: Any, values: Value, edges: list[Any], outside: Valu
 
 
 def _histogram_of_range(lowering: Any, x: Value, bins: int) -> Any:
-    """Between the smallest and the largest number."""
+    """Bin edges between the smallest and the largest number."""
     if x.dtype.kind != "f" or bins < 1:
         raise UnsupportedError(f"a histogram of {x.dtype} without limits")
     low, high = (lowering.op(op, x, axis=(0,), keepdims=False) for op in ("min", "max"))
@@ -496,6 +496,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "numpy.digitize": _digitize,
     "numpy.histogram": _histogram,
 }
-"""By their names."""
+"""Lowerings by names of functions."""
 CALLS: dict[str, Callable[..., Any]] = {"bincount": bincount, "count of unique": _distinct}
-"""By the names of batching rules."""
+"""Lowerings by names of batching rules."""

@@ -96,7 +96,7 @@ def moved(name: str, *data: str) -> Callable[..., Any]:
 
 
 def _insert(lowering: Any, arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
-    """What is inserted gets the dtype of the array."""
+    """Insert values, which get the dtype of the array."""
     dtype = arr.dtype if isinstance(arr, Value) else np.asarray(arr).dtype
     if not isinstance(values, Value):
         if any(isinstance(x, Value) for x in np.ravel(np.array(values, object))):
@@ -111,7 +111,7 @@ _moved_by_insert = moved("insert", "arr", "values")
 
 
 _MODES_OF_PAD = ("edge", "reflect", "symmetric", "wrap")
-"""Those that only move numbers."""
+"""Modes of pad that only move numbers."""
 
 
 def _pad(
@@ -376,7 +376,7 @@ def _correlation(lowering: Any, x: Value, taps: np.ndarray, mode: str, turned: b
 
 
 def _correlation_of_two(lowering: Any, x: Value, taps: Value, mode: str) -> Value:
-    """The same of two values of the slice: a sum of products for each place."""
+    """Correlate two values of the slice: one sum of products per place."""
     dtype = np.result_type(x.dtype, taps.dtype)
     m, k = x.shape[0], taps.shape[0]
     if mode not in ("full", "same", "valid") or dtype.name not in ("float32", "float64"):
@@ -451,9 +451,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "numpy.ones_like": _ones(1),
     "numpy.empty_like": _ones(0),
 }
-"""By their names."""
+"""Lowerings by names of functions."""
 CALLS: dict[str, Callable[..., Any]] = {
     "write": written,
     "index by traced integers": gathered,
 }
-"""By the names of batching rules."""
+"""Lowerings by names of batching rules."""

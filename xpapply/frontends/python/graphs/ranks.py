@@ -22,7 +22,7 @@ _MOST = 25
 
 
 def _sorted(lowering: Any, several: Sequence[Value]) -> list[Value]:
-    """The smallest ones, the next ones and so on. Those that nobody asks for cost nothing."""
+    """Sort values elementwise by exchanges; values that are not used cost no time."""
     found, where = list(several), lowering.builder.where
     for i, j in pairs(len(found)):
         a, b = found[i], found[j]
@@ -102,7 +102,7 @@ def _window(x: Value, size: Any, footprint: Any) -> np.ndarray:
 
 
 def _filter(rank: Callable[[int], int]) -> Callable[..., Value]:
-    """With `rank`, which it has among so many numbers."""
+    """A lowering that picks the number with `rank` among so many."""
 
     def lowered(
         lowering: Any,
@@ -184,4 +184,4 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "scipy.ndimage.maximum_filter1d": _extreme1d(largest=True),
     "scipy.signal.medfilt2d": _medfilt2d,
 }
-"""By their names."""
+"""Lowerings by names of functions."""

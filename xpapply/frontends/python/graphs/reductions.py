@@ -15,7 +15,7 @@ FLOATS = ("float16", "float32", "float64")
 
 
 def of_integers(lowering: Any, dtype: Any) -> bool:
-    """Whether a graph has such integers or booleans."""
+    """Whether a graph of slices has integers or booleans."""
     return bool(lowering.of_slices) and np.dtype(dtype).kind in "biu"
 
 
@@ -73,7 +73,7 @@ _BUFFER = 8192
 
 
 def _as(lowering: Any, x: Value, dtype: Any) -> Value:
-    """What is summed in another dtype."""
+    """Cast for a sum in another dtype."""
     if np.dtype(dtype).name not in FLOATS[1:]:
         raise UnsupportedError(f"a sum of {x.dtype} as {np.dtype(dtype)}")
     found: Value = lowering.operand(x, dtype)
@@ -96,17 +96,17 @@ def _mean(
 
 
 def _count(x: Value, axes: Sequence[int]) -> int:
-    """How many numbers there are along some axes."""
+    """The number of elements along some axes."""
     return math.prod(x.shape[k] for k in axes)
 
 
 def _buffered(x: Value) -> bool:
-    """Whether what is cast is summed in parts, since NumPy casts so many elements at once."""
+    """Whether NumPy sums in parts, since it casts so many elements at a time."""
     return math.prod(x.shape) > 8192
 
 
 def _divides(x: Value, count: float) -> bool:
-    """Whether a quotient by a number is rounded once: NumPy divides as float64 in any case."""
+    """Whether a quotient by a number is rounded once: NumPy divides in float64."""
     return float(x.dtype.type(count)) == count
 
 
@@ -187,4 +187,4 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "numpy.ptp": _ptp,
     "numpy.linalg.norm": _norm,
 }
-"""By their names."""
+"""Lowerings by names of functions."""

@@ -25,13 +25,13 @@ _MOST_RANKS = 32
 _SQUARES = 1e150
 """Below it sums of squares do not overflow."""
 _SMALL, _LARGE = 1e-280, 1e280
-"""Between them a product neither overflows nor vanishes."""
+"""Bounds between which a product neither overflows nor vanishes."""
 
 # --- moments --------------------------------------------------------------------------------
 
 
 class _Sample:
-    """One of two samples of float64: what depends on the slice, or a constant."""
+    """One of two samples of float64: a value of the slice, or a constant."""
 
     def __init__(self, lowering: Any, x: Any) -> None:
         self.varies = isinstance(x, Value)
@@ -96,7 +96,7 @@ def _ndim(x: Any) -> int:
 
 
 def _cov_of_rows(lowering: Any, m: Any, y: Any, rowvar: bool, ddof: int) -> Value:
-    """Of all pairs of rows."""
+    """Covariances of all pairs of rows."""
     if not isinstance(m, Value) or y is not None or m.dtype.kind not in "biuf":
         raise UnsupportedError("the covariance of such variables")
     x = lowering.operand(m, np.float64)
@@ -261,7 +261,7 @@ def _dtype_of_ranks(dtype: Any) -> np.dtype[Any]:
 
 
 def _rankdata(lowering: Any, a: Any, method: str = "average", axis: Any = None) -> Value:
-    """By how many numbers are smaller: as exact as a sort, for few of them."""
+    """Ranks by counting smaller numbers: as exact as a sort, for few numbers."""
     along(axis)
     x = vector(a)
     n = x.shape[0]
@@ -296,7 +296,7 @@ def _nanarg(op: str) -> Callable[..., Value]:
 def _peaks(
     lowering: Any, function: Any, x: Any, named: dict[str, Any], names: tuple[str, ...]
 ) -> tuple[Value, ...]:
-    """Whether each number is a peak, and its height if a limit of it is given."""
+    """The mask of peaks, and their heights if a limit is given."""
     values = lowering.operand(vector(x), np.float64)
     n = values.shape[0]
     given = {k: v for k, v in named.items() if v is not None}
@@ -330,7 +330,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "scipy.stats.zscore": _zscore,
     "scipy.signal.detrend": _detrend,
 }
-"""By their names."""
+"""Lowerings by names of functions."""
 CALLS: dict[str, Callable[..., Any]] = {
     "scipy.signal.find_peaks": _peaks,
     "whether all are finite": _all_finite,

@@ -90,7 +90,7 @@ class _Lowering:
         self.marks: list[Value] = []
 
     def mark(self, condition: Value) -> None:
-        """Where it holds, NumPy's own calls run: they warn or raise, or give another result."""
+        """Mark slices for which `condition` holds: NumPy's own calls run for them."""
         axes = tuple(range(len(condition.shape)))
         if axes:
             condition = self.op("max", condition, axis=axes, keepdims=False)
@@ -233,7 +233,7 @@ def _used(path: Path) -> set[int]:
 
 
 def _check_all_used(path: Path, used: set[int]) -> None:
-    """Refuse calls whose results nothing uses: what they warn of or raise would not be seen."""
+    """Refuse unused calls: their warnings and errors would be lost."""
     calls = [step for step in path.steps if not isinstance(step, Branch)]
     for number, step in enumerate(calls, 1):
         if step.errstate is not None:
@@ -430,7 +430,7 @@ def _stacked(lowering: _Lowering, tree: Any, shape: tuple[int, ...], dtype: Any)
 
 
 def _flattened(lowering: _Lowering, tree: Any, dtype: Any) -> Iterator[Value]:
-    """What lists in lists hold, each with one axis."""
+    """Flatten nested lists to values with one axis each."""
     if isinstance(tree, (list, tuple)):
         for x in tree:
             yield from _flattened(lowering, x, dtype)
@@ -488,13 +488,13 @@ _OF_SLICES = (
 
 @functools.cache
 def _calls_of_slices() -> dict[str, Callable[..., Any]]:
-    """What they have of their calls that are no functions, by name."""
+    """Lowerings of steps that are no functions, by name."""
     return {k: f for topic in _OF_SLICES for k, f in getattr(_part(topic), "CALLS", {}).items()}
 
 
 @functools.cache
 def _functions_of_slices() -> dict[str, Callable[..., Any]]:
-    """What they have of functions, by name."""
+    """Lowerings of functions, by name."""
     from .lines import by_lines
 
     return {

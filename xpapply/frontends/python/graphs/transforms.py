@@ -17,7 +17,7 @@ _MOST = 32
 
 
 def _along(lowering: Any, name: str, x: Value, axis: int, given: dict[str, Any]) -> Value:
-    """One transform along an axis."""
+    """Transform along one axis."""
     n = x.shape[axis]
     if x.dtype not in ("float32", "float64") or n > _MOST:
         raise UnsupportedError(f"a transform of {n} numbers of {x.dtype}")
@@ -66,4 +66,4 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{f"scipy.fft.{kind}": _of_line(f"scipy.fft.{kind}") for kind in _KINDS},
     **{f"scipy.fft.{kind}n": _of_axes(f"scipy.fft.{kind}") for kind in _KINDS},
 }
-"""By their names."""
+"""Lowerings by names of functions."""

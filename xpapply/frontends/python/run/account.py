@@ -1,4 +1,4 @@
-"""What looking for something faster than the loop may cost, in CPU time of the process.
+"""Accounts: the CPU time that a try of anything faster than the loop may cost.
 
 The loop takes so many seconds for a slice. Whatever else is done must be paid for: by a fixed sum
 for the first call of a function, by slices whose results are there, by what earlier calls saved.
@@ -20,7 +20,7 @@ from ....runtime import registry
 
 
 def loading() -> float:
-    """What the very first function of a process may take besides; 0 of all others."""
+    """The allowance of the first function of a process; 0 for all others."""
     if _loaded:
         return 0.0
     _loaded.append(True)
@@ -53,7 +53,7 @@ def per_call(
 
 
 class Account:
-    """Of one call, from when it is made.
+    """The account of one call, from its creation.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class Account:
 
     @property
     def loop(self) -> float:
-        """What the loop takes for all slices."""
+        """Seconds of the loop for all slices."""
         return self.slices * self.seconds
 
     @property
@@ -123,7 +123,7 @@ class Account:
         self._each = min(self._each, seconds / max(1, slices))
 
     def spends(self, slices: int) -> bool:
-        """Whether so many slices more, at the least that others took, cost more than may be lost.
+        """Whether `slices` more, at the least cost so far, exceed the allowed loss.
 
         The first block tells nothing: it finds the ways that slices go.
         """
@@ -134,12 +134,12 @@ class Account:
 
     @property
     def is_overdrawn(self) -> bool:
-        """Whether the rest is the loop's; asked before each call."""
+        """Whether the loop takes over; checked before each call."""
         if not self.is_spent and time.perf_counter() > self._look:
             self.is_spent = self.left < 0 and (self.keeps or self._is_worse)
         return self.is_spent
 
     @property
     def _is_worse(self) -> bool:
-        """Whether the slices that are left take longer than the loop over all of them."""
+        """Whether the remaining slices take longer than the loop over all of them."""
         return (self.slices - self.done) * self._each > self.loop

@@ -1,4 +1,4 @@
-"""Whether what was written down of a function gives what a real call of it gives."""
+"""Comparison of a trace's results with those of real calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ....errors import Differs, TraceError
 from ....runtime.warning_filters import silent
 
 _MOST_ROUNDING = 0.1
-"""Beyond this part of the largest number results of 16 bits are not the same."""
+"""The share of the largest number beyond which results of 16 bits differ."""
 
 
 def check_same(traced: Any, real: Any, lowest: float = 0.0) -> None:

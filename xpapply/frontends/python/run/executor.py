@@ -44,7 +44,7 @@ def _root(rows: Any) -> Values:
 
 
 def _selected(values: Values, numbers: Iterable[int], part: Any) -> Values:
-    """Some of the results, for some of the slices (None: all of them)."""
+    """Select some results for some slices (None: all)."""
     if part is None:
         return {n: values[n] for n in numbers}
     return {n: _gathered(values[n], part) for n in numbers}
@@ -93,11 +93,11 @@ class _Block:
     until: float = math.inf
     """When the loop would be done with these slices."""
     end: Segment | None = None
-    """Where the last path ended."""
+    """The segment where the last path ended."""
     why: str = ""
     """Why no more paths are looked for."""
     warned: set[Place] = field(default_factory=set)
-    """What NumPy and Python have warned of since that was last looked at."""
+    """Warnings of NumPy and Python since the last check."""
 
     def leave(self, index: Any) -> None:
         self.off += range(len(self.rows)) if index is None else index.tolist()
@@ -152,9 +152,9 @@ class Executor:
         self._errstate = error_state.for_slices() if xp is np else None
         self.bar: progress.Bar | None = None
         self.exactly = False
-        """Whether results become numbers of another dtype as Python's do, which never wrap."""
+        """Whether results are converted as Python numbers are, which never wrap."""
         self.first: tuple[Any] | None = None
-        """The result of ``f`` for the first slice, if that was asked for."""
+        """The result of ``f`` for the first slice, if required."""
         self.why = ""
         """Why no more ways were looked for, or blocks run."""
 
@@ -168,12 +168,12 @@ class Executor:
 
     @property
     def begun(self) -> int:
-        """Of how many slices the result of ``f`` may be known."""
+        """The number of slices for which results of ``f`` may be known."""
         known = 0 if self.account is None else len(self.account.known)
         return max(known, self.first is not None)
 
     def end(self, rows: Any) -> Segment | None:
-        """Where the path of one slice ends; None: off all paths."""
+        """The end of the path of one slice; None: off all paths."""
         block = _Block(rows, None, [])
         # the slice runs once more, with the others
         with error_state.noting(lambda place: None, error_state.IGNORED):
@@ -277,7 +277,7 @@ class Executor:
     def _branches(
         self, at: Segment, asked: Any, index: Any, block: _Block
     ) -> list[tuple[Segment, Any]]:
-        """Where slices go on by their answers, and which of them do, the fewest first."""
+        """Segments that follow by the answers, with their slices, the fewest first."""
         found = []
         for answer, part in self._parts(asked):
             # no path is found by NaN, and none is looked for where that has taken too long
@@ -302,7 +302,7 @@ class Executor:
         return max(1, self._nbytes // at.nbytes)
 
     def _cut(self, at: Segment, values: Values, part: Any, index: Any, block: _Block) -> None:
-        """Some of the slices into a segment, no more at once than there is memory for."""
+        """Send some slices into a segment, in parts that fit in memory."""
         needs = (at.needs | at.relies) & values.keys()
         if part is None:
             part = self.xp.arange(len(block.rows) if index is None else len(index))
@@ -374,7 +374,7 @@ class Executor:
             return self._grow(v)
 
     def _raising(self, call: Call, values: Values, first: Exception) -> list[type | None]:
-        """What a call raises for each slice; `first`: what it raised for all."""
+        """Find the exception of a call for each slice; `first`: its exception for all."""
         args, kwargs = filled(call.args, values), filled(call.kwargs, values)
         batch = _batch(next(leaves((args, kwargs), _BATCHED)))
         found: list[type | None] = [None] * batch
@@ -426,7 +426,7 @@ class Executor:
     def _child(
         self, at: Segment, answer: Any, part: Any, index: Any, block: _Block
     ) -> tuple[Segment | None, int]:
-        """Where slices with this answer go on, and how many of the first of them do not."""
+        """The segment after this answer, and how many of the first slices do not enter it."""
         with self.tree.lock:
             many = len(part) if part is not None else len(block.rows if index is None else index)
             if answer not in at.children and abs(answer) > LIMITS.largest_answer:
@@ -455,7 +455,7 @@ class Executor:
             return None, many
 
     def _quick(self, child: Segment, many: int) -> bool:
-        """Whether calls of ``f`` take less time; only where all that it does is known."""
+        """Whether calls of ``f`` are faster; only where all effects are known."""
         if child.asks is not None or isinstance(child.result, SideExit):
             return False
         return child.longest * LIMITS.call_in_block > many * self._seconds
@@ -536,7 +536,7 @@ class Executor:
 
 
 def _fits(result: Any, out: Any) -> bool:
-    """Whether the result of a slice can be assigned to its place in `out`, by its shape alone.
+    """Whether a slice's result can be assigned to its place in `out`, by shape alone.
 
     NumPy spreads it over the place, and leading axes of length 1 go.
     """

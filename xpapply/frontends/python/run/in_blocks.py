@@ -1,4 +1,4 @@
-"""By the calls that a function makes: all slices at once, block by block."""
+"""Runs in blocks: all slices go through the calls that a function makes."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class InBlocks:
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        """What runs, in words."""
+        """A description of the calls."""
         return (self.tree.in_words(),)
 
     def _plain(self, result: Any) -> Any:
@@ -138,7 +138,7 @@ class InBlocks:
         return self._arguments.call(f, self._given(v))
 
     def _given(self, v: Any) -> Sequence[Any]:
-        """What `f` gets of a slice."""
+        """Arguments of `f` for a slice."""
         return self._arguments.given(_each(v))
 
     def timed(self, rows: Rows, f: Any, limit: float) -> float:
@@ -179,7 +179,7 @@ class InBlocks:
         return result, min(times) + self._around
 
     def _tensor(self, result: Any, like: Any) -> Any:
-        """What `f` returned; numbers for a tensor are a tensor, as in the loop."""
+        """Convert a result of `f`: numbers become tensors, as in the loop."""
         numbers = (bool, int, float, complex, np.generic, np.ndarray)
         if self.library == "torch" and isinstance(result, numbers):
             return arrays.asarray(result, _each(like)[0])
@@ -258,19 +258,19 @@ class InBlocks:
 
     @property
     def _is_thin(self) -> bool:
-        """Whether a call for a slice is one of `f` with this slice, and its result one array."""
+        """Whether a slice is the only argument of `f`, and its result one array."""
         given = self._arguments
         one = given.leaves is None and not (given.numbers or given.results or given.exactly)
         return one and self.library == "numpy" and not isinstance(self._like, tuple)
 
     def _at_first(self, slices: int, account: Account) -> int:
-        """Slices in a block of a run that may be given up: so many that one tells of the others."""
+        """The block size of a run that may be given up: one block estimates the others."""
         each = len(self.tree.calls) * LIMITS.call_in_block
         blocks = min(LIMITS.tried_blocks, int(LIMITS.tried_share * account.loop / max(each, 1e-9)))
         return max(1, slices // max(1, blocks))
 
     def gives_up(self, rows: Rows, f: Any, most: float | None) -> TraceError | None:
-        """What a run would raise, as far as some of the slices tell; None: it would not.
+        """The error that a run would raise, by some of the slices; None: none.
 
         The paths of these slices are known then. `most`: seconds that a run may lose by it; None:
         what a run on a device may.
@@ -296,7 +296,7 @@ class InBlocks:
         return None
 
     def tries_all(self, rows: Rows) -> bool:
-        """Whether those are all of them."""
+        """Whether the sample for paths has all slices."""
         return math.prod(rows.batch) <= LIMITS.path_sample
 
     def _run(
@@ -426,8 +426,8 @@ class InBlocks:
             walk.bar.step(where.stop - where.start)
 
     def _on_known_paths(self, walk: Executor, fill: Callable[..., Any]) -> Any:
-        """The results of all slices, where all paths end alike: a device need not be asked which
-        one the first slice takes. None where that matters after all."""
+        """Results of all slices where all paths end alike, so that a device is not asked for the
+        first slice's path. None where that matters."""
         if self._first_differs or not self.tree.branches or self.tree.catches:
             return None
         ends = set(self.tree.results)
@@ -449,7 +449,7 @@ class InBlocks:
     def _growing(
         self, f: Any, seconds: float, account: Account | None
     ) -> Callable[[Any], SideExit | None]:
-        """What finds paths in one run, and takes no longer than that, or than an account allows."""
+        """A function that finds further paths in a run, within the time that remains."""
         until = self._spent + seconds
         if account is None:
             return lambda v: self._grow(f, v, math.inf if self._spent <= until else -1.0)
@@ -518,7 +518,7 @@ class InBlocks:
         return len(self.tree.calls) * max(1, self._tracing.length)
 
     def _alone(self) -> bool:
-        """Whether blocks must not run beside each other."""
+        """Whether blocks must run one after the other."""
         # warning filters belong to the process: no other thread may run under them; products of
         # matrices have threads of their own
         return any(c.quiet or c.row.name in _PRODUCTS for c in self.tree.calls)
@@ -547,7 +547,7 @@ def _each(v: Any) -> Sequence[Any]:
 
 
 def _at(k: int, rows: Rows) -> tuple[int, ...]:
-    """Where a slice is, by its number."""
+    """The index of a slice, from its number."""
     return tuple(map(int, np.unravel_index(k, rows.batch)))
 
 

@@ -1,4 +1,4 @@
-"""What runs a function on all slices at once; what came of that decides what runs next."""
+"""Records of runs, by which further calls choose between all slices at once and the loop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from . import account
 
 
 class Record:
-    """How often a trace was given up, and what its runs took.
+    """Times of runs of a trace, and how often it was given up.
 
     Attributes
     ----------
@@ -71,12 +71,12 @@ class Record:
 
     @property
     def rests(self) -> bool:
-        """Whether the loop runs for now: it has not taken as long yet as what was tried."""
+        """Whether the loop runs for now: it has not yet taken as long as the try."""
         return self.given_up > 0 and not self.loops.is_over
 
     @property
     def does_well(self) -> bool:
-        """Whether no run was given up yet."""
+        """Whether no run was given up."""
         return not (self.given_up or self.refused or self.slow)
 
     def in_vain(self, seconds: float) -> None:
@@ -102,7 +102,7 @@ class Record:
         return LIMITS.run_close * (self.expected(slices) or 0.0) > slices * seconds
 
     def loops_instead(self, slices: int, seconds: float) -> bool:
-        """Whether the loop runs now, since runs of about so many slices have taken longer.
+        """Whether the loop runs now, since runs of similar size have been slower.
 
         What they took may have been due to what else the machine did: after loops of many times
         their seconds there is another one, after twice as many the next.
@@ -120,7 +120,7 @@ class Record:
         return False
 
     def rested(self, slices: int) -> Budget | None:
-        """What loops may take before there is another run of about so many slices."""
+        """The time that loops may take before the next run of similar size."""
         return self._budgets.get(slices.bit_length())
 
     def most(self, slices: int, seconds: float) -> float:
@@ -159,7 +159,7 @@ class Record:
 
 
 class AtOnce:
-    """What runs a function on all slices at once, traced or compiled from its source.
+    """A function prepared for all slices at once, traced or compiled from source.
 
     Call it as ``at_once(rows, f)``: it holds on to no function.
 
@@ -199,5 +199,5 @@ class AtOnce:
         self.agreed, self.ready = BoundedDict(), BoundedDict()
 
     def unspent(self, f: Any) -> AbstractContextManager[Any]:
-        """Within it the function may be called once more: no generator has drawn afterwards."""
+        """A context for one more call of the function, after which generators are restored."""
         return nullcontext()

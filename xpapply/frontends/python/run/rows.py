@@ -14,7 +14,7 @@ from ....loop.thin import rows_of
 
 
 class Block:
-    """As many slices of each of several arrays, which begin with that dim.
+    """Corresponding slices of several arrays, which have the batch dim first.
 
     It is indexed and assigned to as one array is. One slice is a tuple.
 
@@ -84,7 +84,7 @@ class Rows:
 
     @property
     def is_native(self) -> bool:
-        """Whether the bytes of numbers are in the order of this machine."""
+        """Whether numbers have native byte order."""
         return bool(getattr(self.like.dtype, "isnative", True))
 
     def blocks(self, count: int) -> Iterator[tuple[Any, slice]]:
@@ -96,7 +96,7 @@ class Rows:
 
 
 class Chosen(Rows):
-    """Some slices of arrays of NumPy, which are gathered when they are read.
+    """Chosen slices of NumPy arrays, gathered on read.
 
     `result`: the shape and dtype that their results have; of several results those of each.
     """
@@ -107,7 +107,7 @@ class Chosen(Rows):
 
     @property
     def is_native(self) -> bool:
-        """Whether the bytes of numbers are in the order of this machine."""
+        """Whether numbers have native byte order."""
         return self._rows.is_native
 
     def __getitem__(self, index: tuple[Any, ...]) -> Any:
@@ -126,7 +126,7 @@ class Chosen(Rows):
 
 
 class RowsOfSeveral(Rows):
-    """One slice of each of several arrays at a time.
+    """Slices of several arrays, in parallel.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ class RowsOfSeveral(Rows):
 
     @property
     def is_native(self) -> bool:
-        """Whether the bytes of numbers are in the order of this machine."""
+        """Whether numbers have native byte order."""
         return all(getattr(x.dtype, "isnative", True) for x in self.views)
 
     def blocks(self, count: int) -> Iterator[tuple[Any, slice]]:

@@ -1,4 +1,4 @@
-"""What stands for everything that ``f`` can reach while it is traced.
+"""Substitutes for everything that ``f`` can reach while it is traced.
 
 - `sandbox.py`: the substitutes of one run, by what they stand for; `stage.py`: what they ask it
 - `proxies.py`, `lookups.py`, `distinct` in `data_dependent/`: objects, containers, sets

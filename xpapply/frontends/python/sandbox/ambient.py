@@ -1,4 +1,4 @@
-"""What a function depends on beside what it names: memory, settings of libraries, classes."""
+"""Ambient state that a function depends on without naming it: settings of libraries, classes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _content(x: Any) -> Any:
 
 
 def makes(cls: type, name: str) -> bool:
-    """Whether the class of a module makes an attribute: by a property, or by code of its own."""
+    """Whether a module's class computes an attribute: a property, or code of its own."""
     if cls is types.ModuleType:
         return False
     own = [c for c in cls.__mro__ if c not in (types.ModuleType, object)]
@@ -78,7 +78,7 @@ def watch_registered(watch: Guards) -> None:
 
 
 def decides_instances(cls: Any) -> bool:
-    """Whether code of a class of classes says what its instances are."""
+    """Whether a metaclass decides `isinstance` by code."""
     if isinstance(cls, tuple):
         return any(map(decides_instances, cls))
     kind = type(cls)
@@ -102,7 +102,7 @@ def _printing() -> str:
 
 
 def tells_settings(function: Any) -> bool:
-    """Whether a function of NumPy tells how it is set."""
+    """Whether a function of NumPy returns a setting."""
     name = getattr(function, "__name__", "")
     return name in _SETTINGS and (getattr(function, "__module__", "") or "").startswith("numpy")
 
@@ -119,7 +119,7 @@ def watch_torch(watch: Guards, function: Any, args: tuple, kwargs: dict, found: 
 
 
 def _torchs(torch: Any) -> tuple[Any, ...]:
-    """How torch makes tensors, and texts of them."""
+    """Settings of torch: how tensors are made and printed."""
     told = getattr(torch._tensor_str, "PRINT_OPTS", None)
     texts = tuple(vars(told).items()) if hasattr(told, "__dict__") else repr(told)
     return torch.get_default_dtype(), torch.get_default_device(), texts
@@ -155,7 +155,7 @@ def of_constants(recorder: Recorder, function: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def of_user(recorder: Recorder) -> Iterator[None]:
-    """The same for arithmetic of NumPy's numbers in the user's code, which calls nothing."""
+    """The same for arithmetic on NumPy scalars in the user's code, which has no calls."""
     held = [recorder]  # no longer than that: NumPy keeps the function for a while
 
     def reported(kind: str, _: int) -> None:

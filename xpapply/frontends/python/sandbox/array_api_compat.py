@@ -19,18 +19,18 @@ _HELPERS = "array_api_compat.common._helpers"
 _ASKING = ("array_namespace", "device", "_unique_kwargs")
 """Functions, besides those whose names begin with ``is_``, that ask for the library of an array."""
 _SAME = ("asarray", "ceil", "floor", "trunc")
-"""Those that differ from NumPy's own in old versions of it alone."""
+"""Functions that differ from NumPy's own only in old versions."""
 
 
 def takes(x: types.FunctionType) -> bool:
-    """Whether a function is of it, of a copy inside another package, or asks as SciPy does."""
+    """Whether a function belongs to it, to a vendored copy, or to SciPy's equivalent."""
     if x.__module__.startswith("scipy._lib._array_api"):
         return x.__name__ == "array_namespace"
     return "array_api_compat" in x.__module__.split(".")
 
 
 def function(stage: Stage, x: types.FunctionType, name: str) -> Any:
-    """What stands for one of its functions."""
+    """The substitute of one of its functions."""
     helper = x.__module__.endswith(_HELPERS)
     if x.__name__ in _ASKING or (helper and x.__name__.startswith("is_")):
         if stage.recorder.library == "cupy":  # whose slices are traced on the host

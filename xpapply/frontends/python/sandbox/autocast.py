@@ -23,7 +23,7 @@ class AutocastClass(Forbidden):
 
 
 class Autocast(Forbidden):
-    """One of them: it is on around each function of torch, never around what xpapply does."""
+    """An autocast context: active around calls of torch by `f`, not around xpapply's own."""
 
     __slots__ = ()
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def substitute(stage: Stage, x: Any, name: str) -> Any:
-    """What stands for an object of these packages."""
+    """The substitute of an object of these packages."""
     known = all(package(part) in PACKAGES for part in parts(x))
     return Estimator(stage, x, name) if known else Forbidden(stage, x, name)
 
@@ -85,7 +85,7 @@ def _formula(stage: Stage, method: Any, x: Tracer) -> BatchingRule | None:
 
 
 class _Formula(LateMethod):
-    """What runs the graph of a method, equal to another one of the same method."""
+    """The run of a method's graph, equal to another one of the same method."""
 
     row: BatchingRule
 
@@ -107,7 +107,7 @@ def _rule(xp: Any, _: Any, given: tuple, __: dict) -> Any:
 
 
 def _by_slice(found: Any, batch: int, samples: int) -> Any:
-    """What a method gave for the samples of all slices, slice by slice."""
+    """Split the results of a method for all samples by slice."""
     if isinstance(found, tuple):
         return tuple(_by_slice(y, batch, samples) for y in found)
     y = np.asarray(found)

@@ -18,7 +18,7 @@ _INDEX = (type(np.s_), type(np.index_exp))
 
 
 class Indexer(Forbidden):
-    """One of these objects."""
+    """A substitute of one of these objects."""
 
     __slots__ = ()
 

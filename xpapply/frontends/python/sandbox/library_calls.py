@@ -1,4 +1,4 @@
-"""What is called while ``f`` is traced: functions of libraries, networks, `numpy.vectorize`."""
+"""Calls while ``f`` is traced: functions of libraries, networks, `numpy.vectorize`."""
 
 from __future__ import annotations
 
@@ -118,19 +118,19 @@ class LibraryCalls:
         return self._recorder.call(syntax.SPARSE, x.dot, (v,), batch=((late, v), {}))
 
     def _empty(self, function: Any, args: tuple, kwargs: dict) -> Any:
-        """An array of memory that nothing was written into."""
+        """Record uninitialized memory."""
         real = self._recorder.real(lambda: function(*args, **kwargs))
         if real.dtype.hasobject or type(real) is not np.ndarray:
             return self.constant(real)
         return self._recorder.empty(real)
 
     def _new(self, made: Any) -> Any:
-        """What stands for an object that a library has made in this run."""
+        """The substitute of an object that a library has made in this run."""
         self._made[id(made)] = made
         return self._stage.substitute(made)
 
     def made(self, x: Any) -> bool:
-        """Whether a library made this object in this run: no one else may hold on to it."""
+        """Whether a library made this object in this run, so that it has no other owner."""
         return id(x) in self._made
 
     def _asarray(self, name: str, x: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:

@@ -85,7 +85,7 @@ class _Table:
         return cls(np.array([int(k) for k in known], np.int64), array, kind, default)
 
     def known(self, k: Tracer) -> Any:
-        """Whether the key is there."""
+        """Whether the key is in the table."""
         if self._dense:
             return _constant(k, self._there)[self._place(k)]
         return _constant(k, self._keys)[self._place(k)] == k

@@ -1,4 +1,4 @@
-"""What tracers do when they are used, for the recorder to hand to them.
+"""Operations of tracers, for the recorder to call.
 
 A tracer is made of what these modules do, and they are made of tracers. So that imports go one
 way, `tracer.py` imports none of them: it asks the recorder, which is given this module.
@@ -26,7 +26,7 @@ _LATE = {
     "tensors": "trace",
     "torch_objects": "sandbox",
 }
-"""What few functions need, by the folder that it is in: loaded when the first does."""
+"""Modules that few functions need, by folder: loaded on first use."""
 
 
 def __getattr__(name: str) -> ModuleType:

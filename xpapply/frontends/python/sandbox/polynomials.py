@@ -15,7 +15,7 @@ _COEFFICIENTS = frozenset(("c", "coef", "coeffs", "coefficients"))
 
 
 class Polynomial:
-    """What stands for a `numpy.poly1d`: its values, roots, derivatives and integrals."""
+    """The substitute of a `numpy.poly1d`: values, roots, derivatives and integrals."""
 
     __slots__ = ("_coefficients", "_constant", "_recorder")
 

@@ -1,4 +1,4 @@
-"""What stands for the objects that ``f`` reaches: each records, or refuses, and writes nowhere."""
+"""Substitutes of objects that ``f`` reaches: each records or refuses, and writes nowhere."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class Maker(Forbidden):
 
 
 class Made(Forbidden):
-    """What a `Maker` made: nothing happens before it is called."""
+    """An object made by a `Maker`; it is recorded when it is called."""
 
     __slots__ = ()
 
@@ -177,7 +177,7 @@ class Type(Substitute):
 
     @property
     def dtype(self) -> Any:
-        """For a comparison of a dtype with it."""
+        """The object for comparisons of a dtype with it."""
         return np.dtype(self.__xpapply_real__)
 
     def __getattr__(self, name: str) -> Any:
@@ -234,7 +234,7 @@ class Object(Substitute):
 
 
 def same_slot(x: Any, name: str) -> bool:
-    """Whether a class has what `object` has."""
+    """Whether a class inherits this slot from `object`."""
     return bool(getattr(type(x), name) is getattr(object, name))
 
 

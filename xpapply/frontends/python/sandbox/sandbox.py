@@ -75,11 +75,11 @@ _HERE = os.path.dirname(str(sys.modules["xpapply"].__file__)) + os.sep
 functions.SPECIAL.update(shapes.SPECIAL | sets.SPECIAL)
 
 _LAZY_ROOTS = ("numpy", "scipy", "torch", "xpapply")
-"""Packages that load some of their modules when these are asked for, and do nothing else."""
+"""Packages whose modules load lazily on attribute access, without other effects."""
 
 
 class _Globals(dict):
-    """The globals of a function, substituted as they are asked for."""
+    """Globals of a function, substituted on access."""
 
     def __init__(self, stage: Sandbox, function: types.FunctionType) -> None:
         super().__init__(__builtins__=stage.builtins, __name__=function.__module__)
@@ -101,7 +101,7 @@ class _Globals(dict):
 
 
 class Sandbox(Stage):
-    """What stands for what, by its kind."""
+    """Substitutes by the kind of object."""
 
     def __init__(self, recorder: Recorder, watch: Guards, runs: Runs) -> None:
         super().__init__(recorder, watch)
@@ -110,7 +110,7 @@ class Sandbox(Stage):
     # substitutes ---------------------------------------------------------------------------
 
     def substitute(self, x: Any, name: str = "") -> Any:
-        """What stands for `x`."""
+        """The substitute of `x`."""
         if x is None or type(x) in PLAIN:
             return x
         known = self._made.get(id(x))
@@ -123,7 +123,7 @@ class Sandbox(Stage):
         return made
 
     def argument(self, x: Any) -> Any:
-        """What stands for a further argument of ``f``: traces are remembered by its content."""
+        """The substitute of a further argument of ``f``: traces are keyed by its content."""
         if type(x) in (list, tuple):
             return self._container(type(x)(map(self.argument, x)), type(x).__name__)
         if type(x) is np.ndarray and not x.dtype.hasobject:
@@ -253,7 +253,7 @@ class Sandbox(Stage):
         return Forbidden(self, x, name)
 
     def _makes(self, x: Any) -> bool:
-        """Whether CuPy makes an interpolator with it (SciPy's are objects: `instances`)."""
+        """Whether it makes an interpolator of CuPy (SciPy's are objects: `instances`)."""
         if self.recorder.library != "cupy":
             return False
         row = find(x)
@@ -423,7 +423,7 @@ class Sandbox(Stage):
             self.watch.names(x)
             own = vars(x).keys() - getattr(wrapped, "__dict__", {}).keys()
             own -= {n for n in own if n.startswith("__")} | {"cache_parameters"}
-            if own:  # somebody has set them
+            if own:  # the user has set them
                 return Forbidden(self, x, name)
             return self.calls.cached(x, self.substitute(wrapped))
         if type(x).__module__.startswith(("numpy.random", "random", "cupy.random")):
@@ -555,7 +555,7 @@ class Sandbox(Stage):
 
 
 def _is_library(x: Any) -> bool:
-    """Whether a function or class is one of a library or of Python's own."""
+    """Whether a function or class belongs to a library or to Python."""
     root = home_of(x)
     return root in LIBRARIES or root == "builtins"
 

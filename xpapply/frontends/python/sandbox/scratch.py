@@ -20,17 +20,17 @@ _Place = tuple[weakref.ref[Any], str]
 
 
 class Writes:
-    """What one run of ``f`` sets and reads of the objects that it did not make."""
+    """Writes and reads of one run of ``f`` in objects that it did not make."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._values: dict[tuple[int, str], Any] = {}
         self._read: set[tuple[int, str]] = set()
         self.places: dict[tuple[int, str], _Place] = {}
-        """Which object is written to, and in which attribute."""
+        """Objects and attributes written to."""
 
     def read(self, x: Any, name: str) -> tuple[bool, Any]:
-        """Whether the attribute has been set in this run, and to what."""
+        """Whether the attribute has been set in this run, and its value."""
         key = id(x), name
         if key in self._values:
             return True, self._values[key]
@@ -54,7 +54,7 @@ class Writes:
 
 
 class Scratch:
-    """What all runs of ``f`` set."""
+    """Writes of all runs of ``f``."""
 
     def __init__(self) -> None:
         self._places: dict[tuple[int, str], _Place] | None = None

@@ -1,4 +1,4 @@
-"""What substitutes ask of the stage that they stand on; what stands for what is `sandbox.py`."""
+"""The stage: the interface of the sandbox for its substitutes. `sandbox.py` implements it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Stage:
     """Substitutes for one run of ``f``."""
 
     calls: Any
-    """What functions of libraries do: `LibraryCalls`."""
+    """Calls of library functions: `LibraryCalls`."""
 
     def __init__(self, recorder: Recorder, watch: Guards) -> None:
         self.recorder, self.watch = recorder, watch
@@ -30,7 +30,7 @@ class Stage:
         self._attributes: list[tuple[Any, dict[str, Any], str]] = []
         """Functions and modules whose attributes cannot be watched while they are set."""
         self.checks: list[Callable[[], bool]] = []
-        """Whether nothing was written into constants of other libraries."""
+        """Checks that constants of other libraries have not been written to."""
 
     def check(self) -> None:
         """Refuse if something was written into a container that ``f`` did not make."""
@@ -56,11 +56,11 @@ class Stage:
         return ambient.of_constants(self.recorder, function)
 
     def names_class(self, cls: type) -> None:
-        """A class is shown, which may be asked for its name."""
+        """Note that `f` sees a class, whose name it may read."""
         ambient.watch_name(self.watch, cls)
 
     def substitute(self, x: Any, name: str = "") -> Any:
-        """What stands for `x`."""
+        """The substitute of `x`."""
         raise NotImplementedError
 
     def function(self, x: types.FunctionType) -> Callable[..., Any]:
@@ -118,5 +118,5 @@ class Stage:
 
 
 def elements_of(x: Any) -> list[Any]:
-    """What is in a list, dict or set."""
+    """The elements of a list, dict or set."""
     return [e for pair in x.items() for e in pair] if isinstance(x, dict) else list(x)

@@ -1,4 +1,4 @@
-"""What stands for networks of torch inside ``f``: each runs by a plan of its own."""
+"""Substitutes of torch networks inside ``f``: each runs by a plan of its own."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Model(Forbidden):
         return super().__getattr__(name)
 
     def _found(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """What a method of torch's own says of the layers, numbers and tensors of a network."""
+        """Call a method of torch's own that returns layers, numbers or tensors of a network."""
         module, stage = self.__xpapply_real__, self._xp_stage
         method: Any = getattr(type(module), name, None)
         if not getattr(method, "__module__", "").startswith("torch.nn.modules."):
@@ -121,7 +121,7 @@ class Model(Forbidden):
         return self._part(stage.recorder.real(lambda: method(module, *args, **kwargs)))
 
     def _part(self, x: Any) -> Any:
-        """What stands for a part of the network, or for several, one after the other."""
+        """The substitute of a part of the network, or of several."""
         if isinstance(x, (tuple, list)):
             return tuple(map(self._part, x))
         if isinstance(x, (Iterator, KeysView, ValuesView, ItemsView)):
@@ -213,11 +213,11 @@ def _method(module: Any, name: str) -> types.FunctionType | None:
 
 
 _STAY = frozenset("eval train to cpu cuda float double half bfloat16 requires_grad_".split())
-"""Methods of a network that return it as it is, if there is nothing to change."""
+"""Methods of a network that return it unchanged, if there is nothing to change."""
 
 
 def same_slot_of(module: Any, name: str) -> bool:
-    """Whether a network has the method that torch gives it."""
+    """Whether a network has torch's own method of this name."""
     return getattr(type(module), name) is getattr(torch_module().nn.Module, name)
 
 
@@ -249,7 +249,7 @@ def _device(torch: Any, device: Any) -> Any:
 
 
 class _Run:
-    """What runs a network; equal to another one of the same network, which it does not keep."""
+    """The run of a network, equal to another one of the same network, held weakly."""
 
     def __init__(self, module: Any, row: Any, states: tuple = ()) -> None:
         self._module, self.row, self._states = weakref.ref(module), row, states
@@ -300,7 +300,7 @@ class _Copies:
         return self._made[id(t.value)]
 
     def written(self) -> bool:
-        """Whether something was written into them."""
+        """Whether the copies have been written to."""
         return any(t._version for t in self._made.values())
 
 

@@ -1,4 +1,4 @@
-"""What stands for objects of torch inside ``f``: functions, tensors, contexts, networks."""
+"""Substitutes of torch objects inside ``f``: functions, tensors, contexts, networks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CONTEXTS = frozenset(["no_grad", "inference_mode"])
 
 
 def substitute(stage: Stage, x: Any, name: str) -> Any:
-    """What stands for an object of torch."""
+    """The substitute of a torch object."""
     torch = torch_module()
     if isinstance(x, torch.nn.Module):
         return Model(stage, x, name or type(x).__name__)

@@ -1,4 +1,4 @@
-"""One run of a Python function on one real slice, which writes down what happens to it."""
+"""Tracing: one run of a Python function on one real slice, recorded."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class Tracing:
         self.seconds = 0.0
         """CPU seconds of the last run."""
         self.limit = math.inf
-        """Those that a run may take ..."""
+        """CPU seconds that a run may take."""
         self.per_step = 0.0
-        """... and those for each step that it writes down."""
+        """CPU seconds that each recorded step may take."""
         self.catches = False
         """Whether `f` catches exceptions."""
         self.keeps = False
@@ -125,7 +125,7 @@ class Tracing:
         return found
 
     def _input(self, recorder: Recorder, x: Any, ref: Ref) -> Any:
-        """What stands for a slice."""
+        """The tracer of a slice."""
         if self._library == "torch":
             return operations.tensors.TracedTensor(recorder, x, ref)
         return recorder.input(x, ref)
@@ -140,7 +140,7 @@ _NUMBERS: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": com
 
 
 def _by_a_stand_in(error: Exception) -> bool:
-    """Whether an exception may come of what stands for the slice, not of the slice.
+    """Whether an exception may come from the tracer rather than from the slice.
 
     What the user's own code raises does not, except for attributes and types.
     """
@@ -188,7 +188,7 @@ def _flat(state: Any) -> Any:
 
 
 def _drew(states: list[tuple[Any, Any, Any]]) -> bool:
-    """Whether random numbers were drawn; the generators are put back."""
+    """Whether random numbers were drawn; the generators are restored."""
     drew = False
     for get, put, was in states:
         then = was.numpy().tobytes() if hasattr(was, "numpy") else was

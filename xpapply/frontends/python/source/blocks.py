@@ -57,11 +57,11 @@ class Blocks:
         element: str = NUMPY,
     ) -> None:
         self.fetches = element == HOST
-        """Whether slices are on a device, and it computes with copies on the host."""
+        """Whether slices are on a device and the function computes with copies on the host."""
         self.element = NUMPY if self.fetches else element
         self.solves = False
         self.of_numbers = False
-        """Whether a function gets single elements, as numbers of Python's."""
+        """Whether the function gets single elements, as Python numbers."""
         dtypes = [str(getattr(x, "dtype", x)) for x in inputs]
         self.settles = element == DEVICE and {*dtypes} == {"float64"}
         self.settled = False
@@ -125,7 +125,7 @@ class Blocks:
 
     @property
     def _is_ours(self) -> bool:
-        """Whether what is written is a function of our library."""
+        """Whether the function being written belongs to our library."""
         return self.place.code.is_of(calls.LIBRARY)
 
     @property
@@ -135,7 +135,7 @@ class Blocks:
 
     @property
     def _has_few_rounds(self) -> bool:
-        """Whether it is one whose loops are short: those of solvers are as long as a user wants."""
+        """Whether its loops are short; those of solvers may be as long as the user wants."""
         return self._is_ours and self.place.code.function.__module__ not in calls.SOLVERS
 
     def count_round(self, *many: Value) -> None:
@@ -149,7 +149,7 @@ class Blocks:
         return self._handler() is not None
 
     def _handler(self, speaks: bool = False) -> Place | None:
-        """Where it goes on if an exception is raised here; None: that is not compiled.
+        """The handler of an exception raised here; None: it is not compiled.
 
         `speaks`: a function of ours raises what the library would.
         """
@@ -199,12 +199,12 @@ class Blocks:
             raise self.refuse("it writes into its slice, of which ravel may have made a copy")
 
     def ignores(self, kind: str) -> bool:
-        """Whether what NumPy would warn of is ignored here, whatever was said before the call."""
+        """Whether NumPy's warnings of a kind are ignored here, whatever the caller says."""
         return self.errors.of(kind) == "ignore"
 
     @property
     def errors(self) -> Errors:
-        """What the function has said of NumPy's warnings."""
+        """The function's own error state."""
         found: Errors = self.state.get(ERRORS, NOTHING_SAID)
         return found
 
@@ -258,7 +258,7 @@ class Blocks:
         return found
 
     def source(self, owner: Any, place: Callable[[Any], Any] | None = None, key: Any = None) -> Tup:
-        """What a generator of random numbers draws from: its numbers are drawn in order.
+        """The source of random numbers of a generator: its numbers are drawn in order.
 
         Where its ``bitgen_t`` is, with legacy methods also where a normal number is kept, and its
         kind. `place`: what gives it, where others may come; `key`: of that place.
@@ -299,7 +299,7 @@ class Blocks:
         self.made.rounds = max(self.made.rounds, about)
 
     def reads_part(self, k: int) -> bool:
-        """Whether a part of what is computed here may be read afterwards."""
+        """Whether part `k` of this step's result may be read later."""
         return self.place.code.flow.reads_part(self.place.part, self._step, k)
 
     def refuse(self, why: str) -> TraceError:
@@ -438,12 +438,12 @@ class Blocks:
 
 
 def results_dtype(dtype: str) -> str:
-    """What results are while they are computed: for texts numbers stand."""
+    """The dtype of results while they are computed: texts are numbers."""
     return "int64" if dtype in (TEXT, LETTERS) else dtype
 
 
 def _covers(wide: dict[Any, Any], narrow: dict[Any, Any]) -> bool:
-    """Whether values that are known to be `narrow` can go on as `wide`."""
+    """Whether types `narrow` can continue as `wide`."""
     return wide.keys() == narrow.keys() and all(
         joined(wide[at], key) == wide[at] for at, key in narrow.items()
     )

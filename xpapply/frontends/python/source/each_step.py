@@ -1,4 +1,4 @@
-"""What is done for each kind of step that goes on to the next one."""
+"""Handlers of each kind of step that does not branch."""
 
 from __future__ import annotations
 
@@ -118,4 +118,4 @@ STEPS: dict[str, Callable[..., Abstract]] = {
     "exit": lambda t, before: t.set_errors(t.value(before)),
     "round": lambda t: t.count_round(),
 }
-"""By the kind of a step, of what writes it and operands."""
+"""Writers of steps by kind."""

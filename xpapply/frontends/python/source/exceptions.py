@@ -28,7 +28,7 @@ def _is_class(x: Any) -> bool:
 
 
 def _is_plain(t: Writes, kind: type) -> bool:
-    """Whether an exception of a class is made of anything, and nothing else happens."""
+    """Whether an exception class accepts any arguments, without other effects."""
     if issubclass(kind, UnicodeError):
         return False
     for name in ("__init__", "__new__"):
@@ -46,7 +46,7 @@ def is_own(t: Writes, x: Abstract, f: Any) -> None:
 
 
 def catches(t: Writes, x: Abstract, kinds: Abstract) -> Num:
-    """Whether a handler is for an exception."""
+    """Whether a handler catches an exception."""
     some = kinds.items if isinstance(kinds, Tup) and not kinds.is_list else (kinds,)
     if not isinstance(x, Raised) or not all(isinstance(k, Known) for k in some):
         raise TraceError("it catches what is not known before it runs")
@@ -59,7 +59,7 @@ def catches(t: Writes, x: Abstract, kinds: Abstract) -> Num:
 
 
 def entered(t: Writes, x: Abstract) -> Errors:
-    """What was said of warnings before a with statement, which says it anew."""
+    """Enter a with statement; return the error state before."""
     before = t.errors
     if not isinstance(x, Errors):
         raise TraceError("a with statement of something but numpy.errstate")
@@ -84,4 +84,4 @@ def errstate(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Errors:
 
 
 ROWS: dict[Any, Any] = {np.errstate: errstate}
-"""What is compiled of such calls."""
+"""Rows of such calls."""

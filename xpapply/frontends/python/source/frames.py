@@ -1,4 +1,4 @@
-"""Where a function is read: in which functions, and at which step."""
+"""Frames: the functions and the step at which source is read."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class Code(NamedTuple):
 
     @property
     def key(self) -> tuple[int, int, int]:
-        """It, without objects that cannot be compared."""
+        """The key of the code, by identities."""
         return id(self.flow), id(self.function), self.outer
 
     def is_of(self, package: str) -> bool:
-        """Whether it stands in a package."""
+        """Whether it is defined in a package."""
         return (self.function.__module__ or "").startswith(package)
 
 
 class Caller(NamedTuple):
-    """Where a function goes on that has called another one."""
+    """The frame of a caller, and where it continues."""
 
     code: Code
     part: int
@@ -50,7 +50,7 @@ class Caller(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where steps are read: in a function, and those that have called it."""
+    """The current place: a function's step, and its callers."""
 
     callers: tuple[Caller, ...]
     code: Code
@@ -59,7 +59,7 @@ class Place(NamedTuple):
 
     @property
     def key(self) -> Any:
-        """It, without objects that cannot be compared."""
+        """The key of the place, by identities."""
         frames = [(*c.code.key, c.part, c.step) for c in self.callers]
         return (*frames, *self.code.key, self.part, self.step)
 
@@ -76,13 +76,13 @@ class Place(NamedTuple):
 
 
 ERRORS = 0, ".errors"
-"""Where `Errors` are among the values."""
+"""The key of `Errors` among the values."""
 At = tuple[int, str]
 """The depth of a function, and a name."""
 
 
 class State(dict[At, Abstract]):
-    """The values of names. Those that other blocks have left are loaded once they are asked for.
+    """The values of names; values from other blocks are loaded on first read.
 
     Parameters
     ----------
@@ -115,11 +115,11 @@ class State(dict[At, Abstract]):
             super().__delitem__(at)
 
     def get(self, at: At, default: Any = None) -> Abstract:  # type: ignore[override]
-        """As of a dict."""
+        """The value, as in a dict."""
         return self[at] if at in self.left else super().get(at, default)
 
     def pop(self, at: At, default: Any = None) -> Abstract:  # type: ignore[override]
-        """The same."""
+        """Remove a value, as in a dict."""
         found = self.get(at, default)
         super().pop(at, None)
         return found
@@ -143,11 +143,11 @@ class Version:
 RESULT = ".result"
 """The name of what a function gives that calls itself, until its caller has it."""
 HUB = -1
-"""In the place of a part: where such a function goes on from a return."""
+"""The pseudo-part where a self-calling function continues after a return."""
 
 
 def calls_itself(code: Code) -> bool:
-    """Whether a function reads its own name, or that of another one that does so in the end."""
+    """Whether a function refers to itself, directly or through others."""
     flow = code.flow
     reads = any(
         (s.kind == "global" and s.args[0] == flow.name)
@@ -168,7 +168,7 @@ def _of_globals(code: types.CodeType) -> tuple[str, ...]:
 
 
 def _in_turn(f: Any) -> bool:
-    """Whether a function of the user's calls another one by name that calls it in the end."""
+    """Whether a user's function calls another one by name that calls it in turn."""
     if not isinstance(f, types.FunctionType):
         return False
     seen: list[types.FunctionType] = []
@@ -193,20 +193,20 @@ def _in_turn(f: Any) -> bool:
 
 
 _OURS = "xpapply."
-"""Of our own functions none calls another one that calls it."""
+"""The prefix of our own functions, none of which is mutually recursive."""
 _MANY = 64
-"""How many helpers are looked at."""
+"""The most helpers searched for mutual recursion."""
 
 
 class Guess(list[Expected]):
-    """In the place of the results of the first slice: those that the source itself tells.
+    """Results as the source implies them, in place of those of the first slice.
 
     It is filled where the first result is met. Of arrays it has the number of axes, their lengths
     are 0.
     """
 
     def fits(self, results: Sequence[Any]) -> bool:
-        """Whether the first slice has given such, as shapes and dtypes."""
+        """Whether the results of the first slice have these shapes and dtypes."""
         if len(self) != len(results):
             return False
         for mine, found in zip(self, results, strict=True):

@@ -351,7 +351,7 @@ def known_has(t: Writes, op: str, x: dict[Any, Any], key: Abstract) -> Abstract:
 def _compared(
     t: Writes, x: dict[Any, Any], key: Abstract, *, values: bool = True
 ) -> tuple[Value, Any]:
-    """Whether a key is there, and its value."""
+    """Whether a key is in the dict, and its value."""
     _no_list(key)
     if not isinstance(key, (Num, Tup)) or not 0 < len(x) <= _FEW:
         raise t.refuse(f"{described(key)} is looked up in a dict of {len(x)} keys")
@@ -409,7 +409,7 @@ def of_class(t: Writes, cls: Any, args: list[Abstract], kwargs: dict[str, Abstra
 
 
 def _value(t: Writes, x: Any) -> Abstract:
-    """What a dict of the user's has."""
+    """The value of an entry in a dict of the user's."""
     found = numbers.number(x)
     if found is not None:
         return found

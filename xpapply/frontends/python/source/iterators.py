@@ -76,14 +76,14 @@ def unpacked_at_ends(t: Writes, x: Abstract, before: int, after: int) -> Tup:
 
 
 def rest(t: Writes, x: Abstract, before: int, after: int) -> Abstract | Inlined:
-    """What a starred name gets: a list."""
+    """The list of a starred name."""
     if isinstance(x, Tup):
         return lists.new_list(t, x.items[before : len(x.items) - after])
     return Inlined(of_lists.between, [x, integer(before), integer(after)], {})
 
 
 def has_parts(t: Writes, x: Abstract, count: int) -> Num:
-    """Whether a value is a sequence of so many, as patterns ask it."""
+    """Whether a value is a sequence of so many parts, as patterns test it."""
     if isinstance(x, Lst):
         same = t.op("eq", "bool", length(t, x), Literal(count, "int64"))
         return Num("bool", PYTHON, same)
@@ -109,7 +109,7 @@ def iterator(t: Writes, x: Abstract) -> Abstract:
 
 
 def gone_through(t: Writes, x: Abstract, calm: bool) -> Abstract | Inlined:
-    """``iter(x)`` of a loop; `calm`: whether it writes to nothing that `x` may be made of."""
+    """``iter(x)`` of a loop; `calm`: whether its body writes to nothing that `x` may be made of."""
     is_set = sets.is_set(x)
     found = sets.gone_through(t, x) if is_set else iterator(t, x)
     if not calm and (is_set or _is_eager(found)):
@@ -138,7 +138,7 @@ def cursor(t: Writes, it: Abstract) -> Abstract:
 
 
 def is_fixed(it: Abstract) -> bool:
-    """Whether how often an iterator goes on is written in the source."""
+    """Whether the number of rounds is constant."""
     if isinstance(it, Counted):
         return is_fixed(it.inner)
     if isinstance(it, Zipped):
@@ -147,7 +147,7 @@ def is_fixed(it: Abstract) -> bool:
 
 
 def is_counted(it: Abstract) -> bool:
-    """Whether it is known before a loop how many rounds an iterator gives at most."""
+    """Whether a bound of the number of rounds is known before the loop."""
     if isinstance(it, Counted):
         return is_counted(it.inner)
     if isinstance(it, Zipped):
@@ -158,7 +158,7 @@ def is_counted(it: Abstract) -> bool:
 
 
 def is_long(it: Abstract) -> bool:
-    """Whether the source says that there may be many rounds, so that none of them is written."""
+    """Whether there may be many rounds by the source, so that the loop is not unrolled."""
     inner = it.inner if isinstance(it, (Counted, Zipped)) else ()
     if inner:
         return any(map(is_long, inner if type(inner) is tuple else (inner,)))
@@ -167,11 +167,11 @@ def is_long(it: Abstract) -> bool:
 
 
 _SHORT = 32
-"""Up to which a range's end is no sign of many rounds."""
+"""The end of a range up to which it is no sign of many rounds."""
 
 
 def most_rounds(t: Writes, it: Abstract) -> Value:
-    """How many rounds that are."""
+    """The largest number of rounds."""
     if isinstance(it, Counted):
         return most_rounds(t, it.inner)
     if isinstance(it, Zipped):
@@ -298,7 +298,7 @@ def zipped(t: Writes, some: list[Abstract], is_strict: bool) -> Zipped:
 
 
 def _counted(x: Any, count: Iterator[int]) -> Any:
-    """What goes through something, with how often the kept iterator was taken from before it."""
+    """The iterator with the number of elements already taken from a kept one."""
     if isinstance(x, Cursor):
         return x._replace(ahead=next(count))
     if isinstance(x, Zipped):

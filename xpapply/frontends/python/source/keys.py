@@ -104,7 +104,7 @@ def joined(a: Any, b: Any) -> Any:
 
 
 def _joined_empty(a: Any, b: Any) -> Any:
-    """The same of what is in a dict or a set: where nothing was put in yet is like any other."""
+    """Join the types of dict or set contents; those of an empty one fit any."""
     if a[0] is b[0] is Lst and a[3:] == b[3:] and "" in (a[1], b[1]):
         return b if a[1] == "" else a
     return joined(a, b)

@@ -49,7 +49,7 @@ def element(t: Writes, x: Lst | Rows, at: Value) -> Abstract:
 
 
 def is_typed(x: Lst | Rows) -> bool:
-    """Whether it is known what its elements are: else there are none."""
+    """Whether the element type is known; otherwise the list is empty."""
     return isinstance(x, Rows) or bool(x.dtype)
 
 
@@ -173,7 +173,7 @@ def _popped(t: Writes, x: Lst, op: str) -> Lst | Num:
 
 
 def new_list(t: Writes, items: tuple[Abstract, ...], *, grows: bool = False, part: int = 0) -> Any:
-    """A list; one of several types is like a tuple, and nothing is put into it.
+    """A new list; one of several types is a read-only tuple.
 
     `grows`: whether something may be put into it, also if it is of tuples or lists; `part`: which
     one it is of several that are made here.

@@ -2,7 +2,7 @@
 
 A mark stands where Python raises (a division by zero) or where a result has another type (an
 integer beyond 64 bits). Of what NumPy warns of floats, the flags of the processor tell afterwards:
-an operation whose flags count is ``noted``, so it is done even where nobody needs its result.
+an operation whose flags count is ``noted``, so it is done even where its result is unused.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _WEAK: dict[str, Any] = {
     "bool": np.dtype(bool), "int64": int, "float64": float, "complex128": complex
 }  # fmt: skip
 OF_PYTHON = {"b": "bool", "f": "float64", "c": "complex128"}
-"""By the letter of a kind the dtype of Python's numbers; others are integers."""
+"""Dtypes of Python numbers by NumPy's kind; others are integers."""
 
 
 def kind_of(dtype: str) -> str:
@@ -247,7 +247,7 @@ def resolved(ufunc: Any, *types: Any) -> tuple[str, ...]:
 
 
 def as_type(x: Num) -> Any:
-    """What `resolved` takes for a number."""
+    """A number as `resolved` takes it."""
     return _WEAK[x.dtype] if x.kind == PYTHON else np.dtype(x.dtype)
 
 
@@ -346,7 +346,7 @@ def _beside_complex(a: Num, b: Num) -> Num:
 
 
 def _is_of_ufunc(a: Num, b: Num, loop: str) -> bool:
-    """Whether NumPy hands a power to its ufunc: an integer of NumPy's, with a float of Python's.
+    """Whether NumPy's power goes to the ufunc: a NumPy integer with a Python float.
 
     Or to the power of one of NumPy's that has fewer bits than the result.
 
@@ -421,7 +421,7 @@ def call(w: Writes, name: str, dtype: str, *args: Value) -> Register:
 
 
 def quiet_call(w: Writes, name: str, dtype: str, *args: Value, loud: bool = False) -> Register:
-    """The same for Python, which looks at results: nothing is noted where that is handled.
+    """Call for Python, which checks results itself: no notes where exceptions are handled.
 
     `loud`: nothing has to be kept quiet.
     """
@@ -436,7 +436,7 @@ def quiet_call(w: Writes, name: str, dtype: str, *args: Value, loud: bool = Fals
 
 
 def is_finite(w: Writes, x: Value) -> Value:
-    """Whether a float is neither infinite nor NaN."""
+    """Whether a float is finite."""
     if isinstance(x, Literal):
         return Literal(math.isfinite(x.value), "bool")
     x = halves.widened(w, x)
@@ -511,7 +511,7 @@ def unary(w: Writes, op: str, a: Num) -> Num:
 
 
 def _of_float(w: Writes, op: str, x: Value) -> Value:
-    """What one instruction makes of a float of any length."""
+    """Apply one instruction to a float of any width."""
     wide = halves.widened(w, x)
     found = w.op(op, str(wide.type), wide)
     return halves.narrowed(w, found) if x.type == halves.HALF else found

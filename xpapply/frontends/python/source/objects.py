@@ -119,7 +119,9 @@ def attribute(t: Writes, x: Abstract, name: str, *to: Abstract) -> Abstract:
     if isinstance(x, Record):
         return _of_record(t, x, name)
     if not isinstance(x, Known):
-        raise t.refuse(f"the attribute {name} of a {type(x).__name__.lower()}")
+        is_others = isinstance(x, Tup) and x.is_list
+        what = places.described(x) + ", or one that it did not make" * is_others
+        raise t.refuse(f"the attribute {name} of {what}")
     holder = x.value
     if generators.is_one(x):
         return generators.attribute(t, holder, name)
@@ -181,7 +183,7 @@ def _of_object(t: Writes, x: Any, name: str) -> Abstract:
 
 
 def _holds(y: Any, x: Abstract) -> bool:
-    """Whether a value is one, or has it in it."""
+    """Whether a value is `x`, or contains it."""
     return y == x or (isinstance(y, tuple) and any(_holds(z, x) for z in y))
 
 
@@ -338,7 +340,7 @@ def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
 
 
 def _is_computed_power(a: Num, b: Num) -> bool:
-    """Whether a number of Python's is raised to an integer that is not written in the source."""
+    """Whether a Python number is raised to a computed integer."""
     if isinstance(b.value, Literal) or (isinstance(a.value, Literal) and a.value.value == 2):
         return a.dtype in PARTS and isinstance(b.value, Register) and _are_of_python(a, b)
     return _are_of_python(a, b) and numbers.kind_of(a.dtype) in "ic"
@@ -454,14 +456,14 @@ def compare(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
 
 
 def _are_dtypes(a: Any, b: Any) -> bool:
-    """Whether NumPy compares dtypes, one of which may be said by a class or a text."""
+    """Whether two values are compared as dtypes, one of which may be a class or a text."""
     return any(isinstance(x, np.dtype) for x in (a, b)) and all(
         isinstance(x, np.dtype) or type(x) in (type, str) for x in (a, b)
     )
 
 
 def _is(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
-    """Of objects that are known, and of None, which nothing else is."""
+    """Identity of known objects, and of None."""
     if isinstance(a, Known) and isinstance(b, Known):
         same = a.value is b.value
     elif any(isinstance(x, Known) and any(x.value is y for y in _ALONE) for x in (a, b)):
@@ -482,7 +484,7 @@ def _is_truth(x: Abstract) -> bool:
 
 
 _ALONE = (None, of_python.NOTHING)
-"""What nothing else is."""
+"""Objects that only they themselves are identical to."""
 
 
 def _answer(x: bool) -> Num:

@@ -94,7 +94,7 @@ def within(t: Writes, index: Abstract, length: Value) -> Value:
 
 
 def length(t: Writes, x: Abstract, axis: int = 0) -> Value:
-    """How many elements there are, along an axis."""
+    """The number of elements along an axis."""
     if isinstance(x, Arr):
         return t.op("length", "int64", x.value, what=axis)
     if isinstance(x, Held):
@@ -153,7 +153,7 @@ def is_none(x: Abstract) -> bool:
 
 
 def bounds(t: Writes, s: Span, n: Value) -> tuple[Value, Value, Value]:
-    """Where a slice starts, its step, and how many elements it has."""
+    """Start, step and number of elements of a slice."""
     step: Value = ONE if is_none(s.step) else as_index(t, s.step)
     if not isinstance(step, Literal):
         raise t.refuse("a slice whose step is computed")

@@ -46,7 +46,7 @@ DEPTH = 200
 
 
 class Site(NamedTuple):
-    """Where a function goes on after a call of itself.
+    """A call site of a function that calls itself.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Group:
     blocks: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def pairs(self) -> Iterator[tuple[Any, Site]]:
-        """Those of a hub and a site for which there is no block yet."""
+        """Pairs of a hub and a site that have no block yet."""
         for hub in self.hubs:
             for site in self.sites:
                 if (hub.index, site.number) not in self.blocks:
@@ -93,7 +93,7 @@ def lists(key: Any) -> Iterator[tuple[Any, str, int]]:
 
 
 def words(kinds: list[Any]) -> int:
-    """How many numbers of 64 bits values are on the stack."""
+    """The number of 64-bit words that values take on the stack."""
     return sum(1 + 2 * k.ndim if isinstance(k, Array) else 1 for k in kinds)
 
 
@@ -200,7 +200,7 @@ class RecursiveCalls(Blocks, ABC):
             for s in g.sites
             for dtype, kind, site in lists(s.keys)
         }
-        if kept & self._retyped:  # of what is on the stack nobody would know
+        if kept & self._retyped:  # the types on the stack would be unknown
             raise self.refuse("a list gets its type while a function calls itself")
         memory = self.mark_number("its recursion needs much memory")
         self._block = Block()
@@ -260,7 +260,7 @@ class SharedCalls(RecursiveCalls, ABC):
 
     @abstractmethod
     def _another(self) -> Any:
-        """What writes a function that this one runs."""
+        """A writer of a function that this one calls."""
 
     @abstractmethod
     def _write_all(self, place: Place) -> None:
@@ -314,7 +314,7 @@ class SharedCalls(RecursiveCalls, ABC):
 
     @abstractmethod
     def count_of_parameters(self, f: Abstract) -> int:
-        """How many parameters a function has by position; 0: that is not known."""
+        """The number of positional parameters; 0: unknown."""
 
     def value(self, x: Any) -> Abstract:
         """The value of an operand."""
@@ -334,7 +334,7 @@ class SharedCalls(RecursiveCalls, ABC):
 
     @property
     def count_of_blocks(self) -> int:
-        """How many there are so far."""
+        """The number of blocks so far."""
         return len(self.made.blocks) + sum(len(f.blocks) for f in self._functions)
 
     def _run(self, result: str | None, place: Place) -> bool:
@@ -374,7 +374,7 @@ class SharedCalls(RecursiveCalls, ABC):
         return True
 
     def _is_worth(self, code: Code, read: Iterable[Abstract]) -> bool:
-        """Whether a function may be one of its own, and is long, with those that it is given."""
+        """Whether a function may be written once as a function of its own, and is long enough."""
         p = self.place
         frames = [(p.code, p.part), *((c.code, c.part) for c in p.callers)]
         if self.element != NUMPY or self.errors != NOTHING_SAID or calls_itself(code):
@@ -386,14 +386,14 @@ class SharedCalls(RecursiveCalls, ABC):
         return sum(len(part.steps) for f in flows for part in f.parts) >= LIMITS.typed_shared
 
     def _handler(self, speaks: bool = False) -> Place | None:
-        """Where it goes on if an exception is raised here: not out of a function of its own."""
+        """The handler of an exception raised here, within the function's own frames."""
         found = super()._handler(speaks)
         if found is not None and len(found.callers) < self._base:
             raise _NotAlone
         return found
 
     def _read_by(self, code: Code, depth: int) -> dict[tuple[int, str], Abstract] | None:
-        """What a function reads: parameters, and names of functions around those that it has.
+        """Values that a function reads: parameters, and variables of enclosing functions.
 
         None: it may write to such names.
         """
@@ -449,7 +449,7 @@ class SharedCalls(RecursiveCalls, ABC):
         for at, key in keys:
             inner.state[at] = built(key, values)
         inner.place = place
-        found.result = ()  # whoever calls it meanwhile writes it there
+        found.result = ()  # callers write it there meanwhile
         try:
             inner._write_all(place)
         except _NotAlone:
@@ -489,7 +489,7 @@ _PLAIN = (Num, Arr, Text, Known, Mixed, Tup, Function, tuple)
 
 
 def _is_plain(key: Any) -> bool:
-    """Whether there is no list in a key, nor anything else that changes."""
+    """Whether a key has no lists or other mutable values."""
     kind, *parts = key
     if kind in (Num, Arr, Text, Known):
         return True
@@ -511,7 +511,7 @@ def _names_around(flow: Flow) -> Iterator[tuple[int, str]]:
 
 
 def _calls(flow: Flow, part: int, step: int) -> int:
-    """In how many places a function calls what it calls in one."""
+    """The number of places at which a function calls a callee."""
     wanted = _called(flow.parts[part].steps, step)
     count = 0
     for p in flow.parts:

@@ -144,7 +144,7 @@ def _put(t: Writes, k: int, value: Abstract) -> None:
 
 
 def _put_texts(t: Writes, k: int, value: Abstract, shape: tuple[int, ...]) -> None:
-    """The same of texts, for which numbers stand."""
+    """Store texts as numbers."""
     several = value.items if isinstance(value, Tup) and len(shape) == 1 else (value,)
     if isinstance(value, (Letters, Rows)) or any(isinstance(x, Letters) for x in several):
         raise PutTogether("texts that are put together")

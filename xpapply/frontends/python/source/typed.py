@@ -62,12 +62,12 @@ _flows: weakref.WeakKeyDictionary[types.CodeType, Flow] = weakref.WeakKeyDiction
 
 
 class Input(NamedTuple):
-    """In the place of an argument: a slice, or an element as a number of Python's."""
+    """A stand-in for an argument: a slice, or an element as a Python number."""
 
     k: int
     as_python: bool = False
     infinite: float = 0.0
-    """Which infinite number it is for the first slice; slices with another one are left."""
+    """The infinity that the first slice has here; slices with another value are left."""
 
 
 def typed(
@@ -127,7 +127,7 @@ def typed(
 def _settled(
     typer: Typer, arguments: Sequence[Abstract], named: Mapping[str, Abstract]
 ) -> TypedFunction | None:
-    """What it writes; None: whose floats some are makes a difference after all."""
+    """The typed function; None: the origin of some floats (Python or NumPy) matters after all."""
     try:
         made = typer.run(arguments, named)
     except fetched.ReadAnew:
@@ -205,7 +205,7 @@ class Typer(SharedCalls):
         self._merge()
 
     def _another(self) -> Typer:
-        """What writes a function that this one runs."""
+        """A writer of a function that this one calls."""
         found = Typer(
             self._f, (), self.expected, self.watch, HOST if self.fetches else self.element
         )
@@ -257,7 +257,7 @@ class Typer(SharedCalls):
         return Code(flow, function, f.depth)
 
     def count_of_parameters(self, f: Abstract, exactly: bool = False) -> int:
-        """How many parameters a function has by position; 0: that is not known.
+        """The number of positional parameters; 0: unknown.
 
         `exactly`: it takes neither fewer nor more arguments.
         """
@@ -303,7 +303,7 @@ class Typer(SharedCalls):
         return found
 
     def iterator(self, x: Any, calm: bool) -> Abstract:
-        """What a loop goes through, which is calm if it changes nothing of that."""
+        """The iterator of a loop; calm if the body changes nothing of it."""
         found = iterators.gone_through(self, self.value(x), calm or self._is_ours)
         if self.on_device and not iterators.is_fixed(found):
             if iterators.is_counted(found) and not self._has_few_rounds:

@@ -1,4 +1,4 @@
-"""What is known of a value while types are followed: its type, and the registers that hold it."""
+"""Abstract values: types, and the registers that hold them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PYTHON, NUMPY, EITHER, NO_AXES = "python", "numpy", "either", "no axes"
 """Whose number it is. Python's and NumPy's float64 compute the same; beside float32 they do not.
 An array without axes is NumPy's number, until something is done to it in place."""
 HOST = "host"
-"""In the place of these: slices are on a device, and their copies on the host are NumPy's."""
+"""The kind of numbers where slices are on a device, with copies on the host that are NumPy's."""
 DEVICE, FRESH = "device", "fresh"
 """CuPy's numbers are arrays without axes: elements of arrays, and others that something else may
 hold as well; and what an operation gave, as long as one name alone has it."""
@@ -74,7 +74,7 @@ class OnDevice(NamedTuple):
 
 
 class Inner(NamedTuple):
-    """What the lists are that are elements of a list."""
+    """The type of inner lists."""
 
     dtype: str
     kind: str
@@ -160,7 +160,7 @@ class Watched(NamedTuple):
 
 
 class Tup(NamedTuple):
-    """A tuple; or a list that nothing is put into, of several types or of the user's."""
+    """A tuple; or a read-only list, of several types or of the user's."""
 
     items: tuple[Any, ...]
     is_list: bool = False
@@ -173,7 +173,7 @@ class Starred(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What a solver gives: values by name, or by number; or one thing that can be called."""
+    """A solver's result: values by name or number; or a single callable."""
 
     names: tuple[str | int, ...]
     values: tuple[Any, ...]
@@ -190,7 +190,7 @@ class Known(NamedTuple):
 
 
 class Text(NamedTuple):
-    """One of several texts that are known.
+    """One of several known texts.
 
     Attributes
     ----------
@@ -354,7 +354,7 @@ class Raised(NamedTuple):
 
 
 class Errors(NamedTuple):
-    """What becomes of what NumPy would warn of, as ``numpy.errstate`` says it: see `ERRORS`.
+    """The error state, as ``numpy.errstate`` sets it: see `ERRORS`.
 
     Attributes
     ----------
@@ -365,7 +365,7 @@ class Errors(NamedTuple):
     said: tuple[str, ...]
 
     def of(self, kind: str) -> str:
-        """What is said of one kind."""
+        """The setting for one kind."""
         return self.said[ERRORS.index(kind)]
 
     def all(self, said: str) -> tuple[str, ...]:
@@ -374,12 +374,12 @@ class Errors(NamedTuple):
 
 
 ERRORS = ("divide", "over", "under", "invalid")
-"""What NumPy warns of."""
+"""Kinds of NumPy's floating-point warnings."""
 NOTHING_SAID = Errors(("",) * len(ERRORS))
 ITERATORS = (Watched, Along, Through, Counted, Zipped, Once, Eager, Groups)
-"""What is used up: with a name it would be another one each time."""
+"""Iterators that are consumed: a name for one would be another one each time."""
 Abstract = Any
-"""One of the above."""
+"""Any of the above."""
 
 
 def integer(n: int) -> Num:
@@ -406,7 +406,7 @@ class Inlined(NamedTuple):
 
 
 LETTERS = "letters"
-"""In the place of a dtype: the result is the letters of texts that are put together."""
+"""The pseudo-dtype of results made of letters: texts that are put together."""
 
 
 class Expected(NamedTuple):
@@ -428,7 +428,7 @@ class Expected(NamedTuple):
 
 
 class Writes(Protocol):
-    """What instructions are written to, and what is known where they are.
+    """The interface for writing instructions, with what is known at this point.
 
     Attributes
     ----------
@@ -478,7 +478,7 @@ class Writes(Protocol):
 
     @property
     def errors(self) -> Errors:
-        """What the function has said of NumPy's warnings."""
+        """The function's own error state."""
 
     def set_errors(self, errors: Errors) -> None:
         """Say what becomes of NumPy's warnings from now on."""
@@ -493,7 +493,7 @@ class Writes(Protocol):
         """Say that a part of a slice is flattened: a copy or not, as the slice lies in memory."""
 
     def ignores(self, kind: str) -> bool:
-        """Whether what NumPy would warn of is ignored here, whatever was said before the call."""
+        """Whether NumPy's warnings of a kind are ignored here, whatever the caller says."""
 
     def mark_number(self, why: str) -> int:
         """The number of a mark on this line."""
@@ -508,7 +508,7 @@ class Writes(Protocol):
         """The array of the user's that was just read, whose content counts from now on."""
 
     def source(self, owner: Any, place: Callable[[Any], Any] | None = None, key: Any = None) -> Tup:
-        """What a generator of random numbers draws from: its numbers are drawn in order.
+        """The source of random numbers of a generator: its numbers are drawn in order.
 
         `place`: what gives it, where others may come; `key`: of that place.
         """
@@ -526,10 +526,10 @@ class Writes(Protocol):
         """Say that what is computed here may differ from what a library gives, relatively."""
 
     def count_of_parameters(self, f: Abstract) -> int:
-        """How many parameters a function has by position; 0: that is not known."""
+        """The number of positional parameters; 0: unknown."""
 
     def reads_part(self, k: int) -> bool:
-        """Whether a part of what is computed here may be read afterwards."""
+        """Whether part `k` of this step's result may be read later."""
 
     def refuse(self, why: str) -> TraceError:
         """An error for something that is not compiled, with the line."""

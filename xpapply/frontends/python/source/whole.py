@@ -35,7 +35,7 @@ _BUFFERED = 8192
 
 
 def is_array(*args: Abstract) -> bool:
-    """Whether a call is of whole arrays."""
+    """Whether some argument is an array."""
     return any(isinstance(x, Arr) for x in args)
 
 
@@ -85,7 +85,7 @@ def _no_zero(t: Writes, x: Abstract, value: Value) -> None:
 
 
 def weak(t: Writes, x: Num) -> Any:
-    """What a number is beside an array: a dtype, or a type of Python's."""
+    """The dtype or Python type of a number beside an array."""
     if x.kind in (NUMPY, NO_AXES):
         return np.dtype(x.dtype)
     if x.kind == PYTHON or x.dtype == "bool":
@@ -149,7 +149,7 @@ _EXPONENTS = {2: np.square, 0.5: np.sqrt, -1: np.reciprocal}
 
 @functools.cache
 def _numbers_of_numpy_are_plain() -> bool:
-    """Whether NumPy looks at exponents that are Python's numbers alone, as it does since 2.3."""
+    """Whether NumPy's quick powers are for exponents of Python alone, as since NumPy 2.3."""
     return (np.ones(1, np.float32) ** np.float64(0.5)).dtype == np.float64
 
 
@@ -169,7 +169,7 @@ CLIP: Any = ufunc_named("clip")
 
 
 def dot(t: Writes, a: Arr, b: Arr, *, quiet: bool) -> Num:
-    """The sum of products of two arrays of one length; `quiet`: whether nothing is noted."""
+    """The dot product of two arrays of one length; `quiet`: without notes."""
     dtype = a.type.dtype
     name = t.external("ufunc", "vecdot", dtype, dtype, dtype)
     return Num(dtype, NUMPY, t.op("dot", dtype, a.value, b.value, what=(name, quiet)))
@@ -197,7 +197,7 @@ def by_matrix(t: Writes, a: Arr, b: Arr) -> Inlined:
 
 @functools.cache
 def _begins_with(kind: type) -> Any:
-    """What NumPy's sums of numbers of a kind begin with: a zero, of which the sign tells."""
+    """The initial value of NumPy's sums of a kind: a zero whose sign matters."""
     least = complex(-0.0, -0.0) if kind is complex else kind(-0.0)
     return kind(np.add.reduce(np.array([least])))
 

@@ -1,4 +1,4 @@
-"""One run of ``f``: the stand-in for the slice, and what is written down of it.
+"""Recording one run of ``f``: the tracer of the slice, and the path that it leaves.
 
 - `tracer.py`, `recorder.py`: the stand-in, and the calls and decisions that are written down;
   `stand_ins.py`: all kinds of them in arguments

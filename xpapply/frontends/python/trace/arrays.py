@@ -1,4 +1,4 @@
-"""What becomes an array where something traced is used: lists, other dtypes, copies, `y.flat`."""
+"""Conversions to arrays where a traced value is used: lists, other dtypes, copies, `y.flat`."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def copied(x: Any) -> Any:
 
 
 class Elements:
-    """What `numpy.flatiter` is for an array: its elements one after the other."""
+    """The counterpart of `numpy.flatiter`: elements one after the other."""
 
     def __init__(self, x: Tracer) -> None:
         self._x = x

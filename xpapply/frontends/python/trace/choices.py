@@ -27,7 +27,7 @@ _JOINED = frozenset(
         np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal,
     )
 )  # fmt: skip
-"""What gives the same for both kinds, beside a number or an array of NumPy's kind."""
+"""Functions with the same result for both kinds beside a number or array of NumPy's kind."""
 
 
 class BranchChoice(Tracer):
@@ -51,7 +51,7 @@ class BranchChoice(Tracer):
             object.__setattr__(self, name, x)
 
     def decided(self) -> Any:
-        """What it is, which the slices part by."""
+        """The chosen value, a decision by which slices part."""
         if self._found is None:
             found = self.constants[0] if len(self.constants) == 1 else None
             if not bool(self.is_constant):
@@ -72,7 +72,7 @@ class BranchChoice(Tracer):
 
     @property
     def exact(self) -> bool:
-        """Whether the other kind holds the constants as they are."""
+        """Whether the other kind represents the constants exactly."""
         if self._found is not None:
             return False
         kind = _kind(self.one)
@@ -97,7 +97,7 @@ class BranchChoice(Tracer):
 
 
 def _kind(x: Any) -> Any:
-    """The class of a number; None of what is none, or of one that nothing is known of."""
+    """The class of a number; None for others and for unknown ones."""
     if isinstance(x, BranchChoice):
         return _kind(x.one)
     value = x.value if isinstance(x, Tracer) else x
@@ -115,7 +115,7 @@ def _as(kind: Any, c: Any) -> Any:
 
 
 def _holds(kind: Any, c: Any) -> bool:
-    """Whether a constant of Python may stand beside numbers of a kind, as one of them."""
+    """Whether a Python constant may stand beside numbers of a kind, as one of them."""
     if kind is None or kind in (int, bool, np.bool_) or type(c) not in (int, float):
         return False
     if kind is float:
@@ -176,7 +176,7 @@ def _decided(x: Any) -> Any:
 
 
 def _stands_beside(x: Any, kind: Any, constants: tuple) -> bool:
-    """Whether an operand gives the same beside a number of a kind and a constant of Python's."""
+    """Whether an operand gives the same beside a number of a kind and beside a Python constant."""
     value = x.value if isinstance(x, Tracer) else x
     if kind is float:  # of the constants, which are integers
         numpys = isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind == "f"
@@ -191,7 +191,7 @@ def _stands_beside(x: Any, kind: Any, constants: tuple) -> bool:
 def _of_constants(
     python: Callable[..., Any], kind: Any, combined: list[tuple], becomes: Any
 ) -> tuple | None:
-    """What an operation gives for constants of Python, if it is what it gives for the kind's."""
+    """Results of an operation for Python constants, if they are those for the kind."""
     if len(combined) > LIMITS.choices or becomes is None:
         return None
     made = []

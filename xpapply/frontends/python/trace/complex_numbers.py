@@ -29,7 +29,7 @@ _MOST_SQUARED = 100
 
 
 class Complex(Tracer):
-    """A complex number whose parts are known; whoever asks for its `ref` has them put together."""
+    """A complex number with known parts; reading its `ref` combines them."""
 
     __slots__ = ("_made", "im", "re")
 

@@ -1,4 +1,4 @@
-"""Which calls of a path may decide something by their last bit.
+"""Calls of a path that may decide by their last bit.
 
 A sum, a product or a sine of a number that is off by a bit is off by some bits. A comparison, a
 whole number, an index or an order is another one, or the same; and what ``f`` asks for, it goes on
@@ -43,7 +43,7 @@ _PARTS = frozenset(
         syntax.PART,
     )
 )
-"""What takes numbers apart, or puts them together."""
+"""Steps that split or combine numbers without arithmetic."""
 
 _COMPARES = frozenset(("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"))
 
@@ -78,14 +78,14 @@ def is_power(call: Any) -> bool:
 
 
 def _differs(call: Any) -> bool:
-    """Whether a call for all slices may not have the bits of one for a single slice."""
+    """Whether a call for all slices may differ in bits from one for a single slice."""
     if call.row is syntax.MATH:
         return libm.differs(call.args[0])
     return is_power(call)
 
 
 def _is_smooth(call: Any) -> bool:
-    """Whether a result is off by some bits where what it is made of is."""
+    """Whether small errors of operands give small errors of the result."""
     row, args = call.row, call.args
     if row is syntax.MATH:
         return True
@@ -97,7 +97,7 @@ def _is_smooth(call: Any) -> bool:
 
 
 def _asks_whether_finite(call: Any) -> bool:
-    """Whether it is a comparison with infinity, which a bit does not turn."""
+    """Whether it is a comparison with infinity, which the last bit does not change."""
     if call.row is not syntax.PYTHON or call.args[0] not in _COMPARES:
         return False
     return any(type(x) is float and math.isinf(x) for x in call.args[1:3])

@@ -169,7 +169,7 @@ _CONVERTED = {
 
 
 def _name(function: Any) -> str:
-    """What a function is called in NumPy or SciPy, "numpy.sort" for `cupy.sort`."""
+    """The name of a function in NumPy or SciPy, "numpy.sort" for `cupy.sort`."""
     if root_of(function) in CUPY:
         names = public_names(function) or (function.__name__,)
         return next((mirrored(n) for n in names if mirrored(n) in SPECIAL), mirrored(names[0]))

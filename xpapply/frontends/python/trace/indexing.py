@@ -16,7 +16,7 @@ from .tracer import Tracer, must, must_be_set
 
 
 def as_mask(recorder: Recorder, mask: Any) -> Tracer:
-    """Whether values are true, as a boolean array."""
+    """Truth values as a boolean array."""
     mask = as_array(recorder, mask)
     if not isinstance(mask, Tracer):
         mask = recorder.constant(np.asarray(mask))
@@ -24,7 +24,7 @@ def as_mask(recorder: Recorder, mask: Any) -> Tracer:
 
 
 def count(recorder: Recorder, mask: Tracer) -> int:
-    """How many are true: slices with other counts take other paths."""
+    """Count true values: a decision, so slices with other counts take other paths."""
     found = recorder.call(
         syntax.COUNT, lambda m: np.intp(np.count_nonzero(m)), (mask,), check=False
     )
@@ -63,13 +63,13 @@ def nonzero(recorder: Recorder, x: Any) -> Any:
 
 
 def counted(a: Any) -> None:
-    """Values of a mask of which somebody wants to know how many they are."""
+    """Make the number of selected values a decision."""
     if isinstance(a, (ragged.Selected, ragged.SelectedRows)):
         a.ref  # noqa: B018
 
 
 def index(recorder: Recorder, key: Any) -> tuple[Any, ...]:
-    """An index as a tuple, with lists as arrays; integers of slices are asked for."""
+    """An index as a tuple, with lists as arrays; integers of slices become decisions."""
     parts = key if isinstance(key, tuple) else (key,)
     found = []
     for k in parts:

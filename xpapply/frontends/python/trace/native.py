@@ -73,7 +73,7 @@ def on_device(tree: Any) -> Any:
 
 
 def on_host(tree: Any) -> Any:
-    """What a batching rule returned, on the host."""
+    """Copy the result of a batching rule to the host."""
     xp = sys.modules["cupy"]
     tree = mapped(lambda x: Batched(x.array.get()) if isinstance(x.array, xp.ndarray) else x, tree)
     return mapped(lambda x: x.get(), tree, xp.ndarray)

@@ -1,4 +1,4 @@
-"""What Python's own functions and `math` do with tracers."""
+"""Python's own functions and `math` on tracers."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _kind(x: Any) -> type:
 
 
 def _is_long(x: Any) -> bool:
-    """Whether it is no integer of more than 64 bits."""
+    """Whether it fits in 64 bits, if it is an integer."""
     value = x.value if isinstance(x, Tracer) else x
     return type(value) is not int or -(2**63) <= value < 2**63
 

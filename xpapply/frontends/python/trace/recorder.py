@@ -1,4 +1,4 @@
-"""One run of ``f``, written down: its library calls, and what it decides by the data."""
+"""The recorder: library calls of one run of ``f``, and its decisions by the data."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _EPS = {"bfloat16": 2**-7, "float16": 2**-10, "float32": 2**-23, "complex64": 2*
 
 
 _DIFFERENT = object()
-"""In the place of a part of a result that for several slices is not what it is for one."""
+"""A stand-in for a part of a result that differs for several slices."""
 
 
 _READ_ONLY = "buffer source array is read-only"
-"""What compiled code of Cython says of memory that it could not write to."""
+"""The message of compiled Cython code for read-only memory."""
 
 
 class Recorder:
@@ -49,25 +49,25 @@ class Recorder:
         per_step: float = 0.0,
     ) -> None:
         self.operations = operations
-        """What tracers do when they are used: `operations.py`, which knows of this file."""
+        """Operations of tracers: `operations.py`, which imports this file."""
         self.library = library
         self.home = home
-        """Where ``f`` begins: the line of what happens after it has returned."""
+        """The line where ``f`` begins, for what happens after it has returned."""
         self.steps: list[Call | Branch] = []
         self.calls = 0
         self.refused: TraceError | None = None
         self.left: tuple[int, SideExit] | None = None
-        """Where the path ends because ``f`` raises."""
+        """The side exit of the path, if ``f`` raises."""
         self.errstate: dict[str, str] | None = None
         self.quiet = False
         self.autocast: tuple[tuple[str, Any, bool], ...] = ()
         """The contexts of `torch.autocast` that ``f`` is in: device, dtype, whether it is on."""
         self.around: tuple[Any, ...] | None = None
-        """Those that ``f`` is called in, if it uses torch."""
+        """Contexts around ``f``, if it uses torch."""
         self.stage: Any = None
         self.looked_up = 0
         self.inside = ""
-        """What to say of whatever is refused: of a library's function that calls ``f``'s own."""
+        """A remark for refusals within a library function that calls back."""
         self.eps = 0.0
         """The lowest precision that a call computed in."""
         self.views: list[tuple[np.ndarray, Tracer]] = []
@@ -94,7 +94,7 @@ class Recorder:
         return error
 
     def attempt(self, first: Callable[[], Any], second: Callable[[], Any]) -> Any:
-        """What `first` gives or, if that is refused, `second`; then the first reason counts."""
+        """Try `first`, else `second`; the first reason counts."""
         steps, calls, refused = len(self.steps), self.calls, self.refused
         try:
             return first()
@@ -136,7 +136,7 @@ class Recorder:
     def _gives_a_view(
         self, of: list[Tracer], function: Callable[..., Any], args: tuple, kwargs: dict
     ) -> bool:
-        """Whether a call looks at no element: its result lies in the memory of its argument."""
+        """Whether a call reads no element: its result is a view of its argument."""
         if len(of) != 1 or not self.lies_as_it_seems:
             return False
         real = self.real(lambda: function(*values(args), **values(kwargs)))
@@ -155,7 +155,7 @@ class Recorder:
         check: bool = False,
         is_part: bool = False,
     ) -> Any:
-        """The same of a call that takes or writes elements, and does not look at them.
+        """Record a call that moves elements and does not depend on their values.
 
         `is_part`: the result is a part of an array, which the caller notes.
         """
@@ -193,7 +193,7 @@ class Recorder:
         return self._written(row, real, *given, found, check, device is not None, is_part)
 
     def _lent(self, t: Any) -> bool:
-        """Whether an array is read-only while ``f`` is traced, and is not for ``f`` itself."""
+        """Whether an array is read-only only while ``f`` is traced."""
         if not isinstance(t.value, np.ndarray) or t.ref is not None or t.value.flags.writeable:
             return False
         x: Any = t.value
@@ -334,7 +334,7 @@ class Recorder:
             raise
 
     def raised(self, error: Exception, *, decided: bool = False, escapes: bool = False) -> None:
-        """From here on the slice is left to ``f``; what it does then is only looked at.
+        """Leave the slice to ``f`` from here on; the rest of the run is only observed.
 
         `escapes`: whether that has left ``f``, raised by no call on real values.
         """
@@ -409,21 +409,21 @@ class Recorder:
 
     @property
     def lies_as_it_seems(self) -> bool:
-        """Whether arrays that ``f`` makes have the layout here that they have in the loop.
+        """Whether arrays made by ``f`` have the same layout here as in the loop.
 
         On the host those made of vectors have; a slice of several axes may have any layout.
         """
         return self.library == "numpy" and not self.several_axes
 
     def empty(self, real: np.ndarray) -> Tracer:
-        """An array that ``f`` has made, and has written nothing into so far."""
+        """Record an array that ``f`` has made and not yet written to."""
         found = Tracer(self, np.zeros_like(real), None)
         if found.value.size:
             found.unset = Tracer(self, np.ones(real.shape, bool), None)
         return found
 
     def _shares(self, real: np.ndarray, t: Tracer) -> bool:
-        """Whether a result is part of the memory of an argument."""
+        """Whether a result shares memory with an argument."""
         if any(value is real and other is t for value, other in self.views):
             return True
         if real is t.value:  # what some functions give back where there is nothing to do
@@ -442,7 +442,7 @@ class Recorder:
         return Tracer(self, real, None, owned=False)
 
     def path(self, result: Any, several: int = 0) -> tuple[Path, Any]:
-        """What was written down, and the real result; `several`: how many, if they are apart."""
+        """The recorded path and the real result; `several`: number of separate results."""
         if self.refused is not None:
             raise self.refused
         if self.left is not None:
@@ -470,7 +470,7 @@ class Recorder:
         return Path(tuple(self.steps), out, value.shape, value.dtype), value
 
     def _parts(self, result: Any, several: int) -> tuple[Path, Any]:
-        """The same of a function with several results."""
+        """The path of a function with several results."""
         if not isinstance(result, (tuple, list)) or len(result) != several:
             raise self.refuse(f"it has not {several} results")
         found = [self.path(x) for x in result]
@@ -516,7 +516,7 @@ def _nbytes(real: Any) -> int:
 
 
 def _is_view(result: Any, operand: Any) -> bool:
-    """Whether a result lies in the memory of an operand, all of it."""
+    """Whether a result is a view of an operand, all of it."""
     if isinstance(result, (tuple, list)):
         return bool(result) and all(_is_view(x, operand) for x in result)
     a, b = (x.array if isinstance(x, Batched) else x for x in (result, operand))
@@ -572,7 +572,7 @@ def _places(view: np.ndarray, whole: np.ndarray) -> tuple[np.ndarray, ...] | Non
 
 
 def _addresses(x: np.ndarray) -> np.ndarray:
-    """Where each element begins in memory."""
+    """The address of each element."""
     found = np.array(x.__array_interface__["data"][0], np.int64)
     for n, step in zip(x.shape, x.strides, strict=True):
         found = found[..., None] + np.arange(n) * step

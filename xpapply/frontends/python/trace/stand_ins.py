@@ -1,4 +1,4 @@
-"""What stands for values that depend on the slice, wherever it stands in arguments.
+"""Base classes of values that depend on the slice, and their search in arguments.
 
 A stand-in knows the `Recorder` that made it, which is made of stand-ins: so none of this names it.
 """
@@ -96,7 +96,7 @@ def refs(tree: Any) -> Any:
 
 
 class Traced:
-    """What tracers of every library share."""
+    """The common base of tracers of all libraries."""
 
     __slots__ = ()
     recorder: Any
@@ -107,7 +107,7 @@ class Traced:
     """Whether it is one of several numbers (`choices.py`)."""
 
     def settle(self) -> None:
-        """Refuse to read elements that nothing was written into."""
+        """Refuse to read uninitialized elements."""
 
     def asked(self, what: str) -> Any:
         """The value, which other slices that go this way have too."""
@@ -121,7 +121,7 @@ class Traced:
 
 
 class Counted:
-    """What has a length that depends on the slice."""
+    """A value whose length depends on the slice."""
 
     __slots__ = ()
 

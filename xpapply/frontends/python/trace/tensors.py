@@ -41,7 +41,7 @@ class TracedTensor(Traced):
         return to_array(self)
 
     def own_call(self, function: Any, name: str, args: tuple, kwargs: dict) -> Any:
-        """How a torch function takes this one; NotImplemented if it does as any other."""
+        """A torch function on this tracer; NotImplemented for the default."""
         return NotImplemented
 
     @classmethod
@@ -179,7 +179,7 @@ class Selected(TracedTensor):
         )
 
     def _beside(self, x: Any) -> bool:
-        """Whether this may stand beside the values, whatever their number is."""
+        """Whether this may be combined with the values, whatever their number."""
         if isinstance(x, Selected):
             same = self.mask.ref is not None and x.mask.ref == self.mask.ref
             return same and x._even is None
@@ -216,7 +216,7 @@ _REDUCTIONS = frozenset(
 
 
 def _compressed(x: TracedTensor, mask: TracedTensor) -> Any:
-    """``x[mask]``: how many values there are is asked only if somebody needs to know."""
+    """``x[mask]``; the number of values becomes a decision only where it is used."""
     if isinstance(x, Selected) or isinstance(mask, Selected):
         return _of_one_length(x, mask)
     if x.value.ndim != 1 or mask.value.shape != x.value.shape:
@@ -372,7 +372,7 @@ def call(recorder: Recorder, function: Callable[..., Any], args: tuple, kwargs: 
 
 
 def result(recorder: Recorder, found: Any) -> Any:
-    """What ``f`` returned for a tensor, as one tensor."""
+    """Combine the results of ``f`` to one tensor."""
     if isinstance(found, (list, tuple)):
         parts = [result(recorder, x) for x in found]
         return call(recorder, torch_module().stack, (parts,), {})

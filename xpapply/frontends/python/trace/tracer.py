@@ -37,7 +37,7 @@ def _binary(ufunc: Any, python: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
 
 _PYTHON = (int, float, bool, complex)
 _SEQUENCES = (list, tuple, range)
-"""With which NumPy's arrays calculate, and its numbers do all but multiply."""
+"""Operands of arithmetic with NumPy's arrays, and of all but products with its scalars."""
 
 
 class Tracer(Traced):
@@ -215,7 +215,7 @@ class Tracer(Traced):
 
     @property
     def weak(self) -> bool:
-        """Whether it is a Python number, which takes the dtype of the array beside it."""
+        """Whether it is a Python number, which takes the dtype of an array beside it."""
         return isinstance(self.value, (bool, int, float, complex)) and not isinstance(
             self.value, np.generic
         )
@@ -398,7 +398,7 @@ class Tracer(Traced):
     def is_view_of(self, other: Tracer, key: Any, *, writeable: bool = True) -> None:
         """Note that both are the same memory.
 
-        `key`: which part of the other one this is; None: nobody can tell.
+        `key`: which part of the other one this is; None: unknown.
         """
         self.owned = other.owned
         if not other.owned:  # nothing is ever written there
@@ -430,7 +430,7 @@ class Tracer(Traced):
         return found
 
     def is_part_of(self, x: Tracer, key: tuple[Any, ...]) -> bool:
-        """Whether it is what ``x[key]`` is, in the same memory."""
+        """Whether it is a view that ``x[key]`` gives."""
         mine = self._part
         if mine is None or mine.whole is not x or len(mine.key) != len(key):
             return False
@@ -455,7 +455,7 @@ class Tracer(Traced):
         self._value, self._ref = real, getattr(new, "ref", None)
 
     def settle(self) -> None:
-        """Leave slices to ``f`` itself in which nothing was written into some elements."""
+        """Leave slices to ``f`` that read uninitialized elements."""
         if self.unset is not None:
             must_be_set(self.recorder, self.unset)
 
@@ -495,19 +495,19 @@ class Tracer(Traced):
 
 
 class Memory:
-    """What an array and the views of it share."""
+    """State shared by an array and its views."""
 
     __slots__ = ("unknown", "version")
 
     def __init__(self) -> None:
         self.version = 0
-        """How often something was written."""
+        """The number of writes."""
         self.unknown: weakref.WeakValueDictionary[int, Tracer] = weakref.WeakValueDictionary()
-        """Views of which nobody can tell where they lie."""
+        """Views whose place in memory is unknown."""
 
 
 class Part(NamedTuple):
-    """Of which array a view is a part, and of which elements: ``whole[key]``."""
+    """The array and the elements of a view: ``whole[key]``."""
 
     whole: Tracer
     key: tuple[Any, ...]
@@ -570,7 +570,7 @@ def python_arithmetic(recorder: Any, ufunc: Any, python: Any, a: Any, b: Any) ->
 
 
 def _has_power(a: Any, b: Any, integers: bool) -> bool:
-    """Whether ``a ** b`` is a call of NumPy's; slices for which Python raises are left to ``f``."""
+    """Whether ``a ** b`` is a call of NumPy; slices for which Python raises are left to ``f``."""
     if integers:
         if b < 0:
             must(a != 0)
@@ -589,9 +589,9 @@ def must(condition: Any) -> None:
 
 
 def must_be_set(recorder: Any, unset: Any) -> None:
-    """Slices in which nothing was written into some of these elements are left to ``f`` itself.
+    """Leave slices to ``f`` that read uninitialized elements.
 
-    What is there in memory nobody can tell: if it is so for all slices, it is refused.
+    The content of uninitialized memory is unknown: if all slices read it, `f` is refused.
     """
     if isinstance(unset, Tracer) and unset.ref is not None:
         must((unset.any() if unset.ndim else unset) == False)  # noqa: E712

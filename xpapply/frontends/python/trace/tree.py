@@ -1,4 +1,4 @@
-"""What a Python function does to a slice, path by path.
+"""The tree of paths of a Python function.
 
 Tracing ``f`` on one slice gives a *path*: the library calls that ``f`` made, and
 the decisions (truth values, lengths, indices) that it took from the data. Paths that
@@ -36,7 +36,7 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of a library function; `args` and `kwargs` hold a `Ref` for each traced value."""
+    """A call of a library function; `args` and `kwargs` hold a `Ref` for each traced value."""
 
     row: BatchingRule
     args: tuple[Any, ...]
@@ -46,16 +46,16 @@ class Call:
     errstate: tuple[tuple[str, str], ...] | None = None
     """NumPy's error state that ``f`` has set around the call; None: that of the caller."""
     quiet: bool = False
-    """Whether ``f`` ignores warnings around the call."""
+    """Whether ``f`` ignores warnings of the call."""
     shape: tuple[int, ...] = ()
     dtype: Any = None
     """Shape and dtype of the result for one slice, where it is one NumPy array."""
     singly: bool = False
-    """Whether its rule calls the function slice by slice, as far as the trace tells."""
+    """Whether its rule runs slice by slice, as far as the trace tells."""
     nbytes: int = 0
     """Bytes of the result for one slice, a number counted as 8 at least."""
     of_numbers: bool = False
-    """Whether it is an operator of NumPy's numbers, not the ufunc of that name."""
+    """Whether it is an operator on NumPy scalars, not the ufunc of that name."""
     view_of: int | None = None
     """The number of the call in whose memory the result lies; None: in memory of its own."""
     _uses: frozenset[int] | None = field(default=None, init=False, repr=False, compare=False)
@@ -72,7 +72,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """``f`` asked for a value: a truth, a length, an index."""
+    """A decision: ``f`` has read a truth, a length, an index."""
 
     ref: Ref
     value: Any
@@ -81,7 +81,7 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class SideExit:
-    """Where a path ends because ``f`` raises, or may: such slices are left to ``f`` itself.
+    """A path's end where ``f`` raises, or may: such slices are left to ``f``.
 
     `decided`: whether the last decision alone tells that. Nothing that ``f`` does afterwards
     depends on the slice or is seen outside, so that it may run for each of them.
@@ -92,12 +92,12 @@ class SideExit:
     more: bool = False
     """Whether ``f`` makes further calls then, which may raise for other slices."""
     by_hand: str = ""
-    """What to say instead if it may come of what stands for the slice, not of the slice."""
+    """Advice if the exception may come from the tracer rather than from the slice."""
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """One run of ``f``: its steps in order, and its result: a `Ref`, an array or a `SideExit`."""
+    """One run of ``f``: steps in order, and the result: a `Ref`, an array or a `SideExit`."""
 
     steps: tuple[Call | Branch, ...]
     result: Any
@@ -107,7 +107,7 @@ class Path:
 
     @property
     def raises_errors(self) -> bool:
-        """Whether ``f`` has NumPy raise what it else warns of."""
+        """Whether ``f`` turns NumPy's warnings into errors."""
         calls = [step for step in self.steps if isinstance(step, Call)]
         return any("raise" in dict(step.errstate or ()).values() for step in calls)
 
@@ -129,15 +129,15 @@ class Segment:
     reused: set[int] = field(default_factory=set)
     """Numbers of the calls that may write into the array that they get."""
     needless: set[int] = field(default_factory=set)
-    """Numbers of the calls whose results nothing uses."""
+    """Numbers of calls with unused results."""
     needs: frozenset[int] = frozenset()
     """Numbers of the earlier calls whose results are used from here on."""
     exact: set[int] = field(default_factory=set)
     """Numbers of the calls whose last bit may decide something: see `decisions.py`."""
     relies: set[int] = field(default_factory=set)
-    """Those of the earlier calls, negative: a block that has them so has these keys too."""
+    """Ancestors, negative: a block that has these keys has the own ones too."""
     frees: list[list[int]] = field(default_factory=list)
-    """For each call the numbers of the calls whose results nothing uses after it."""
+    """For each call the numbers of values that are dead after it."""
     nbytes: int = 1
     """Bytes that a slice has alive here at the worst moment."""
 
@@ -155,7 +155,7 @@ class Tree:
         self.catches = False
         """Whether ``f`` catches exceptions."""
         self.harmless: set[tuple[Segment, int, type]] = set()
-        """Exceptions after which ``f`` is known to do nothing but compute."""
+        """Exceptions after which ``f`` is known to have no side effects."""
         self.results: set[Any] = set()
         """Shapes and dtypes of the results at the ends of paths; None: the path is `SideExit`."""
         self.singly: set[str] = set()
@@ -165,9 +165,9 @@ class Tree:
         self.exits, self.last_exit = 0, ""
         """Slices for which ``f`` raised when a path was looked for, and what it raised last."""
         self.masks = False
-        """Whether values are taken by a mask."""
+        """Whether masks select values."""
         self.powers = False
-        """Whether there are powers of numbers, which only C's library has to the last bit."""
+        """Whether numbers are raised to powers, which only C's library computes to the last bit."""
         self.add(first)
 
     @property
@@ -271,13 +271,13 @@ class Tree:
 
     @property
     def goes_singly(self) -> bool:
-        """Whether something is called for one slice after the other."""
+        """Whether some call runs slice by slice."""
         return any(
             c.singly or SINGLY in c.row.name or c.row.name in self.singly for c in self.calls
         )
 
     def in_words(self) -> str:
-        """What runs: the calls, and whether slices part."""
+        """A description of the calls, and whether slices part."""
         names: dict[str, int] = {}
         singly = set(self.singly)
         for call in self.calls:
@@ -344,7 +344,7 @@ def _unused(path: Path) -> set[int]:
 
 
 def _liveness(s: Segment) -> tuple[frozenset[int], list[list[int]]]:
-    """What a segment and those after it need of earlier ones; what is free after each call."""
+    """Earlier values that a segment and its descendants need; values dead after each call."""
     alive = {ref.index for ref in references((s.asks, s.result))}
     alive = alive.union(*(child.needs for child in s.children.values()))
     frees: list[list[int]] = []
@@ -418,7 +418,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def _same_tensors(a: Any, b: Any) -> bool:
-    """Whether two constants of torch are, bit for bit: NaN equals itself, 0.0 is not -0.0."""
+    """Whether two torch constants are equal bit for bit: NaN equals itself, 0.0 is not -0.0."""
     if a.shape != b.shape or a.dtype != b.dtype or a.device != b.device:
         return False
     torch = sys.modules["torch"]

@@ -169,7 +169,7 @@ _QUICK: dict[float, Any] = {
     0.5: np.sqrt,
     -1: np.reciprocal,
 }
-"""What NumPy may call for an array to one of these powers."""
+"""Functions that NumPy may call for an array to one of these powers."""
 
 
 @functools.lru_cache(maxsize=256, typed=True)  # 2 and 2.0 are not the same to NumPy
@@ -215,7 +215,7 @@ def power(recorder: Recorder, a: Any, b: Any) -> Any:
 def _masked_ufunc(
     recorder: Recorder, ufunc: Any, inputs: tuple, out: Any, where: Any, **kwargs: Any
 ) -> Any:
-    """A ufunc with ``out=`` and ``where=``: nothing is computed elsewhere."""
+    """A ufunc with ``out=`` and ``where=``, which computes only there."""
     if not isinstance(out, Tracer) or not isinstance(out.value, np.ndarray) or kwargs:
         raise recorder.refuse(f"{ufunc.__name__} with this out=, where= and {list(kwargs)}")
     if ufunc.signature is not None or ufunc.nout > 1:

@@ -151,7 +151,7 @@ class Batches:
         raise TraceError(why if forced else f"{why}; {WAY_OUT}")
 
     def _prove_batch(self, samples: torch.Tensor, alone: list[Parts], *, strict: bool) -> None:
-        """Whether a batch gives what its slices do, in any order and beside any others."""
+        """Prove that a batch gives what its slices give, in any order and beside any others."""
         first, got = self._profiled(self._together, samples)
         if first.looks:
             raise TraceError(f"in a batch {first.looks}")
@@ -194,7 +194,7 @@ class Batches:
             self.channels_last = False
 
     def _prove_vmap(self, samples: torch.Tensor, alone: list[Parts], *, strict: bool) -> None:
-        """Whether torch.vmap gives what slices do, and can do it at once."""
+        """Prove that torch.vmap gives what slices give, at once."""
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             first, got = self._profiled(self._vmapped, samples)
@@ -221,7 +221,7 @@ class Batches:
         return found, result.map(torch.clone)
 
     def _measured(self, one: Profile, two: Profile, more: int, samples: torch.Tensor) -> None:
-        """What more slices took more; what each call takes by itself is no matter of slices."""
+        """Measure bytes per slice as a difference, so that a call's constant overhead drops out."""
         slice_bytes = samples[0].numel() * samples.element_size()
         self.bytes_per_slice = max(1, (two.peak - one.peak) // more) + slice_bytes
         self.writes = one.writes or two.writes
@@ -264,7 +264,7 @@ class Batches:
         return Parts.joined(pieces, torch.cat)
 
     def _run_or_free(self, rows: torch.Tensor) -> Parts:
-        """The same, once more where another library gives back memory that it has no use for."""
+        """Run, and once more after other libraries have freed cached memory."""
         try:
             return self._run(rows)
         except (RuntimeError, MemoryError) as error:
@@ -282,7 +282,7 @@ class Batches:
         return self._first_of_its_size(rows)
 
     def tried(self, n: int) -> bool:
-        """Whether so many slices run as one batch, which gives one result for each."""
+        """Whether so many slices run as one batch, with one result for each."""
         once = self._most is None or n <= self._most
         return self.way == BATCH and n in self._compared and once and not self._several
 
@@ -324,7 +324,7 @@ class Batches:
         return Parts(parts)
 
     def _vmapped(self, rows: torch.Tensor) -> Parts:
-        """By torch.vmap, which keeps the meaning of one call per slice."""
+        """Run by torch.vmap, which keeps the meaning of one call per slice."""
         f = with_batch_of_one(self.function)
 
         def one(v: torch.Tensor) -> Any:
@@ -336,7 +336,7 @@ class Batches:
         return Parts(found if self._several else [found])
 
     def _together(self, rows: torch.Tensor) -> Parts:
-        """By one call; what it returns in the shapes that slices give alone."""
+        """Run by one call; results have the shapes that slices give alone."""
         n = rows.shape[0]
         found = self._of_batch(n)(rows, *self._args, **self._kwargs)
         if isinstance(found, (tuple, list)) != self._several:
@@ -375,13 +375,13 @@ class Structured(Batches):
 
 
 def _without_rule(error: Exception) -> str:
-    """What to say where torch.vmap does not know an operation; "" for other errors."""
+    """The reason where torch.vmap has no rule for an operation; "" for other errors."""
     found = re.search(r"Batching rule not implemented for aten::(\w+)", str(error))
     return f"torch has no batching rule for {found[1]}" if found else ""
 
 
 def first_line(error: Exception) -> str:
-    """An error by its class and the first line of its text, without what torch wants to be told."""
+    """An error by its class and first line, without torch's advice to its developers."""
     text = str(error).strip().partition("\n")[0]
     sentences = [s for s in re.split(r"(?<=[.!?])\s+", text) if not _FOR_TORCH.search(s)]
     said = " ".join(sentences).rstrip(" .") or text
@@ -392,7 +392,7 @@ _FOR_TORCH = re.compile(r"\b(file|open|report)\b[^.]* (issue|bug)|bug report|htt
 
 
 def _free_others(device: torch.device) -> bool:
-    """Have CuPy give back what its pool holds for nobody; whether that was anything."""
+    """Free unused blocks of CuPy's pool; return whether there were any."""
     cupy = sys.modules.get("cupy")
     if device.type != "cuda" or cupy is None:
         return False
@@ -416,7 +416,7 @@ def _advise(error: BaseException, rows: torch.Tensor) -> None:
 
 
 def out_of_memory(error: Exception) -> bool:
-    """Whether an error says that there was not enough memory."""
+    """Whether an error means that memory ran out."""
     if isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)):
         return True
     return "can't allocate memory" in str(error) or "out of memory" in str(error).lower()

@@ -17,7 +17,7 @@ from ..autocast import autocast_dtypes
 
 
 def can_capture() -> bool:
-    """Whether what torch does now depends on nothing that a graph would not notice."""
+    """Whether torch's current state has no influence that a CUDA graph would miss."""
     return not autocast_dtypes()
 
 

@@ -1,4 +1,4 @@
-"""How many slices a chunk has: what takes the least time is found out while chunks run.
+"""Chunk sizes: the fastest is found while chunks run.
 
 What stays in the caches depends on the machine and on the layers: convolutions want tens of
 slices, a recurrent layer, which goes through its steps one by one, wants thousands.
@@ -63,7 +63,7 @@ class ChunkSize:
             self._other = 0
 
     def _compare(self, other: int) -> None:
-        """With another size; with half the first one where it is too large, or 0."""
+        """Try another size; half the first one where it is too large, or 0."""
         if not 1 <= other <= self._most and self._up and self._best == self._first:
             self._up, other = False, self._first // 2
         self._other = other if 1 <= other <= self._most else 0

@@ -77,7 +77,7 @@ def vectorized(
 def _vectorized(
     f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, trusted: bool, pure: bool, copied: Any
 ) -> AllAtOnce:
-    """The same; `copied`: `f` itself, if it was made for this plan alone."""
+    """The run; `copied`: `f` itself, if it was made for this plan alone."""
     structure = structure_of(f)
     batches = Batches(f, args, kwargs) if structure is None else Structured(f, structure)
     run = _Chunks(batches, arr, axis, pure, copied)
@@ -197,7 +197,7 @@ class _Chunks:
         return call
 
     def _repeated(self, arr: Any, layout: _Layout) -> RepeatedModule | None:
-        """What `_call` comes to for such arrays, where one batch takes all slices in place."""
+        """The repeated call for such arrays, where one batch takes all slices in place."""
         batches, n = self._batches, layout.slices
         plain = type(arr) is np.ndarray or self.library != "numpy"
         if not plain or batches.writes or self._device != layout.place or not batches.tried(n):
@@ -264,7 +264,7 @@ class _Chunks:
         return [layout.outward(out) for out in outs]
 
     def _own(self, y: torch.Tensor, rows: torch.Tensor, place: torch.device) -> torch.Tensor:
-        """A result where it is wanted, in memory that nothing else has."""
+        """The result at its place, in memory of its own."""
         if self._device != place:
             return y.to(place)
         if y.requires_grad or may_be_given(y, rows):
@@ -316,7 +316,7 @@ class _Chunks:
         return self._batches.rows(self._device, layout.slices)
 
     def what(self, arr: Any, axis: int) -> str:
-        """What runs, in words."""
+        """A description of the run."""
         n = math.prod(arr.shape) // max(1, arr.shape[axis])
         size = self._batches.rows(self._device, n) if self._batches.bytes_per_slice else n
         some = "all slices at once" if size >= n else f"chunks of {size:,} slices"
@@ -336,7 +336,7 @@ class _Chunks:
 
 
 class _Layout:
-    """What follows from how an array lies: the way to rows of slices, and from their results."""
+    """Layout of an array: views as rows of slices, and results from rows."""
 
     def __init__(self, arr: Any, axis: int) -> None:
         order = MemoryOrder.of(arrays.strides(arr), arr.ndim, axis)
@@ -391,7 +391,7 @@ def _is_contiguous(x: Any) -> bool:
 
 
 def _place(arr: Any) -> torch.device:
-    """Where an array is, as torch calls it."""
+    """The torch device of an array."""
     if isinstance(arr, torch.Tensor):
         return arr.device
     if arrays.library(arr) == "cupy":
@@ -416,12 +416,12 @@ def _tensor(block: Any) -> torch.Tensor:
 
 
 def _is_foreign(dtype: np.dtype) -> bool:
-    """Whether torch cannot compute with a dtype, or has it not."""
+    """Whether torch lacks a dtype or cannot compute with it."""
     return (dtype.kind == "u" and dtype.itemsize > 1) or dtype.itemsize > 8
 
 
 def _is_seen(arr: Any) -> bool:
-    """Whether torch can see an array where it is."""
+    """Whether torch can view an array where it is."""
     if isinstance(arr, torch.Tensor):
         return True
     if _is_foreign(arr.dtype) or any(s < 0 or s % arr.itemsize for s in arr.strides):

@@ -21,7 +21,7 @@ _Run = Callable[[torch.Tensor], torch.Tensor]
 
 
 def recorded(run: _Run, x: torch.Tensor) -> _Run:
-    """``run(x)`` for tensors that lie like `x`, of a `run` that does nothing but what it returns.
+    """Record ``run(x)`` for tensors of this layout; `run` has no side effects.
 
     Raises
     ------

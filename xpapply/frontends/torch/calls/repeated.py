@@ -1,4 +1,4 @@
-"""Calls of a module on arrays like those before, all slices in one batch: nothing is asked twice.
+"""Repeated calls of a module on arrays of the same layout, in one batch, without checks.
 
 A batch of a few slices takes some tens of microseconds. Finding out how it runs takes as long.
 """
@@ -23,7 +23,7 @@ from .recorded import recorded
 
 
 class RepeatedModule:
-    """``repeated(arr)``: the results for arrays that lie alike; None where more is to be asked.
+    """``repeated(arr)``: results for arrays of the same layout; None where checks are due.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ class RepeatedModule:
         return x if x.dtype == self._dtype else x.to(self._dtype)
 
     def _own(self, y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        """A result in memory that nothing else has."""
+        """The result in memory of its own."""
         if self.library != "torch":
             y = numpy_dtype(y)
         return y if may_be_given(y, x) else y.clone(memory_format=torch.contiguous_format)
@@ -164,7 +164,7 @@ class RepeatedModule:
 
 
 def may_be_given(y: torch.Tensor, rows: torch.Tensor) -> bool:
-    """Whether a result has memory of its own, and enough of it to save a copy."""
+    """Whether a result has memory of its own, enough to save a copy."""
     nbytes = y.nbytes
     if nbytes < LIMITS.given_away:
         return False
@@ -172,5 +172,5 @@ def may_be_given(y: torch.Tensor, rows: torch.Tensor) -> bool:
 
 
 def shares(x: torch.Tensor, y: torch.Tensor) -> bool:
-    """Whether tensors are views of the same memory."""
+    """Whether tensors share memory."""
     return x.untyped_storage().data_ptr() == y.untyped_storage().data_ptr()

@@ -28,7 +28,7 @@ _WORDS: dict[str, Callable[..., Any]] = {
     "prim::device": lambda x: x.device,
     **{f"aten::{name}": call for name, call in aten.WORDS.items()},
 }
-"""What is not a function of tensors."""
+"""Operations that are no functions of tensors."""
 
 
 def is_script(f: Any) -> bool:
@@ -128,7 +128,7 @@ def watched(others: Callable[[], bool], scripts: list[Any]) -> Callable[[], bool
 
 
 def _state(m: Any) -> list[Any]:
-    """What a scripted module reads of itself: its class in C++ keeps that, not a dict."""
+    """Attributes that a scripted module reads: kept in C++, not in a dict."""
     tensors = (*m.parameters(), *m.buffers())
     numbers = [x for x in _reads(m) if isinstance(x, (bool, int, float, str))]
     return [*numbers, *((t.data_ptr(), t._version) for t in tensors)]

@@ -49,7 +49,7 @@ def recomputed(module: nn.Module) -> set[str]:
 
 
 class _Before:
-    """What a module was like."""
+    """The state of a module before."""
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
@@ -89,7 +89,7 @@ class _Before:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """The same objects in the same order."""
+    """Whether the same objects are in the same order."""
     if len(a) != len(b):
         return False
     pairs = zip(a.items(), b.items(), strict=True) if isinstance(a, dict) else ()

@@ -30,7 +30,7 @@ WORDS: dict[str, Callable[..., Any]] = {
 }
 """Operations that Python has words for."""
 _HOW = frozenset(("cudnn_enabled", "cudnn_enable", "memory_format", "non_blocking"))
-"""Arguments that change nothing in the result."""
+"""Arguments without influence on the result."""
 _BY_NAME = frozenset(("batch_norm", "layer_norm", "linear", "std", "var", "argmax", "argmin"))
 """Functions whose arguments have another order in `torch.nn.functional`."""
 _KEYWORDS = {"gelu": "approximate", "add": "alpha", "sub": "alpha", "add_": "alpha"}

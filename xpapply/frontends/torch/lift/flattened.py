@@ -1,4 +1,4 @@
-"""How modules take slices: as they are, laid flat, as an image of one channel, as integers."""
+"""Slices as modules take them: as they are, flat, as an image of one channel, as integers."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def as_taken(f: Any, shape: tuple[int, ...], dtype: str) -> Any:
 
 
 def several(f: Any, shapes: tuple[tuple[int, ...], ...], dtype: str) -> FlatFunction:
-    """The same for an `f` of slices of several arrays, which lie one after the other.
+    """The same for slices of several arrays, one after the other.
 
     Its results are all tensors in what it returns.
 
@@ -122,7 +122,7 @@ def _placed(own: tuple[nn.Module, str], shapes: tuple, places: tuple[int, ...]) 
 
 
 def _with_batches(flat: Any, own: tuple[nn.Module, str], shapes: tuple, dtype: str) -> Any:
-    """The same with the axis of batches second, where that is how the module takes them.
+    """The same with the batch axis second, where the module takes it there.
 
     Recurrent and attention layers do by default, and LSTMs of their states always.
     """
@@ -166,12 +166,12 @@ def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _first(found: Any, structure: Structure) -> Any:
-    """What a batch of one gives for its slice."""
+    """The result of a slice from a batch of one."""
     return structure.filled([t[0] for t in structure.parts(found)])
 
 
 def _found(f: Any, x: torch.Tensor) -> Any:
-    """What `f` returns; None where it does not take `x`."""
+    """The result of `f`; None where it does not take `x`."""
     try:
         return f(x)
     except SHAPE_ERRORS:
@@ -179,7 +179,7 @@ def _found(f: Any, x: torch.Tensor) -> Any:
 
 
 def _batch_axes(f: Any, zeros: torch.Tensor, structure: Structure, alone: Parts) -> tuple[int, ...]:
-    """Where each result of a batch has the axis of slices: states of an LSTM after the layers."""
+    """The slice axis of each result of a batch: states of an LSTM have it after the layers."""
     n = next(n for n in itertools.count(2) if not any(n in t.shape for t in alone))
     found = _found(f, zeros.repeat(n, 1))
     try:
@@ -221,7 +221,7 @@ def _of_several(
 
 
 def structure_of(f: Any) -> Structure | None:
-    """What `several` found that a function of flat slices returns; None for one tensor."""
+    """The structure found by `several`; None for one tensor."""
     found: Structure | None = getattr(getattr(f, "__func__", None), "structure", None)
     return found
 
@@ -295,7 +295,7 @@ def _of_flat(shape: tuple[int, ...], name: str, integers: bool) -> Callable[...,
 
 
 def with_channels_last(f: Any) -> Any:
-    """What `flattened` or `fitted` gave, with images in memory as ``(B, places, channels)``.
+    """The function with images in memory as ``(B, places, channels)``.
 
     None where slices are no images or volumes with channels, or lie as they are. Results lie
     in the order of their axes.

@@ -1,4 +1,4 @@
-"""What the functions of torch mean for the graph.
+"""Rules of torch functions: the nodes that they add.
 
 Functions whose op is a row of the table need nothing here; the others have a few lines below,
 and those that change shapes in `shape_functions.py`.
@@ -31,7 +31,7 @@ def _meta(x: Any) -> Any:
 
 
 def _broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """As `torch.broadcast_shapes`, whose first call imports SymPy: that takes half a second."""
+    """`torch.broadcast_shapes` without SymPy, whose import takes half a second."""
     try:
         return np.broadcast_shapes(*map(tuple, shapes))
     except ValueError as error:
@@ -305,7 +305,7 @@ def _position(name: str) -> Callable[..., Proxy]:
 
 
 _EXTREMES = {k: (_amax(k), _position(f"arg{k}")) for k in ("max", "min")}
-"""What ``torch.max(x, dim)`` gives: values and indices."""
+"""Rules of ``torch.max(x, dim)`` and min: values and indices."""
 
 
 def _var(
@@ -461,5 +461,5 @@ _RULES: dict[str, Callable[..., Any]] = (
 
 
 def find(name: str) -> Callable[..., Any] | None:
-    """What the function of this name means for the graph, if that is known."""
+    """The rule of the function of this name, or None."""
     return _RULES.get(name) or _rows().get(name)

@@ -52,7 +52,7 @@ def _check_classes(f: Any, args: tuple, kwargs: dict) -> None:
 
 
 def of_function(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
-    """The graph of a Python function of a tensor; it is known to change nothing outside."""
+    """The graph of a Python function of a tensor that has no side effects."""
     if not aval.dtype.startswith(("float", "bfloat")):
         raise TraceError(f"slices of dtype {aval.dtype}")
     try:
@@ -65,7 +65,7 @@ def of_function(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
 
 
 def several_of_function(f: Any, avals: Sequence[ShapeDtype], arguments: Arguments) -> Graph:
-    """The graph of a Python function of several tensors; it is known to change nothing outside."""
+    """The graph of a Python function of several tensors that has no side effects."""
     if not all(x.dtype.startswith(("float", "bfloat")) for x in avals):
         raise TraceError(f"slices of dtypes {', '.join(x.dtype for x in avals)}")
 
@@ -97,7 +97,7 @@ def _without_windows(graph: Graph) -> Graph:
 
 
 def _takes_a_slice(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> bool:
-    """Whether torch itself takes a slice as it is."""
+    """Whether torch accepts a slice as it is."""
     zeros = torch.zeros(aval.shape, dtype=parameter_dtype(f, aval.dtype), device=device_of(f))
     try:
         with untouched(modules(f, args, kwargs)):
@@ -123,7 +123,7 @@ def _same_twice(lift: Callable[[], Graph], f: Any, args: tuple, kwargs: dict) ->
 
 
 def _same(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether two arrays have the same elements; large weights are most often in one memory."""
+    """Whether two arrays have equal elements; large weights mostly share memory."""
     if a.__array_interface__ == b.__array_interface__:
         return True
     return np.array_equal(a, b, equal_nan=a.dtype.kind == "f")

@@ -44,7 +44,7 @@ class Recorder:
         self.sources: list[torch.Tensor] = []
 
     def layer(self, weight: Any, otherwise: str) -> Any:
-        """What the layer that has a weight is called in errors: its ``str``."""
+        """The layer of a weight, as errors show it: its ``str``."""
         return self._layers.get(id(weight), otherwise)
 
     def is_slice(self, x: Proxy) -> bool:
@@ -92,7 +92,7 @@ class Recorder:
         return self.builder.const(array)
 
     def result(self, x: Any) -> tuple[Value, torch.dtype]:
-        """What forward returned."""
+        """The value of forward's result."""
         if isinstance(x, (tuple, list)) and x:
             dtypes = {y.dtype for y in x if isinstance(y, (Proxy, torch.Tensor))}
             if torch.int64 in dtypes and len(dtypes) > 1:  # NumPy and torch promote differently
@@ -167,7 +167,7 @@ class Proxy:
 
 
 def _operation(func: torch._ops.OpOverload, args: tuple, kwargs: dict) -> Any:
-    """One of torch's own operations, as exported programs call them."""
+    """Apply one of torch's operations as exported programs name them."""
     name = func._schema.name.partition("::")[2]
     names = [a.name for a in func._schema.arguments]
     values = [*args, *(kwargs.pop(n, None) for n in names[len(args) :])]
@@ -254,7 +254,7 @@ _PLAIN = {
 
 
 def call(x: Proxy, name: str, args: tuple, kwargs: dict) -> Any:
-    """What ``torch.<name>(*args, **kwargs)`` means for the graph."""
+    """Apply the rule of ``torch.<name>(*args, **kwargs)``."""
     if autocast_dtypes():
         raise TraceError(located(REFUSED))
     name = name.strip("_") if name.startswith("__") else name

@@ -31,7 +31,7 @@ def joined(tensors: Sequence[Any]) -> torch.dtype:
 
 
 def device_among(operands: Sequence[Any]) -> Any:
-    """Where the first proxy among operands is."""
+    """The device of the first proxy among operands."""
     return next(x.device for x in operands if isinstance(x, Proxy))
 
 
@@ -43,14 +43,14 @@ def axis_of(dim: int, ndim: int) -> int:
 
 
 def axes_of(dim: Any, ndim: int) -> tuple[int, ...]:
-    """One `dim` or several; all where there is none."""
+    """Axes of `dim`; all if None."""
     if dim is None or dim == ():
         return tuple(range(ndim))
     return tuple(axis_of(d, ndim) for d in ((dim,) if isinstance(dim, int) else dim))
 
 
 def _in_one(r: Recorder, tensors: Sequence[Any], dtype: torch.dtype) -> list[Value]:
-    """Values in one dtype; those that have it may be indices, which nothing is cast to."""
+    """Cast values to one dtype; those that have it may be indices, which stay."""
     has = [isinstance(t, Proxy) and t.dtype == dtype for t in tensors]
     return [t.value if h else r.value(t, dtype) for t, h in zip(tensors, has, strict=True)]
 
@@ -166,7 +166,7 @@ def _split(r: Recorder, input: Proxy, split_size: Any, dim: int = 0) -> list[Pro
 
 
 def chunk(r: Recorder, input: Proxy, chunks: int, dim: int = 0) -> list[Proxy]:
-    """In equal parts, the last of which may be shorter."""
+    """Split in equal parts, the last of which may be shorter."""
     n = input.shape[axis_of(dim, input.ndim)]
     return _split(r, input, max(1, -(-n // chunks)), dim)
 
@@ -195,4 +195,4 @@ SHAPE_RULES: dict[str, Callable[..., Any]] = {
     "chunk": chunk,
     "unbind": _unbind,
 }
-"""By their names in torch."""
+"""Rules by names in torch."""

@@ -37,7 +37,7 @@ def _channels(what: Any, input: Proxy, n: int) -> int:
 def _given(
     r: Recorder, kind: str, input: Proxy, weight: Any, bias: Any, n: int, axis: int, times: int = 1
 ) -> tuple[Any, int]:
-    """What the layer is called in errors, and the axis of its input's channels.
+    """The layer as errors name it, and the channel axis of its input.
 
     Refuses filters that depend on the slice, or have another dtype, and other channels than
     filters have along `axis`, so many times.
@@ -361,7 +361,7 @@ WINDOW_RULES: dict[str, Callable[..., Any]] = {
     "interpolate": _interpolate,
     "pixel_shuffle": _shuffle,
 }
-"""By their names in torch."""
+"""Rules by names in torch."""
 for _n in (1, 2, 3):
     WINDOW_RULES |= {
         f"conv{_n}d": _convolution(_n),

@@ -14,7 +14,7 @@ from .of_arrays import METHODS
 from .of_math import of_number
 
 LIBRARY = _written.__name__.rpartition(".")[0]
-"""Where functions of libraries are written in Python, for the compiler."""
+"""The package of library functions in Python, for the compiler."""
 
 _SOLVERS = (
     "of_fits", "of_integrals", "of_results", "of_roots", "solvers.b_splines", "solvers.boxes",
@@ -28,7 +28,7 @@ _SOLVERS = (
     "solvers.simplexes", "solvers.splines", "solvers.trust_regions",
 )  # fmt: skip
 SOLVERS = tuple(f"{LIBRARY}.{name}" for name in _SOLVERS)
-"""Where ``raise`` raises what SciPy does, which its caller may handle; but NotImplementedError."""
+"""Modules where ``raise`` raises SciPy's exceptions; not NotImplementedError."""
 
 
 def is_ours(f: Any) -> bool:
@@ -37,7 +37,7 @@ def is_ours(f: Any) -> bool:
 
 
 def find(f: Any) -> Call | None:
-    """What writes a call of `f`: a function of ours, or one that stands for it; None: nothing."""
+    """The row of a call of `f`: a function of ours, or its counterpart; None: unknown."""
     try:
         found = _table().get(f) or of_special.find(f)
     except TypeError:  # not hashable

@@ -1,4 +1,4 @@
-"""What rows of calls have in common: how arguments are taken."""
+"""Common parts of rows of calls: how arguments are bound."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..values import (
 )
 
 Call = Callable[..., Any]
-"""What writes a call: of what it is written to, arguments, and arguments by name."""
+"""A row: writes a call, from a writer, arguments and keywords."""
 
 
 def number(t: Writes, x: Abstract) -> Num:
@@ -97,5 +97,5 @@ def of_table(
 
 
 def placed(row: Call, of: Any) -> Call:
-    """Where an extreme is; `row`: of an array of one axis, by the function `of`."""
+    """The position of an extreme; `row`: of an array of one axis, by the function `of`."""
     return of_table(row, of_tables.place, of_tables.column_places, of_tables.row_places, of)

@@ -22,7 +22,7 @@ _ZERO, _YES, _NO = Literal(0, "int64"), Literal(True, "bool"), Literal(False, "b
 
 
 def is_some(args: Sequence[Abstract]) -> bool:
-    """Whether some are Python's integers, others floats, or what may be either."""
+    """Whether some are Python integers and others floats, or values that may be either."""
     kinds = {_letter(x) for x in args}
     return kinds in ({"i", "f"}, {"m"}, {"i", "m"}, {"f", "m"}, {"i", "f", "m"}) and not all(
         isinstance(x, Num) and isinstance(x.value, Literal) for x in args
@@ -70,7 +70,7 @@ def _mixed(w: Writes, x: Abstract) -> Mixed:
 
 
 def operand(x: Abstract) -> Abstract:
-    """What it is beside floats: Python's number or NumPy's, if the float may be NumPy's."""
+    """A mixed value beside floats: Python's number, or NumPy's if the float may be NumPy's."""
     if not isinstance(x, Mixed):
         return x
     kind = PYTHON if x.as_float.kind == PYTHON else EITHER
@@ -96,7 +96,7 @@ def _names(args: Any) -> Iterator[str]:
 
 
 def _takes(step: Step, state: State, place: Place) -> bool:
-    """Whether a step takes both alike."""
+    """Whether a step treats both alike."""
     depth = len(place.callers)
     values = [state.get((depth, x), x) if type(x) is str else x for x in step.args]
     if step.kind == "copy" or (step.kind == "result" and place.callers):

@@ -44,7 +44,7 @@ def _reduction(ufunc: Any) -> Call:
 
 
 def _added(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
-    """A sum for a mean, of integers as floats; of nothing NumPy warns, whatever is ignored."""
+    """The sum for a mean, of integers as floats; NumPy always warns of an empty mean."""
     (x,) = args
     t.mark(t.op("eq", "bool", places.length(t, x), places.ZERO), "the mean of nothing")
     own = x.type.dtype

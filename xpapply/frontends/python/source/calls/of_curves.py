@@ -48,7 +48,7 @@ def _text(x: Any) -> Any:
 def _made(
     t: Writes, name: str, ours: Any, given: dict[str, Any], ends: Any, usual: bool
 ) -> Inlined:  # fmt: skip
-    """A curve of ours; `usual`: whether it is there beyond its ends, if nothing is said."""
+    """Make a curve of ours; `usual`: the default for extrapolation."""
     x, y = (doubles(t, given[k]) for k in ("x", "y"))
     extends = given["extrapolate"]
     if isinstance(extends, Known) and isinstance(extends.value, str):
@@ -169,7 +169,7 @@ def _interp_spline(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inline
 
 
 def _is_zero(x: Any) -> bool:
-    """Whether a number is zero, as it is written."""
+    """Whether a number is a literal zero."""
     known = x.value.value if isinstance(x, Num) and isinstance(x.value, Literal) else x
     return isinstance(known, (int, float)) and known == 0
 
@@ -180,7 +180,7 @@ def _through(t: Writes, given: dict[str, Any]) -> tuple[Arr, Arr, Num]:
 
 
 def _beyond(t: Writes, ext: Any) -> Num:
-    """What is done beyond the ends."""
+    """The mode of extrapolation."""
     return whole_number(t, _BEYOND.get(_text(ext), ext) if isinstance(_text(ext), str) else ext)
 
 
@@ -257,7 +257,7 @@ def _solve_banded(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined
 
 
 def _callable(asked: Any) -> Call:
-    """What can be called with places, by a function of ours that is written here."""
+    """A row that makes a callable of places, by a function of ours."""
 
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Record:
         return Record((CALLED,), (Tup((Known(asked), *args)),))
@@ -293,7 +293,7 @@ _AT = np.linspace(-0.5, 4.5, 11)
 
 
 def agrees(name: str, solver: Any) -> bool:
-    """Whether this SciPy goes as ours does."""
+    """Whether this SciPy takes the same steps as ours."""
     x, y = np.array(_PLACES), np.array(_VALUES)
     if name == "solve_banded":
         ab = np.stack([x, 3.0 - y, y])
@@ -322,7 +322,7 @@ def agrees(name: str, solver: Any) -> bool:
 
 @functools.cache
 def _extends() -> int | None:
-    """How lines go on beyond their ends in this SciPy; None: in another way."""
+    """How this SciPy extrapolates lines; None: otherwise than known."""
     x, y = np.array(_PLACES), np.array(_VALUES)
     theirs = sys.modules["scipy.interpolate"].interp1d(x, y, fill_value="extrapolate")
     for way in (splines.EXTENDS, splines.BLENDS):

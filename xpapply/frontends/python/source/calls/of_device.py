@@ -59,7 +59,7 @@ _LOOKS = frozenset(
     "read binary inplace unary compare not branch more item slice attribute global module unpack "
     "part iterator next is round return".split()
 )
-"""Steps after which nobody holds their operands who has not done so before."""
+"""Steps that keep no reference to their operands."""
 
 
 def note_holders(t: Any, step: Step, at: int) -> None:
@@ -85,7 +85,7 @@ def _names(x: Any) -> list[str]:
 
 
 def _only_looks(t: Any, step: Step) -> bool:
-    """Whether a call is of a function that gives a number of its own."""
+    """Whether a call returns a number of its own."""
     called = step.args[1]
     found = t.state.get((len(t.place.callers), called)) if isinstance(called, str) else None
     if not isinstance(found, Known) or found.value is max or found.value is min:
@@ -231,7 +231,7 @@ def absolute(t: Writes, a: Num) -> Num:
 
 
 def find(f: Any) -> Any:
-    """What writes a call; None: nothing knows it."""
+    """The row of a call; None: unknown."""
     try:
         found = _table().get(f)
     except TypeError:  # not hashable
@@ -445,7 +445,7 @@ _UFUNCS: dict[str, Callable[..., Any]] = {
     **{n: _calledof_cupy(n, 1) for n in _OF_ONE},
     **{n: _calledof_cupy(n, 2) for n in ("power", "hypot", "arctan2", "copysign")},
 }  # fmt: skip
-"""By the names that they have in CuPy and in NumPy, whose own call CuPy's."""
+"""Rows by names in CuPy, and in NumPy, which dispatches to CuPy."""
 _AS_THEY_ARE = (len, range, enumerate, zip, reversed, int, float, bool)
 _MATH = (
     "sqrt fabs floor ceil trunc copysign radians degrees gcd isnan isinf isfinite factorial comb "
@@ -460,7 +460,7 @@ _OF_C = (
 
 _LIKE = ("zeros_like", "empty_like", "ones_like", "full_like")
 _MADE = ("zeros", "empty", "ones", "full")
-"""What makes arrays: by NumPy's names those alone that CuPy's array calls."""
+"""Functions that make arrays, under NumPy's names only those dispatched to CuPy."""
 
 
 _OF_NUMBERS = frozenset(
@@ -470,7 +470,7 @@ _OF_NUMBERS = frozenset(
 
 
 def _as_numpy(name: str) -> Any:
-    """What writes NumPy's function of a name."""
+    """The row of NumPy's function of this name."""
     return _known(getattr(np, name))
 
 
@@ -499,7 +499,7 @@ def _rows(cupy: Any) -> dict[Any, Any]:
 
 @functools.cache
 def methods() -> dict[str, Any]:
-    """What writes the methods of arrays."""
+    """Rows of array methods."""
     found: dict[str, Any] = of_device_arrays.ALL_METHODS | library().METHODS
     return found
 

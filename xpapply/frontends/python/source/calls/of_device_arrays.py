@@ -23,7 +23,7 @@ _LETTERS = "biuf"
 
 
 def plain(x: Num) -> Num:
-    """A number as types are told of: CuPy's are NumPy's."""
+    """A number as type rules take it: CuPy's as NumPy's."""
     return x._replace(kind=NUMPY) if x.kind in ON_DEVICE else x
 
 
@@ -52,7 +52,7 @@ _OVER = {
     (0, 1): of_cupy.mapped_second, (2,): of_cupy.mapped_rows, (2, 2): of_cupy.mapped_rows_both,
     (2, 0): of_cupy.mapped_rows_first, (0, 2): of_cupy.mapped_rows_second,
 }  # fmt: skip
-"""What goes through operands, by the numbers of their axes."""
+"""Functions that loop over operands, by their numbers of axes."""
 
 
 def elementwise(t: Writes, ufunc: Any, args: list[Any]) -> Inlined:
@@ -235,13 +235,13 @@ _CUB = 1
 
 
 def _accelerators() -> set[int]:
-    """What CuPy's sums may be made by, as its user has chosen."""
+    """CuPy's accelerators of sums, as its user has chosen."""
     found = sys.modules.get("cupy._core._accelerator")
     return {_CUB} if found is None else {*found.get_routine_accelerators()}
 
 
 def _is_packed(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
-    """Whether CuPy adds the elements of an array by CUB: where they lie side by side."""
+    """Whether CuPy sums an array by CUB: where elements are contiguous."""
     (x,) = args
     chosen = _accelerators()
     if chosen - {_CUB}:
@@ -275,5 +275,5 @@ FUNCTIONS: dict[str, Call] = METHODS | {
     "count_nonzero": _reduced(_C.count, _C.count, "int64"), "diff": _one(_C.differences, "iuf", ""),
     "sort": _one(_C.in_order, "iuf"), "median": _one(_C.median, "f"), "where": _where,
 }  # fmt: skip
-"""By their names in CuPy and NumPy."""
+"""Rows by names in CuPy and NumPy."""
 ALL_METHODS: dict[str, Call] = METHODS | {"astype": _astype}

@@ -42,7 +42,7 @@ def _rounds(t: Writes, *dtypes: str) -> None:
 
 
 def _summed(inlined: Any) -> Call:
-    """What is added or multiplied along an array, in the type of its sum."""
+    """A row of a sum or product along an array, in the type of the sum."""
 
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
         given = bound(t, "a>v:array axis:axis", args, kwargs)
@@ -348,9 +348,9 @@ FUNCTIONS: dict[str, Call] = METHODS | {
     "corrcoef": _of_both(algebra.correlations), "flip": _flip, "concatenate": _concatenate,
     "nansum": _typed(order.known_sum), "nanmean": _typed(order.known_mean),
 }  # fmt: skip
-"""By their names in CuPy and NumPy."""
+"""Rows by names in CuPy and NumPy."""
 LINALG: dict[str, Call] = {
     "norm": _norm, "det": _of_matrix(algebra.determinant), "solve": _of_matrix(algebra.solved, 1),
     "inv": _of_matrix(algebra.inverse), "eigvalsh": _of_matrix(algebra.eigenvalues),
 }  # fmt: skip
-"""By their names in ``linalg``."""
+"""Rows by names in ``linalg``."""

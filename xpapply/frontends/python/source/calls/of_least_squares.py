@@ -35,7 +35,7 @@ _EPS = math.ulp(1.0)
 
 
 def agrees(name: str, solver: Callable[..., Any]) -> bool:
-    """Whether this SciPy goes as ours does."""
+    """Whether this SciPy takes the same steps as ours."""
     if name in ("nnls", "lsq_linear"):
         return _agrees_on_linear(name, solver)
     x = np.arange(6.0)
@@ -71,7 +71,7 @@ _STEPS = {"trf": regions.reflective, "dogbox": boxes.rectangular, "lm": fits.fre
 
 @functools.cache
 def _agrees_within_bounds(method: str) -> bool:
-    """The same of fits within bounds, to rounding."""
+    """Whether fits within bounds agree, up to rounding."""
     curve_fit = sys.modules["scipy.optimize"].curve_fit
     x, ends = np.arange(6.0), (np.array([0.5, 0.0]), np.array([9.0, 1.0]))
     near = LIMITS.typed_solving
@@ -181,7 +181,7 @@ def _many(t: Writes, x: Abstract, n: int | None) -> Abstract:
 
 
 def _region(t: Writes, name: str, given: dict[str, Any], n: int | None) -> list[Abstract]:
-    """How often a function may be called, scales, the loss, its size, and tolerances."""
+    """Arguments of a trust region: evaluations, scales, loss and its scale, tolerances."""
     plainly(t, name, given, diff_step=None, verbose=0)
     ftol, xtol, gtol, scales, loss, size = (given[k] for k in [*_REGION][:6])
     most, solver = given["max_nfev"], given["tr_solver"]
@@ -282,7 +282,7 @@ def root(
 
 
 def _texts(ftol: float, xtol: float, gtol: float) -> tuple[str, ...]:
-    """What SciPy says of why MINPACK ended; nothing where it says how often `f` was called."""
+    """SciPy's messages for the ends of MINPACK; "" where they contain the number of calls."""
     return (
         "",
         "Both actual and predicted relative reductions in the sum of squares\n  are at most "
@@ -303,7 +303,7 @@ def _texts(ftol: float, xtol: float, gtol: float) -> tuple[str, ...]:
 
 @functools.cache
 def _root_agrees() -> bool:
-    """Whether this SciPy says the same."""
+    """Whether this SciPy has the same messages."""
     solver: Any = sys.modules["scipy.optimize"].root
     theirs = solver(lambda p: p * p - 2.0, [1.0], method="lm", options={"ftol": 0.1})
     return theirs.message == _texts(0.1, 1.49012e-8, 0.0)[theirs.status]
@@ -389,7 +389,7 @@ def _slopes(t: Writes, name: str, jac: Any, usual: tuple[str, ...] = ()) -> Abst
 
 
 def _start(t: Writes, start: Any, n: int) -> tuple[Abstract, int]:
-    """Where a fit starts, and how many parameters it has; `n`: as many as its model."""
+    """The start of a fit, and its number of parameters; `n`: those of the model."""
     if isinstance(start, Num):
         start = Tup((start,))
     if isinstance(start, Tup):
@@ -402,7 +402,7 @@ def _start(t: Writes, start: Any, n: int) -> tuple[Abstract, int]:
 
 
 def _limits(t: Writes, limits: list[Any]) -> list[Abstract]:
-    """How often a function may be called, what it is exact to, and tolerances."""
+    """Arguments of MINPACK: most calls, accuracy, tolerances."""
     ftol, xtol, gtol, maxfev, epsfcn, factor = limits
     eps = _EPS if is_none(epsfcn) else epsfcn
     tolerances = Tup(tuple(real(t, x) for x in (ftol, xtol, gtol, factor)))
@@ -422,7 +422,7 @@ def doubles(t: Writes, x: Abstract) -> Arr:
 
 
 def _data(t: Writes, x: Abstract) -> Abstract:
-    """What the model gets: arrays, lists and tuples as float64."""
+    """The data for the model: arrays, lists and tuples as float64."""
     if isinstance(x, Arr) and x.type.ndim > 1:
         if x.type.dtype != "float64":
             raise t.refuse("scipy.optimize.curve_fit at several arrays of other numbers")
@@ -433,10 +433,14 @@ def _data(t: Writes, x: Abstract) -> Abstract:
 def _of_array(t: Writes, x: Tup) -> list[Num]:
     """Numbers as they are in an array of them: all floats, or all integers."""
     given = [number(t, y) for y in x.items]
-    kinds = {numbers.kind_of(y.dtype) for y in given}
-    if not kinds <= set("if") or not {y.dtype for y in given} <= {"int64", "float64"}:
-        raise t.refuse("scipy.optimize.curve_fit from other numbers than float64")
-    if "f" in kinds:
+    dtypes = {y.dtype for y in given}
+    if "float64" in dtypes:  # of which an array is, beside shorter ones
+        dtypes -= {"float32"}
+    if not dtypes <= {"int64", "float64"}:
+        raise t.refuse(
+            "scipy.optimize.curve_fit from other numbers than float64: p0=(float(x), ...)"
+        )
+    if "float64" in dtypes:
         given = [as_float(t, [y], {}) for y in given]
     return [y._replace(kind=NUMPY) for y in given]
 

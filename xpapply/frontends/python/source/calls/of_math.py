@@ -53,13 +53,13 @@ def _libm(name: str, count: int = 1) -> Call:
 
 
 _GROWS = frozenset("exp exp2 expm1 sinh cosh pow".split())
-"""Those that may be too large for a float; others have no value there."""
+"""Functions that may overflow; others are undefined somewhere."""
 _EVERYWHERE = frozenset("atan tanh asinh erf erfc cbrt".split())
-"""Those that have a value for every float."""
+"""Functions defined for every float."""
 
 
 def _beyond(op: str, limit: float, *, size: bool = False) -> Callable[..., Value]:
-    """Whether a float, or its size, is where a function has no value."""
+    """A test whether a float, or its size, is outside a function's domain."""
 
     def asked(t: Writes, x: Value) -> Value:
         if isinstance(x, Literal):
@@ -79,11 +79,11 @@ _OUTSIDE: dict[str, Callable[..., Value]] = {
     "atanh": _beyond("ge", 1.0, size=True),
     **dict.fromkeys(("sin", "cos", "tan"), _beyond("eq", math.inf, size=True)),
 }  # fmt: skip
-"""Where functions have no value; of others what they give tells."""
+"""Tests of arguments outside the domain; for others the result shows it."""
 
 
 def both(t: Writes, a: Value, b: Value) -> Value:
-    """Whether two truth values hold."""
+    """Conjunction of two truth values."""
     for x, y in ((a, b), (b, a)):
         if isinstance(x, Literal):
             return y if x.value else x
@@ -304,7 +304,7 @@ ROWS |= {getattr(math, n): _libm(n, 2) for n in ("pow", "atan2", "fmod", "remain
 
 
 def of_statistics_module(f: Any) -> Call | None:
-    """What writes a call of a function of ``statistics``."""
+    """The row of a function of ``statistics``."""
     from .....library import of_statistics  # which few functions need
 
     name = f.__name__
@@ -323,7 +323,7 @@ def of_statistics_module(f: Any) -> Call | None:
 
 
 def _holds_floats(x: Any) -> bool:
-    """Whether values are floats of 64 bits: what comes of others has other types."""
+    """Whether values are floats of 64 bits; results of others have other types."""
     if isinstance(x, Tup):
         return bool(x.items) and all(isinstance(y, Num) and y.dtype == "float64" for y in x.items)
     if isinstance(x, Arr):

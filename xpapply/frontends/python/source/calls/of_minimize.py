@@ -39,7 +39,7 @@ _OPTIONS = {
 
 
 def agrees(name: str, solver: Callable[..., Any]) -> bool:
-    """Whether this SciPy goes as ours does; others say it where they are compiled."""
+    """Whether this SciPy takes our steps; other methods check this when compiled."""
     if name not in ("minimize", "fmin"):
         return True
     rest = (), 1e-4, 1e-4, None, None, False, 1
@@ -59,7 +59,7 @@ def agrees(name: str, solver: Callable[..., Any]) -> bool:
 
 @functools.cache
 def steady() -> int:
-    """How many numbers NumPy sorts such that what is equal keeps its order, whatever they are."""
+    """The length up to which NumPy's sort is stable for all numbers."""
     for k in range(2, 7):
         some = np.array(list(itertools.product(range(k), repeat=k)), float)
         if not np.array_equal(some.argsort(1), some.argsort(1, kind="stable")):
@@ -103,7 +103,7 @@ def _by_simplex(t: Writes, given: dict[str, Any]) -> Inlined:
 
 
 def _simplex(t: Writes, start: Any, further: Any, said: Mapping[str, Any]) -> list[Abstract]:
-    """What our simplex is called with, after the function."""
+    """Arguments of our simplex, after the function."""
     if isinstance(start, Num):
         start = Tup((start,))
     rounds, most = (
@@ -167,7 +167,7 @@ def _of_bfgs(
     t: Writes, f: Any, jac: Any, start: Any, further: Any, gtol: Any, norm: Any, eps: Any,
     maxiter: Any, xrtol: Any, c1: Any, c2: Any,
 ) -> list[Abstract]:  # fmt: skip
-    """What ours is called with."""
+    """Arguments of our BFGS."""
     if not _bfgs_agrees():
         raise t.refuse("the BFGS, or the CG, of this SciPy")
     norm = _literal(norm)
@@ -241,7 +241,7 @@ def _of_powell(
     t: Writes, f: Any, start: Arr, first: Arr, further: Any, bounds: Any, xtol: Any, ftol: Any,
     maxiter: Any, maxfev: Any,
 ) -> list[Abstract]:  # fmt: skip
-    """What ours is called with."""
+    """Arguments of our Powell."""
     if not _powell_agrees():
         raise t.refuse("the method of Powell's in this SciPy")
     limits = (_NOTHING if is_none(x) else whole_number(t, x) for x in (maxiter, maxfev))
@@ -270,7 +270,7 @@ def _fmin_powell(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
 
 @functools.cache
 def _powell_agrees() -> bool:
-    """Whether this SciPy goes as ours does."""
+    """Whether this SciPy takes the same steps as ours."""
     solver = sys.modules["scipy.optimize"].minimize
     for start in (np.array([-1.0, 0.0]), np.array([0.5, 2.0, -1.0])):
         for ends in (None, (-2.0, math.inf), (-2.0, 2.5)):
@@ -301,7 +301,7 @@ def _of_l_bfgs_b(
     t: Writes, f: Any, jac: Any, start: Any, further: Any, bounds: Any, maxcor: Any, ftol: Any,
     gtol: Any, eps: Any, maxfun: Any, maxiter: Any, maxls: Any,
 ) -> list[Abstract]:  # fmt: skip
-    """What ours is called with."""
+    """Arguments of our L-BFGS-B."""
     if not _l_bfgs_b_agrees():
         raise t.refuse("the L-BFGS-B of this SciPy")
     t.rounds(LIMITS.typed_solving)
@@ -330,7 +330,7 @@ def _bounds(t: Writes, x: Any) -> Abstract:
 
 @functools.cache
 def _texts() -> tuple[str, ...]:
-    """What SciPy says, by why it ends; nothing: it says it in another way."""
+    """SciPy's messages by the reason of the end; empty: unknown form."""
     module: Any = sys.modules["scipy.optimize._lbfgsb_py"]
     try:
         first, second = module.status_messages, module.task_messages
@@ -344,7 +344,7 @@ _ENDS = (4, 401), (4, 402), (5, 504), (5, 502), (8, 0)
 
 @functools.cache
 def _l_bfgs_b_agrees() -> bool:
-    """Whether this SciPy goes as ours does."""
+    """Whether this SciPy takes the same steps as ours."""
     solver, texts = sys.modules["scipy.optimize"].minimize, _texts()
     rest = _STEP, 10, (2.220446049250313e-09, 1e-5), (15000, 15000, 20), texts
     for start, low in (([-1.0, 0.0], -math.inf), ([1.3, 0.7, 0.2], 0.4)):
@@ -394,7 +394,7 @@ def _literal(x: Any) -> Any:
 
 
 def _sources(t: Writes, f: Any, jac: Any) -> list[Abstract]:
-    """What gives values, what gives slopes, and whether the first one gives both, or None."""
+    """The functions of values and slopes, and whether the first gives both, or None."""
     if is_none(jac) or _literal(jac) is False or _is_two_point(jac):
         return [f, _NOTHING, _NOTHING]
     if _literal(jac) is True:
@@ -414,7 +414,7 @@ def _difference(t: Writes, jac: Any, eps: Any) -> Abstract:
 
 
 def begins(t: Writes, x: Any) -> Arr:
-    """Where it starts: from float64, or from integers."""
+    """The start, converted from float64 or integers."""
     return doubles(t, _starts(t, x))
 
 
@@ -427,7 +427,7 @@ def _starts(t: Writes, start: Any) -> Arr:
 
 @functools.cache
 def _bfgs_agrees() -> bool:
-    """Whether this SciPy goes as ours does."""
+    """Whether this SciPy takes the same steps as ours."""
     solver = sys.modules["scipy.optimize"].minimize
     for start in (np.array([-1.0, 0.0]), np.array([1.3, 0.7, 0.2])):
         for jac in (None, _slanted):
@@ -441,7 +441,7 @@ def _bfgs_agrees() -> bool:
 
 
 def _is_near(ours: Any, theirs: Any, counts: tuple[str, ...]) -> bool:
-    """Whether two results are alike, but for rounding."""
+    """Whether two results are equal up to rounding."""
     if not all(ours[k] == theirs[k] for k in counts):
         return False
     return all(np.allclose(ours[k], theirs[k], 1e-5, 1e-6) for k in ("x", "fun", "jac"))
@@ -470,7 +470,7 @@ def _value(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def _gradient(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Arr:
-    """Its slopes."""
+    """The gradient as an array."""
     x = arrays.loaded(t, args[0])
     if isinstance(x, Num):
         x = Tup((x,))

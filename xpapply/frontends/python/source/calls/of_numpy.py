@@ -109,7 +109,7 @@ def _loop(t: Writes, ufunc: Any, given: list[Num]) -> tuple[str, ...]:
 
 @functools.cache
 def _second_of_zeros() -> bool:
-    """Whether NumPy's maximum and minimum of both zeros is the second, as it is on x86."""
+    """Whether NumPy's maximum and minimum of two zeros is the second, as on x86."""
     zeros = np.array([0.0, -0.0])
     return all(
         np.signbit(f(a, b)) == np.signbit(b)
@@ -273,7 +273,7 @@ def array(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def displayed(t: Writes, items: tuple[Any, ...], made: Callable[[Any], Any]) -> Any:
-    """What is `made` of items; those that are starred are spread, or keep what arrays hold now."""
+    """Make a container of items; starred ones are spread, or copied from arrays."""
     if not any(isinstance(x, Starred) for x in items):
         return made(items)
     found: list[Abstract] = []
@@ -359,7 +359,7 @@ def where(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
 
 
 _WEAK: dict[str, Any] = {"bool": False, "int64": 0, "float64": 0.0, "complex128": 0j}
-"""What stands for a number of Python's where types are told."""
+"""Stand-ins of Python numbers in type resolution."""
 
 
 def _dtype(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Known:

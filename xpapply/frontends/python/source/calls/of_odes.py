@@ -56,7 +56,7 @@ _IMPLICIT = ("Radau", "BDF")
 
 
 def parts_of(method: str) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...], Any]:
-    """What `driver.solved` gets of a method: coefficients, functions, what it is told, texts."""
+    """Arguments of `driver.solved` for a method: coefficients, functions, settings, texts."""
     cls: Any = getattr(sys.modules["scipy.integrate"], method)
     said = sys.modules["scipy.integrate._ivp.ivp"].MESSAGES
     texts = said[0], said[1], cls.TOO_SMALL_STEP
@@ -90,7 +90,7 @@ def parts_of(method: str) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, 
 
 @functools.cache
 def agrees() -> bool:
-    """Whether this SciPy goes as ours does."""
+    """Whether this SciPy takes the same steps as ours."""
     solver = sys.modules["scipy.integrate"].solve_ivp
     for method, far in zip(_METHODS, (1.0, 2.5, -3.0, 1.5, -0.7), strict=True):
         limits = 1e-3, np.full(2, 1e-6), math.inf, None
@@ -164,11 +164,11 @@ def _solve_ivp(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
 
 
 _OF_KNOWN_BITS = 5
-"""Of how many equations factors of matrices have LAPACK's bits."""
+"""The most equations for which factors of matrices have LAPACK's bits."""
 
 
 def _said(x: Any) -> Abstract:
-    """What a method is told: an integer, a function of ours, or what is a value already."""
+    """A setting of a method as a value."""
     if isinstance(x, tuple):
         return x
     return integer(int(x)) if isinstance(x, int) else Known(x)
@@ -229,7 +229,7 @@ def _of_each(t: Writes, y: Arr, x: Any) -> Arr:
 
 
 def _slopes(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Arr:
-    """What an equation gives as an array: its own if it is one of float64."""
+    """The slopes of an equation as an array; its own if it is one of float64."""
     value, n = args
     value = arrays.loaded(t, value)
     if isinstance(value, Num):
@@ -256,7 +256,7 @@ def _rows(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Arr:
 
 
 def _several(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Known:
-    """What an equation of an implicit method gives: no number."""
+    """Refuse an equation of an implicit method that gives a number."""
     if isinstance(arrays.loaded(t, args[0]), Num):
         raise t.refuse("an equation that gives a number: solve_ivp by differences wants a list")
     return Known(None)
@@ -283,7 +283,7 @@ def _tabled(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Record:
 
 
 def _solution(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Record:
-    """What can be called with places."""
+    """A callable solution."""
     return Record((CALLED,), (Tup((Known(solution.asked), *args)),))
 
 

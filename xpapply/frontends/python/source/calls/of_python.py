@@ -186,7 +186,7 @@ def _pow(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
 
 
 def _by_value(args: list[Any], kwargs: dict[str, Any]) -> None:
-    """Where keys of a dict are compared by ``d.get`` of itself: all of them are there."""
+    """Refuse keys, except `d.get` of the dict itself, whose keys all exist."""
     key = kwargs.get("key")
     if len(args) == 1 and isinstance(key, Method) and key.name == "get" and key.owner == args[0]:
         kwargs["key"] = key._replace(name="__getitem__")
@@ -229,7 +229,7 @@ def _extreme(op: str, of_many: Any) -> Call:
 
 
 def _is_python(letters: str) -> Call:
-    """Whether it is a number of Python's own, of such a kind."""
+    """A row: whether it is a Python number of such a kind."""
 
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
         (x,) = args
@@ -339,7 +339,7 @@ def _class(cls: Any) -> Call:
 
 
 def getter(f: operator.itemgetter[Any]) -> Call:
-    """What calls an ``operator.itemgetter``."""
+    """The row of calls of an ``operator.itemgetter``."""
     indices = f.__reduce__()[1]  # type: ignore[index]
 
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:

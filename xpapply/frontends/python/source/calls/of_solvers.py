@@ -45,7 +45,7 @@ from .solving import (
 
 
 def find(f: Any) -> Call | None:
-    """What writes a call of `f`, if it is one of these; None: it is not."""
+    """The row of a call of `f`, if it is a solver; None: it is not."""
     if f in of_least_squares.OWN:
         return of_least_squares.OWN[f]
     if f is of_results.Result:
@@ -68,7 +68,7 @@ _EPS = math.ulp(1.0)
 
 @functools.cache
 def _agrees(name: str) -> bool:
-    """Whether this SciPy goes as ours does: it may change its ways."""
+    """Whether this SciPy takes the same steps as ours, which it may change."""
     if name in of_odes.ROWS:
         return name != "solve_ivp" or of_odes.agrees()
     solver = getattr(sys.modules[module_of(name)], name)
@@ -107,7 +107,7 @@ def _agrees(name: str) -> bool:
 
 
 def _is_like(ours: Any, solver: Any) -> bool:
-    """Whether roots between two places are SciPy's."""
+    """Whether roots between two places equal SciPy's."""
     return [ours(*x, False)[0] for x in _ENDS] == [solver(*x[:3]) for x in _ENDS]
 
 
@@ -128,7 +128,7 @@ def _cubic(x: float) -> float:
 
 
 _ENDS = [(_cubic, 1.0, x, (), 2e-12, 4 * _EPS, 100) for x in (*_STARTS, np.float64(9.0))]
-"""Of which Ridders' steps have other last bits since SciPy 1.18."""
+"""Test problems; Ridders' steps have other last bits since SciPy 1.18."""
 
 
 def _bent(x: float) -> float:
@@ -155,7 +155,7 @@ def _bracketed(name: str) -> Call:
 
 
 def _between(t: Writes, given: Mapping[str, Any]) -> list[Abstract]:
-    """What a solver between two places is called with."""
+    """Arguments of a solver between two places."""
     f, a, b, further, xtol, rtol, maxiter = given.values()
     limits = [real(t, xtol), real(t, rtol), whole_number(t, maxiter)]
     return [f, real(t, a), real(t, b), further_arguments(further), *limits]
@@ -190,7 +190,7 @@ def _by_steps(
     t: Writes, func: Any, x0: Any, fprime: Any, args: Any, tol: Any, maxiter: Any, fprime2: Any,
     x1: Any, rtol: Any,
 ) -> tuple[str, list[Abstract]]:  # fmt: skip
-    """Which of ours goes by steps, and what it is called with."""
+    """Our solver by steps, and its arguments."""
     start = real(t, _float64(t, x0))._replace(kind=NUMPY)
     limits = [further_arguments(args), real(t, tol), whole_number(t, maxiter)]
     if is_none(fprime):
@@ -208,7 +208,7 @@ _METHODS = {
     **dict.fromkeys(("brentq", "brenth", "bisect", "ridder"), "bracket"),
     **dict.fromkeys(("secant", "newton", "halley"), "x0"),
 }
-"""Of roots, and what they start from."""
+"""Methods of roots, and their starting values."""
 
 
 def _root_scalar(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
@@ -241,7 +241,7 @@ def _root_scalar(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
 
 
 def _method(has: Mapping[str, bool]) -> str | None:
-    """What SciPy chooses."""
+    """SciPy's default method."""
     if has["bracket"]:
         return "brentq"
     if not has["x0"]:
@@ -309,7 +309,7 @@ def _of_hybrid(
     t: Writes, f: Any, jac: Any, start: Any, further: Any, xtol: Any, most: Any, eps: Any,
     factor: Any,
 ) -> list[Abstract]:  # fmt: skip
-    """What Powell's method is called with."""
+    """Arguments of Powell's hybrid method."""
     eps = _EPS if is_none(eps) else eps
     return [
         f, _slopes(t, jac), of_minimize.begins(t, start),
@@ -328,7 +328,7 @@ def _slopes(t: Writes, jac: Any) -> Abstract:
 
 
 def _hybrid_agrees(name: str, solver: Any) -> bool:
-    """Whether this SciPy goes as ours does."""
+    """Whether this SciPy takes the same steps as ours."""
     for start in (np.array([1.0, 1.0]), np.array([-0.5, 2.0])):
         for jac in (None, _falls):
             ours = hybrids.hybrid(_system, jac, start, (), 1.49012e-8, 0, _EPS, 100.0)
@@ -401,7 +401,7 @@ def _ends(t: Writes, bounds: Abstract) -> list[Num]:
 
 
 def _three(t: Writes, bracket: Any) -> tuple[Any, list[Num]]:
-    """What looks for three places to start from, and what it gets."""
+    """The function that brackets a minimum, and its arguments."""
     if is_none(bracket):
         bracket = Tup((real(t, 0.0), real(t, 1.0)))
     if not isinstance(bracket, Tup) or len(bracket.items) not in (2, 3):
@@ -463,7 +463,7 @@ _SAMPLES: dict[str, tuple[int, dict[str, Any]]] = {
     ),
     "romb": (4, {"y": None, "dx": 1.0, "axis": -1, "show": False}),
 }  # fmt: skip
-"""How many arguments may have no name, and all of them."""
+"""The number of positional arguments, and all arguments with defaults."""
 
 
 def _of_samples(name: str) -> Call:
@@ -525,7 +525,7 @@ def _places(n: int) -> tuple[Any, Any]:
 
 
 def _agrees_on_samples(name: str, solver: Any) -> bool:
-    """Whether SciPy's integrals of samples are ours."""
+    """Whether SciPy's integrals of samples equal ours."""
     if name == "fixed_quad":
         ours, _ = of_samples.fixed_quad(np.exp, -1.0, 1.5, (), *_places(5))
         return bool(ours == solver(np.exp, -1.0, 1.5)[0])
@@ -550,7 +550,8 @@ def _agrees_on_samples(name: str, solver: Any) -> bool:
 
 
 def _curvefit(f: Any, t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
-    """What ``DataArray.curvefit`` calls: a slice, coordinates, where to start, bounds."""
+    """The row of the function that ``DataArray.curvefit`` calls: a slice, coordinates, start,
+    bounds."""
     names = ("curve_fit", "errors", "func", "n_coords", "n_params", "skipna")
     if f.__code__.co_freevars != names:
         raise t.refuse("the curvefit of this xarray")

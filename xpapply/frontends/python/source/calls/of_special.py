@@ -17,7 +17,7 @@ from .of_numpy import ufunc_of
 
 
 def find(f: Any) -> Call | None:
-    """What writes a call of `f`, if it is one of these; None: it is not."""
+    """The row of a call of `f`, if it is one of these; None: it is not."""
     special = sys.modules.get("scipy.special")
     if isinstance(f, np.ufunc):
         is_one = special is not None and getattr(special, f.__name__, None) is f
@@ -72,7 +72,7 @@ _OF_NORM: dict[str, Any] = {
 
 @functools.cache
 def _agree() -> bool:
-    """Whether this SciPy computes so."""
+    """Whether this SciPy computes with the same bits."""
     norm, special = sys.modules["scipy.stats"].norm, sys.modules["scipy.special"]
     x = np.array([-9.5, -1.25, -0.3, 0.0, 0.1, 0.5, 0.97, 1.7, 4.4])
     with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""What calls of solvers have in common: how their arguments are taken."""
+"""Common parts of rows of solvers: how arguments are bound."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .common import as_float, python_int
 
 
 def module_of(name: str) -> str:
-    """Where SciPy has a solver."""
+    """The SciPy module of a solver."""
     if name in _OF_CURVES:
         return "scipy.interpolate"
     if name == "solve_banded":
@@ -88,7 +88,7 @@ def whole_number(t: Writes, x: Any) -> Num:
 
 
 def is_none(x: Any) -> bool:
-    """Whether nothing is given, or None."""
+    """Whether an argument is missing or None."""
     return x is None or places.is_none(x)
 
 

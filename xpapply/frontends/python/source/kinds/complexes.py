@@ -18,7 +18,7 @@ from .....ir.typed.function import NOTED, PARTS, Value
 from ..values import EITHER, PYTHON, Writes
 
 MOST_POWER = 100
-"""Up to which a power with a whole exponent is one of products, for Python."""
+"""The whole exponent up to which Python multiplies."""
 
 
 def parts(w: Writes, x: Value) -> tuple[Value, Value]:
@@ -106,7 +106,7 @@ def _no_nan(w: Writes, real: Value, imag: Value) -> None:
 
 
 def _quotient(w: Writes, x: Value, y: Value, kind: str, noted: Any) -> Value:
-    """By R. L. Smith (Communications of the ACM 5 (1962), 435): the larger part divides first.
+    """Divide, the larger part first: R. L. Smith, Communications of the ACM 5 (1962), 435.
 
     NumPy multiplies by an inverse, Python divides.
     """
@@ -188,7 +188,7 @@ def _power_by_angle(w: Writes, x: Value, y: Value, *, is_real: bool) -> Value:
 
 
 def _by_angle(w: Writes, x: Value, y: tuple[Value, Value], how: str) -> Value:
-    """By the size and the angle; `how`: what the imaginary part of the exponent does to it."""
+    """A power by magnitude and angle; `how`: the use of the exponent's imaginary part."""
 
     def call(name: str, *args: Value) -> Value:
         what = w.external("libm", name, "float64", str(len(args)))
@@ -262,7 +262,7 @@ _SOME = (0.1 + 0.7j, -1.3 + 0.3j, 2.1 - 1e-3j, -0.9 - 1.7j, 1e5 + 3.3j)
 
 
 class _Plainly:
-    """Writes nothing: it computes with Python's floats."""
+    """A writer that computes at once, with Python floats."""
 
     handles = False
 
@@ -282,7 +282,7 @@ class _Plainly:
         return name[1]
 
     def mark(self, *_: Any) -> None:
-        """Nothing is odd."""
+        """Ignore marks."""
 
 
 @functools.cache
@@ -310,7 +310,7 @@ _LIBM: dict[str, Callable[..., float]] = {
 
 @functools.cache
 def _turns() -> str:
-    """How this Python's powers go by the exponent's imaginary part; "": in a way of its own."""
+    """How this Python's powers use the exponent's imaginary part; "": otherwise."""
     w: Any = _Plainly()
     for how in ("div", "mul"):
         pairs = [(x, y) for x in _SOME for y in (*_SOME[:4], 0.5 + 0j, -1.7 + 0j)]
@@ -323,7 +323,7 @@ def _turns() -> str:
 
 @functools.cache
 def _recovers() -> bool:
-    """Whether this Python gives infinities where the formula of a product has NaN."""
+    """Whether this Python recovers infinities where the formula of a product gives NaN."""
     found = complex(math.inf, math.inf) * complex(1.0, 0.0)
     return not (math.isnan(found.real) and math.isnan(found.imag))
 

@@ -1,4 +1,4 @@
-"""What pages of random numbers leave to NumPy: functions that draw one number, or an array."""
+"""Draws that library pages leave to NumPy: functions for one number, or an array."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def one(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def parameters(t: Writes, of: Distribution, given: Sequence[Any]) -> list[Value]:
-    """What a function of NumPy's gets, if NumPy does not raise for it."""
+    """Parameters of a function of NumPy, if NumPy accepts them."""
     values: list[Value] = []
     for x, may_be in zip(given, of.may_be, strict=True):
         value = as_float(t, [x], {}).value
@@ -70,11 +70,11 @@ def parameters(t: Writes, of: Distribution, given: Sequence[Any]) -> list[Value]
 
 
 PLAIN = {"normal": "standard_normal", "uniform": "random", "exponential": "standard_exponential"}
-"""Of which numbers others are products and sums."""
+"""The base distributions of scaled and shifted ones."""
 
 
 def _is_odd(t: Writes, may_be: str, x: Value) -> Value:
-    """Whether a parameter is one for which NumPy raises; some others too."""
+    """Whether NumPy raises for a parameter; also true for some others."""
     if isinstance(x, Literal):
         return Literal(not _MAY_BE[may_be](x.value), "bool")
     if may_be == "any":
@@ -104,7 +104,7 @@ def _below(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
 
 
 def is_quick(rng: Tup) -> bool:
-    """Whether the steps of a generator are known: then nothing is called for most numbers."""
+    """Whether a generator's steps are compiled, so that few draws need a call."""
     if rng.items[-1].value not in (ziggurats.PCG64, ziggurats.OWN) or len(rng.items) == 3:
         return False
     return ziggurats.steps_are_known() and generators.is_known(generators.BOUNDED)
@@ -174,7 +174,7 @@ def compared(t: Writes, op: str, a: Value, b: Value) -> Value:
 
 
 def bounded(t: Writes, rng: Tup, first: Num, width: Num, masked: bool | None = None) -> Num:
-    """One integer of a range."""
+    """Draw one integer of a range."""
     masked = len(rng.items) == 3 if masked is None else masked  # as legacy methods do it
     mask = _mask(t, width.value) if masked else places.ZERO
     given = first.value, width.value, mask, Literal(int(masked), "int64")
@@ -204,4 +204,4 @@ OURS: dict[Any, Call] = {
     of_random.fill: _fill, of_random.trials: _trials, of_random.numbers: _numbers,
     of_random.exchanges: _exchanges, of_random.mersenne: seeded,
 }  # fmt: skip
-"""What is called for each."""
+"""Rows of our own functions."""

@@ -18,11 +18,11 @@ from ..values import Abstract, Arr, Num, OnDevice, Tup, Writes
 
 
 class ReadAnew(TraceError):
-    """What a function does tells that it is to be read in another way."""
+    """Raised when a function is to be read by other rules."""
 
 
 class Fetches(ReadAnew):
-    """It fetches its slices: it is read by NumPy's rules."""
+    """Raised when a function fetches its slices, and is to be read by NumPy's rules."""
 
 
 def asked_for(f: Any) -> None:
@@ -32,12 +32,12 @@ def asked_for(f: Any) -> None:
 
 
 def may_be_so(t: Any) -> bool:
-    """Whether the function that is read names what fetches slices."""
+    """Whether the function being read names a method that fetches slices."""
     return not names(t.place.code.function.__code__).isdisjoint(("get", "asnumpy"))
 
 
 def may_fetch(f: Any) -> bool:
-    """Whether a function names what fetches slices, or numbers of them."""
+    """Whether a function names anything that fetches slices, or numbers of them."""
     own = python_function(f)
     return own is not None and not names(own.__code__).isdisjoint(_FETCH)
 
@@ -66,7 +66,7 @@ def fetched(t: Writes, x: OnDevice) -> Abstract:
 
 
 def attribute(t: Writes, x: OnDevice, name: str) -> Abstract | None:
-    """What is known without a copy; None: a method of it."""
+    """An attribute that needs no copy; None: a method."""
     from .. import arrays
 
     if name in ("shape", "ndim", "size", "dtype"):
@@ -105,7 +105,7 @@ def item(t: Writes, x: OnDevice, index: Abstract) -> OnDevice:
 
 
 def called(f: Any) -> Callable[..., Any] | None:
-    """What writes a call that takes an array to the device or from it; None: it does neither."""
+    """The row of a transfer between host and device; None: it is none."""
     if f in (float, int, bool, len):
         return lambda t, args, kwargs: _plain(t, f, args, kwargs)
     if f is _of_cupy("asnumpy"):

@@ -49,7 +49,7 @@ class _Spec(NamedTuple):
 
     @property
     def zeros(self) -> bool:
-        """Whether zeros come between the sign and the digits."""
+        """Whether zeros are filled between sign and digits."""
         padded = self.align == "=" and self.fill == "0"
         return padded or (self.zero is not None and self.align is None)
 

@@ -62,7 +62,7 @@ def attribute(t: Writes, owner: Any, name: str) -> Abstract:
 
 
 def is_made(x: Abstract) -> bool:
-    """Whether it is one whose words are known: made of a seed, or what stands in a place."""
+    """Whether its state is known: made of a seed, or held in memory."""
     return isinstance(x, Record) and x.names == MADE
 
 
@@ -104,7 +104,7 @@ def method(
 
 
 def find(f: Any) -> Call | None:
-    """What writes a call of a method, or of what `of_random` leaves to NumPy."""
+    """The row of a generator's method, or of a draw that `of_random` leaves to NumPy."""
     if kind := method_kind(f):
         if kind == PYTHONS and isinstance(f, MethodType) and f.__name__ not in _PYTHONS:
             return None  # it is written in Python
@@ -127,7 +127,7 @@ def named(
 
 
 def _flag(t: Writes, x: Abstract, default: bool) -> bool:
-    """Whether something is said to be so."""
+    """A constant flag."""
     if places.is_none(x):
         return default
     if not isinstance(x, Num) or not isinstance(x.value, Literal):
@@ -153,7 +153,7 @@ def _dims(t: Writes, size: Abstract) -> list[Num] | None:
 
 
 def _several(t: Writes, rng: Tup, name: str, of: Distribution, values: list[Any], size: Any) -> Any:
-    """What is drawn with some parameters."""
+    """Draw with some parameters."""
     dtype = Known(np.dtype(of.result))
     arrays = [isinstance(x, (Arr, Lst, Tup)) for x in values]
     if any(arrays):
@@ -384,7 +384,7 @@ _LEGACY: dict[str, Call] = {
     "choice": _choice(True, "a size replace p"), "permutation": _permutation, "shuffle": _shuffle,
     "binomial": _binomial, "seed": _reseeded,
 }  # fmt: skip
-"""Those of a ``RandomState``, which are functions of ``numpy.random`` too."""
+"""Methods of a ``RandomState``, which are functions of ``numpy.random`` too."""
 
 
 def _random(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -429,6 +429,6 @@ _PYTHONS: dict[str, Call] = {
     "random": _random, "getrandbits": _random_bits, "gauss": _gauss,
     "randrange": _randrange(False), "randint": _randrange(True),
 }  # fmt: skip
-"""Those of a `random.Random` that are not written in Python, or keep something."""
+"""Methods of `random.Random` that are not written in Python, or keep state."""
 _TABLES = {GENERATOR: _ROWS, LEGACY: _LEGACY, PYTHONS: _PYTHONS}
 _OURS = OURS | {of_random.bits: _random_bits}

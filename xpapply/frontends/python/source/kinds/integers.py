@@ -25,7 +25,7 @@ def of_two(
     says: bool = True,
     raises: type | None = None,
 ) -> Value:
-    """Of two integers.
+    """An operation on two integers.
 
     `says`: whether NumPy warns, or Python goes on, beyond 64 bits; `raises`: what a division by
     zero does, if not that NumPy warns.

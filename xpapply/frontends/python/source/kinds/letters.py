@@ -35,7 +35,7 @@ from ..values import (
 from . import texts
 
 SITE = -1
-"""In the place of the site of a list of letters: its type never changes."""
+"""The pseudo-site of a list of letters, whose type never changes."""
 _LONG = "its texts grow long"
 _MOST = 64
 """Letters of known texts that are written one by one."""
@@ -143,7 +143,7 @@ def among(t: Writes, op: str, x: Letters, some: Tup) -> Inlined:
 def looked_up(
     t: Writes, x: dict[Any, Any], key: Letters, default: Abstract | None, known: Any
 ) -> Inlined:
-    """What a dict of the user's has for a text."""
+    """The entry of a dict of the user's for a text."""
     there = {k: known(t, v) for k, v in x.items() if type(k) is str}
     keys, values = Tup(tuple(map(Known, there))), Tup(tuple(there.values()), True)
     if default is None:
@@ -243,7 +243,7 @@ _METHODS: dict[str, tuple[Any, int, tuple[int, ...]]] = {
 
 
 _FILLED = ("center", "ljust", "rjust")
-"""Those with a width and a letter."""
+"""Methods with a width and a fill character."""
 
 
 def _joined(t: Writes, x: Abstract, some: Abstract) -> Abstract:
@@ -260,7 +260,7 @@ def _joined(t: Writes, x: Abstract, some: Abstract) -> Abstract:
 
 
 TEXTS = "text"
-"""Of `Rows`: they are texts."""
+"""The tag of `Rows` of texts."""
 
 
 def spell(t: Writes, codes: Lst, x: Abstract) -> Inlined:
@@ -276,7 +276,7 @@ def whole(t: Writes, codes: Lst) -> Letters:
 
 
 def parts(t: Writes, x: Abstract) -> tuple[Abstract, ...]:
-    """What lists of texts hold of one."""
+    """The parts of a text as lists store it."""
     return tuple(as_lists(t, x))
 
 
@@ -305,4 +305,4 @@ ROWS: dict[Any, Any] = {
     of_texts.letters: lambda t, args, kwargs: _new(t),
     ord: lambda t, args, kwargs: ordinal(t, *args),
 }
-"""What takes texts apart, for the functions that are written in Python."""
+"""Rows of functions that take texts apart, for our functions in Python."""

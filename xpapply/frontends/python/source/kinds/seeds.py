@@ -118,11 +118,11 @@ _OURS: dict[Any, Call] = {
     of_random.begun: _begun, of_random.generator_of: _made,
     of_random.state_of: _state,
 }  # fmt: skip
-"""What pages leave to it."""
+"""Rows of our own functions."""
 
 
 def find(f: Any) -> Call | None:
-    """What writes a call that makes a generator, or seeds NumPy's own."""
+    """The row of a call that makes a generator, or seeds NumPy's own."""
     module = sys.modules.get("numpy.random")
     if module is None:
         return None

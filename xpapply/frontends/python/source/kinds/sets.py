@@ -18,7 +18,7 @@ def disordered(t: Writes, x: Held) -> Held:
 
 
 def gone_through(t: Writes, x: Held) -> Abstract:
-    """What goes through a set, in the order that Python's table of it has.
+    """Iterate over a set in the order of Python's table.
 
     That is known of integers which were put in one by one, and none taken out.
     """
@@ -49,7 +49,7 @@ _METHODS: dict[str, Any] = {
 
 
 def is_set(x: Abstract) -> bool:
-    """Whether it is one."""
+    """Whether it is a set."""
     return isinstance(x, Held) and x.what == "set"
 
 
@@ -65,7 +65,7 @@ def _made(t: Writes, how: Any, a: Held, b: Held) -> Inlined:
 
 
 def _is_of_floats(*some: Abstract) -> bool:
-    """Whether there are floats in lists: zeros have signs."""
+    """Whether lists hold floats, whose zeros have signs."""
     all_ = [c for x in some for c in (x.columns if isinstance(x, Rows) else (x,))]
     return any(type(c.dtype) is str and c.dtype and kind_of(c.dtype) == "f" for c in all_)
 
@@ -83,7 +83,7 @@ def compared(t: Writes, op: str, a: Held, b: Held) -> Inlined:
 
 
 def method(t: Writes, x: Held, name: str, args: list[Abstract]) -> Abstract:
-    """What is done to another set, or to what is gone through; None: it is no such method."""
+    """A method with another set or iterable; None: not such a method."""
     if name == "copy" and not args:
         return Inlined(of_sets.copied, [disordered(t, held.new(t, "set")), x], {})
     if len(args) != 1:
@@ -104,7 +104,7 @@ def method(t: Writes, x: Held, name: str, args: list[Abstract]) -> Abstract:
 
 
 def in_any_order(t: Writes, x: Abstract, kwargs: Any = ()) -> Abstract:
-    """What is in a set, for what does not depend on its order; anything else as it is."""
+    """A set for functions that do not depend on its order; others unchanged."""
     if not isinstance(x, Held) or x.what != "set":
         return x
     if "key" in kwargs:

@@ -12,7 +12,7 @@ from .....ir.typed.function import Value
 from ..values import PYTHON, Abstract, Known, Leaves, Num, Text, Tup, Writes
 
 TEXT = "text"
-"""In the place of a dtype: results that are texts."""
+"""The pseudo-dtype of results that are texts."""
 
 
 def is_text(x: Abstract) -> bool:
@@ -21,7 +21,7 @@ def is_text(x: Abstract) -> bool:
 
 
 def texts_of(x: Abstract) -> tuple[str, ...]:
-    """Those that it may be."""
+    """The candidates of a text."""
     return x.texts if isinstance(x, Text) else (x.value,)
 
 
@@ -44,7 +44,7 @@ def chosen(t: Writes, texts: Sequence[str], code: Value) -> Abstract:
 
 
 def item(t: Writes, x: Sequence[str], index: Abstract, within: Callable[..., Value]) -> Abstract:
-    """One of several texts, or of the letters of one, by a number that is computed."""
+    """An item of several texts, or a letter of one, at a computed index."""
     at = within(t, index, Literal(len(x), "int64"))
     if isinstance(at, Literal):
         return Known(x[at.value])
@@ -52,7 +52,7 @@ def item(t: Writes, x: Sequence[str], index: Abstract, within: Callable[..., Val
 
 
 def compare(t: Writes, op: str, a: Abstract, b: Abstract) -> Num:
-    """A comparison of two texts; of the order of two that are chosen nothing is said."""
+    """A comparison of two texts; the order of two chosen texts is not compiled."""
     asked: Any = {
         "==": lambda x, y: x == y, "!=": lambda x, y: x != y, "<": lambda x, y: x < y,
         "<=": lambda x, y: x <= y, ">": lambda x, y: x > y, ">=": lambda x, y: x >= y,
@@ -90,7 +90,7 @@ _AT_ONCE = frozenset(
     "upper zfill".split()
 )
 _FEW = 16
-"""Up to how many texts a method is asked for each of them."""
+"""The most candidates for which a method is evaluated."""
 
 
 def method(t: Writes, x: Abstract, name: str, args: Sequence[Abstract]) -> Abstract | None:
@@ -104,7 +104,7 @@ def method(t: Writes, x: Abstract, name: str, args: Sequence[Abstract]) -> Abstr
 
 
 def of_each(t: Writes, x: Abstract, function: Callable[[str], Any]) -> Abstract | None:
-    """What a function gives for each of a few texts; None: there are many, or it raises."""
+    """Evaluate a function for each candidate; None: there are many, or it raises."""
     try:
         found = [function(s) for s in texts_of(x)[: _FEW + 1]]
     except (ValueError, TypeError):
@@ -117,7 +117,7 @@ def of_each(t: Writes, x: Abstract, function: Callable[[str], Any]) -> Abstract 
 
 
 def _one_of(t: Writes, x: Abstract, values: Sequence[Any]) -> Abstract:
-    """What belongs to each text: a text, an integer or a truth value."""
+    """A value chosen with the text: a text, an integer or a truth value."""
     if type(values[0]) is str:
         return chosen(t, values, x.value) if isinstance(x, Text) else Known(values[0])
     dtype = "bool" if type(values[0]) is bool else "int64"
@@ -127,7 +127,7 @@ def _one_of(t: Writes, x: Abstract, values: Sequence[Any]) -> Abstract:
 def looked_up(
     t: Writes, x: dict[Any, Any], key: Abstract, default: Abstract | None, known: Any
 ) -> Abstract:
-    """What a dict of the user's has for a text; `known`: what makes a value of an object."""
+    """The entry of a dict for a text; `known`: makes a value of an object."""
     texts = texts_of(key)
     there = [s in x for s in texts]
     if default is None:

@@ -1,1 +1,1 @@
-"""What is read of a function's source: nothing is known of types here."""
+"""Reading a function's source, without types."""

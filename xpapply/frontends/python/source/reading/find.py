@@ -71,7 +71,7 @@ def _candidates(lines: list[str], first: int, code: types.CodeType) -> Iterator[
 
 
 def _functions(tree: ast.AST, code: types.CodeType) -> Iterator[Tree]:
-    """Those in a tree with the name and the first line of some code."""
+    """Functions in a tree with the name and first line of a code object."""
     for n in ast.walk(tree):
         if isinstance(n, ast.Lambda):
             if code.co_name == "<lambda>" and n.lineno == code.co_firstlineno:
@@ -82,7 +82,7 @@ def _functions(tree: ast.AST, code: types.CodeType) -> Iterator[Tree]:
 
 
 def _code_of(tree: Tree, code: types.CodeType) -> types.CodeType | None:
-    """What a tree compiles to, among the free variables of some code."""
+    """Compile a tree, with the free variables of a code object."""
     inner: ast.stmt = ast.Expr(tree) if isinstance(tree, ast.Lambda) else tree
     assigned = "; ".join(f"{name} = None" for name in code.co_freevars if name.isidentifier())
     if code.co_name.isidentifier() and code.co_name not in code.co_freevars:
@@ -106,7 +106,7 @@ def _code_of(tree: Tree, code: types.CodeType) -> types.CodeType | None:
 
 
 def _same(made: types.CodeType | None, code: types.CodeType) -> bool:
-    """Whether two codes do the same on the same lines."""
+    """Whether two code objects are equal, lines included."""
     if made is None or made.co_varnames != code.co_varnames:
         return False
     if made.co_code != code.co_code and _steps(made) != _steps(code):

@@ -39,7 +39,7 @@ _COMPARE = {
     ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
 }  # fmt: skip
 _OF_THEIR_OWN = sys.version_info < (3, 12)
-"""Whether comprehensions are functions, to which the names around them are free ones."""
+"""Whether comprehensions are functions of their own, with free variables."""
 _Comprehension = ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.SetComp
 _UNARY = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~"}
 
@@ -101,7 +101,7 @@ class _Reader(Formats):
     # --- expressions ----------------------------------------------------------------------
 
     def expression(self, e: ast.expr) -> Operand:
-        """Where the value of an expression is."""
+        """Write an expression; return the operand that holds it."""
         method = getattr(self, f"_{type(e).__name__}", None)
         if method is None:
             raise self._refuse(_EXPRESSIONS.get(type(e).__name__, type(e).__name__), e)
@@ -332,7 +332,7 @@ class _Reader(Formats):
         return self._step("call", e.lineno, ((), ()), Const(of_iteration.generated), made)
 
     def _until(self, is_any: bool, called: Operand, e: ast.GeneratorExp) -> Operand:
-        """``any`` or ``all`` of a generator, which goes no further than it is asked to."""
+        """Write ``any`` or ``all`` of a generator, which stops early."""
         self._do("is", e.lineno, called, Const(any if is_any else all))
         held, done = self._new_name(), self._part()
         self._step("copy", e.lineno, Const(not is_any), to=held)
@@ -398,7 +398,7 @@ class _Reader(Formats):
         return self.expression(e)
 
     def _comprehension(self, e: _Comprehension) -> Operand:
-        """A list that grows in loops. (A generator is one: nothing else happens meanwhile.)"""
+        """Write a list that grows in loops, or a generator without other effects."""
         if isinstance(e, (ast.DictComp, ast.SetComp)):
             made = self._step("dict" if isinstance(e, ast.DictComp) else "set", e.lineno)
         else:
@@ -407,7 +407,7 @@ class _Reader(Formats):
         return made
 
     def _put(self, e: _Comprehension, made: Operand) -> None:
-        """What a comprehension does each time."""
+        """Write the element of a comprehension."""
         if isinstance(e, ast.DictComp):
             key = self.expression(e.key)
             self._do("set item", e.lineno, made, key, self.expression(e.value))
@@ -459,7 +459,7 @@ def _joins_at_once(called: ast.expr) -> bool:
 
 
 def _is_calm(e: ast.GeneratorExp) -> bool:
-    """Whether a generator of numbers cannot raise, and does nothing else."""
+    """Whether a generator of numbers cannot raise and has no effects."""
     kinds = (
         ast.GeneratorExp, ast.comprehension, ast.Name, ast.Constant, ast.Compare, ast.BoolOp,
         ast.expr_context, ast.boolop, ast.cmpop,
@@ -474,7 +474,7 @@ _EXPRESSIONS = {
 
 
 def _calls_in_turn(tree: ast.FunctionDef | ast.Lambda, outer: _Reader) -> bool:
-    """Whether a function names others of those around it that name it in the end."""
+    """Whether a function names others around it that name it in turn."""
     defined = {n.name: n for n in ast.walk(outer.tree) if isinstance(n, ast.FunctionDef)}
     own = getattr(tree, "name", None)
     seen: set[str] = set()

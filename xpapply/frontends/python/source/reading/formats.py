@@ -98,7 +98,7 @@ def constant_of(e: ast.expr) -> str | None:
 
 
 _PERCENT = re.compile(r"(%%|%[-+ 0]*\d*(?:\.\d+)?[a-zA-Z])")
-"""What stands for a value in a format."""
+"""The conversions of a percent format."""
 
 
 def counts_bits(e: ast.Call) -> bool:

@@ -20,7 +20,7 @@ BINARY = {
 
 
 class _Loop(NamedTuple):
-    """Where a loop goes on, where it ends, and what has to be left until then."""
+    """The targets of `continue` and `break`, and what has to be left before."""
 
     head: int
     after: int
@@ -28,7 +28,7 @@ class _Loop(NamedTuple):
 
 
 class _Around(NamedTuple):
-    """What is done however statements are left, and what handles an exception of that."""
+    """A `finally` or handlers around statements."""
 
     leave: Callable[[], None]
     handler: int | None
@@ -48,7 +48,7 @@ class Statements(Writer):
         self._yields = False
 
     def expression(self, e: ast.expr) -> Operand:
-        """Where the value of an expression is."""
+        """Write an expression; return the operand that holds it."""
         raise NotImplementedError
 
     def branch(self, test: ast.expr, yes: int, no: int) -> None:
@@ -317,7 +317,7 @@ class Statements(Writer):
         cause: ast.expr | None,
         s: ast.stmt,
     ) -> None:
-        """An exception: what is said of it is not computed, where that does nothing else."""
+        """Write an exception; its message is not computed if that has no effects."""
         said = [*args, *([] if cause is None else [cause])]
         if keywords or not all(map(_is_plain, said)):
             self._end("leave", s.lineno, "it raises")
@@ -534,7 +534,7 @@ class Statements(Writer):
 
 
 def _stays(value: ast.expr, tree: ast.FunctionDef | ast.Lambda) -> bool:
-    """Whether a function changes nothing that an iterator goes through which it keeps."""
+    """Whether a function changes nothing that a kept iterator reads."""
     body = tree.body if isinstance(tree, ast.FunctionDef) else [tree.body]
     if any(isinstance(n, (ast.With, ast.Try)) for s in body for n in ast.walk(s)):
         return False
@@ -542,7 +542,7 @@ def _stays(value: ast.expr, tree: ast.FunctionDef | ast.Lambda) -> bool:
 
 
 def _is_plain(e: ast.expr) -> bool:
-    """Whether a value that nobody looks at need not be computed."""
+    """Whether an unused value need not be computed."""
     if isinstance(e, ast.JoinedStr):
         return all(map(_is_plain, e.values))
     if isinstance(e, ast.FormattedValue):

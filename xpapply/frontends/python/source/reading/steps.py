@@ -26,7 +26,7 @@ Operand = str | Const
 
 
 class Step(NamedTuple):
-    """What is done, to which operands, and the name of what comes out."""
+    """A step: its kind, operands, and the name of the result."""
 
     kind: str
     result: str | None
@@ -101,7 +101,7 @@ class Flow:
         return frozenset(n for n in named if _is_plain(n, readers, self.shared))
 
     def reads_part(self, part: int, step: int, k: int) -> bool:
-        """Whether a part of what a step gives may be read: not if its name is never looked at."""
+        """Whether part `k` of a step's result may be read: false if its name is never used."""
         steps = self.parts[part].steps
         made, after = steps[step].result, steps[step + 1 :]
         if not after or made not in after[0].args:
@@ -125,7 +125,7 @@ _COMPARED = frozenset("< <= > >= == !=".split())
 
 
 def _is_plain(name: str, readers: dict[str, list[Step]], shared: frozenset[str]) -> bool:
-    """Whether a name and what comes of it is read by nothing but such steps: see `Flow.plain`."""
+    """Whether a name is read only by steps as in `Flow.plain`, also after copies."""
     todo, seen, answers = [(name, False)], {(name, False)}, 0
     while todo:
         one, is_answer = todo.pop()
@@ -233,7 +233,7 @@ class Writer:
 
     @property
     def _open(self) -> bool:
-        """Whether something may still come here."""
+        """Whether control can reach this point."""
         steps = self.parts[self._here].steps
         return not steps or steps[-1].kind not in (
             "jump",
@@ -277,7 +277,7 @@ _MAKES = frozenset(
 
 
 def is_calm(iterated: ast.expr, body: Sequence[ast.AST], function: ast.AST) -> bool:
-    """Whether a loop over something writes to nothing that it may be made of.
+    """Whether a loop's body writes to nothing that its iterable may be made of.
 
     Names that it gives a value are none that functions read within what is gone through. What it
     writes into is new: it was made by the function, has one name, and is not gone through.
@@ -304,7 +304,7 @@ def is_calm(iterated: ast.expr, body: Sequence[ast.AST], function: ast.AST) -> b
 
 
 def changes_nothing(inside: Sequence[ast.AST], function: ast.AST) -> bool:
-    """Whether a function writes to nothing but what it makes itself."""
+    """Whether a function writes only to objects that it makes itself."""
     if any(isinstance(n, (ast.Nonlocal, ast.Global, ast.FunctionDef)) for n in inside):
         return False
     return all(isinstance(n, ast.Name) and _is_fresh(n.id, function) for n in _written(inside))
@@ -328,7 +328,7 @@ def _with_called(nodes: list[ast.AST], defined: dict[str, ast.FunctionDef]) -> l
 
 
 def _may_change(n: ast.AST, read: set[str]) -> bool:
-    """Whether a function of the user's is called with one of those names."""
+    """Whether a user's function is called with one of those names."""
     if not isinstance(n, ast.Call) or not isinstance(n.func, ast.Name):
         return False
     if hasattr(builtins, n.func.id):
@@ -337,7 +337,7 @@ def _may_change(n: ast.AST, read: set[str]) -> bool:
 
 
 def _written(inside: Sequence[ast.AST]) -> Iterator[ast.AST]:
-    """What is written into, or may be by a method or a function."""
+    """Objects that are written to, or may be by a method or a function."""
     for n in inside:
         if isinstance(n, ast.Subscript) and not isinstance(n.ctx, ast.Load):
             yield _root(n.value)
@@ -363,7 +363,7 @@ def _root(e: ast.AST) -> ast.AST:
 
 
 def _is_fresh(name: str, function: ast.AST) -> bool:
-    """Whether a name has only what is made for it, and nothing else has that."""
+    """Whether a name holds only new objects that no other name holds."""
     is_made = False
     for n in ast.walk(function):
         if isinstance(n, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) and n.value is not None:
@@ -386,7 +386,7 @@ def _is_fresh(name: str, function: ast.AST) -> bool:
 
 
 def _gives(target: ast.expr, name: str) -> bool:
-    """Whether a name gets a value there."""
+    """Whether a target assigns a name."""
     return any(
         isinstance(x, ast.Name) and x.id == name and isinstance(x.ctx, ast.Store)
         for x in ast.walk(target)
