@@ -59,6 +59,9 @@ class OnHost:
         binding = host.llvm_of_all_machines()
         text = device_kernel.kernel(self.made, known, 0, MEMORY)
         name = f"slice_{next(_numbers)}"
+        for f, body in re.findall(r"^define internal [^@]*@([\w.]+)\((.*?)\n}", text, re.M | re.S):
+            # a device would not know how much memory its threads need
+            assert f"@{f}(" not in body, "it calls itself"
         text = re.sub(r"define ptx_kernel void .*?\n}\n", "", text, flags=re.S)
         text = re.sub(
             r"^@tile.*\n|^target triple.*\n|^declare .*@llvm.nvvm.*\n", "", text, flags=re.M

@@ -102,6 +102,23 @@ def test_the_first_slice_has_the_kernel_of_all(cupy, monkeypatch):
     assert len(set(texts)) == 1
 
 
+@pytest.mark.parametrize("length", [12, 129, 1000, 5000])
+def test_a_long_slice_that_is_fetched(cupy, length):
+    """Its sums are by halves, of as many levels as that takes."""
+    x = cupy.asarray(numbers(300, length, special=False))
+
+    def spread(v):
+        own = v.get()
+        s = 0.0
+        for k in range(3):
+            s += own[k * 4 :].var()
+        return cupy.asarray(s + own.sum())
+
+    got = xpapply.apply_along_axis(spread, 1, x)
+    assert " on the GPU, one launch" in str(xpapply.explain(spread, 1, x))
+    assert same_bits(cupy, got, cupy.apply_along_axis(spread, 1, x))
+
+
 def test_machine_code_of_ptx_is_kept(cupy, tmp_path, monkeypatch):
     """The driver takes seconds for a long kernel: the next process reads a file."""
     compiler = importlib.import_module("xpapply.backends.cupy.compiler")

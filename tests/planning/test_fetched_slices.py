@@ -415,6 +415,20 @@ def test_a_thread_gives_what_the_function_gives(name):
             np.testing.assert_allclose(outs[0][k], want[k], rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("length", [1, 7, 8, 9, 127, 128, 129, 136, 255, 1000, 1025, 20_001])
+def test_sums_of_any_length(length, dtype):
+    """In NumPy's order, by halves."""
+    x = np.random.default_rng(length).normal(size=(5, length)).astype(dtype)
+    x[0] = -0.0
+    with standin_cupy.installed():
+        function = made(lambda v: v.get().sum(), dtype, [x[0].sum()])
+    out = np.zeros(len(x), dtype)
+    assert not OnHost(function).run([x], [out]).any()
+    np.testing.assert_array_equal(out, [v.sum() for v in x])
+    assert np.signbit(out[0]) == np.signbit(x[0].sum())
+
+
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not here")
 @pytest.mark.parametrize(("name", "architecture"), [("fit", 90), ("least", 75), ("cleaned", 120)])
 def test_ptxas_takes_a_kernel(name, architecture, tmp_path):

@@ -254,10 +254,16 @@ def _sum(w: Any, x: Instruction, dtype: str) -> str:
     return w.noted(w.strict("fadd", kind, kind, [first, rest]), kind, [])  # type: ignore[no-any-return]
 
 
+_HALVES = 64
+"""More than there can be: each is of at least 64 numbers, or twice as long as the next one."""
+
+
 def _pairwise() -> str:
     """NumPy's sum of the elements that are some bytes apart.
 
-    Few one after the other, up to 128 in eight sums, more in two halves.
+    Few one after the other, up to 128 in eight sums, more in two halves. It keeps a list of the
+    second halves that are left: of a function that calls itself a device does not know how much
+    memory threads need, and they write beyond what they have.
     """
     eight = range(8)
 
@@ -269,23 +275,32 @@ def _pairwise() -> str:
         ]
 
     lines = [
-        "define internal KIND @NAME(ptr %base, i64 %step, i64 %n) nounwind {",
+        "define internal KIND @NAME(ptr %whole, i64 %step, i64 %count) nounwind {",
         "entry:",
-        "  %is.few = icmp slt i64 %n, 8",
-        "  br i1 %is.few, label %rest, label %several",
-        "several:",
+        f"  %lengths = alloca [{_HALVES} x i64], align 8",
+        f"  %sums = alloca [{_HALVES} x KIND], align 8",
+        "  br label %begun",
+        "begun:",
+        "  %base = phi ptr [%whole, %entry], [%beyond, %first.done]",
+        "  %n.all = phi i64 [%count, %entry], [%left, %first.done]",
+        "  %depth.all = phi i64 [0, %entry], [%e, %first.done]",
+        "  br label %whole.or.half",
+        "whole.or.half:",
+        "  %n = phi i64 [%n.all, %begun], [%first.n, %halves]",
+        "  %depth = phi i64 [%depth.all, %begun], [%depth.next, %halves]",
         "  %is.block = icmp sle i64 %n, 128",
-        "  br i1 %is.block, label %block, label %halves",
+        "  br i1 %is.block, label %few.or.block, label %halves",
         "halves:",
         "  %half = lshr i64 %n, 1",
         "  %first.n = and i64 %half, -8",
         "  %second.n = sub i64 %n, %first.n",
-        "  %far = mul i64 %first.n, %step",
-        "  %second.base = getelementptr i8, ptr %base, i64 %far",
-        "  %first = call KIND @NAME(ptr %base, i64 %step, i64 %first.n)",
-        "  %second = call KIND @NAME(ptr %second.base, i64 %step, i64 %second.n)",
-        "  %both = fadd KIND %first, %second",
-        "  ret KIND %both",
+        "  %p.length = getelementptr i64, ptr %lengths, i64 %depth",
+        "  store i64 %second.n, ptr %p.length, align 8",
+        "  %depth.next = add i64 %depth, 1",
+        "  br label %whole.or.half",
+        "few.or.block:",
+        "  %is.few = icmp slt i64 %n, 8",
+        "  br i1 %is.few, label %rest, label %block",
         "block:",
         "  %end = and i64 %n, -8",
         *(line for k in eight for line in at(str(k), f"%b{k}")),
@@ -311,8 +326,8 @@ def _pairwise() -> str:
             "  %sum = fadd KIND %low, %high",
             "  br label %rest",
             "rest:",
-            "  %begin = phi i64 [0, %entry], [%end, %done]",
-            "  %begin.sum = phi KIND [-0.0, %entry], [%sum, %done]",
+            "  %begin = phi i64 [0, %few.or.block], [%end, %done]",
+            "  %begin.sum = phi KIND [-0.0, %few.or.block], [%sum, %done]",
             "  br label %rest.head",
             "rest.head:",
             "  %j = phi i64 [%begin, %rest], [%j.next, %rest.body]",
@@ -325,7 +340,31 @@ def _pairwise() -> str:
             "  %j.next = add i64 %j, 1",
             "  br label %rest.head",
             "over:",
-            "  ret KIND %t",
+            "  %far = mul i64 %n, %step",
+            "  %beyond = getelementptr i8, ptr %base, i64 %far",
+            "  br label %up",
+            "up:",
+            "  %s = phi KIND [%t, %over], [%both, %second.done]",
+            "  %e = phi i64 [%depth, %over], [%last, %second.done]",
+            "  %is.all = icmp eq i64 %e, 0",
+            "  br i1 %is.all, label %all, label %some",
+            "some:",
+            "  %last = sub i64 %e, 1",
+            "  %p.left = getelementptr i64, ptr %lengths, i64 %last",
+            "  %p.sum = getelementptr KIND, ptr %sums, i64 %last",
+            "  %left = load i64, ptr %p.left, align 8",
+            "  %is.second = icmp slt i64 %left, 0",
+            "  br i1 %is.second, label %second.done, label %first.done",
+            "first.done:",
+            "  store i64 -1, ptr %p.left, align 8",
+            "  store KIND %s, ptr %p.sum",
+            "  br label %begun",
+            "second.done:",
+            "  %first = load KIND, ptr %p.sum",
+            "  %both = fadd KIND %first, %s",
+            "  br label %up",
+            "all:",
+            "  ret KIND %s",
             "}",
         ]
     )
