@@ -268,6 +268,8 @@ class TypedOnDevice(TypedLoop):
         except (UnsupportedError, CompilerError):
             return left
         done = marks == 0
+        numbers, counts = np.unique(marks[~done], return_counts=True)
+        self._marked = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
         there = tuple(x[cupy.asarray(done)] for x in there)
         for out, own in zip(outs, found, strict=True):
             out[there] = cupy.asarray(own[done])
