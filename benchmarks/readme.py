@@ -16,6 +16,7 @@ from pathlib import Path
 from . import (
     cpu_report,
     gpu_functions_report,
+    gpu_methods_report,
     gpu_report,
     gpu_solvers_report,
     methods_report,
@@ -37,6 +38,7 @@ FUNCTIONS_ON_GPU = pages.load("gpu_functions", pages.RESULTS)
 SOLVERS = pages.load("solvers", pages.RESULTS)
 METHODS = pages.load("methods", pages.RESULTS)
 SOLVERS_ON_GPU = pages.load("gpu_solvers", pages.RESULTS)
+METHODS_ON_GPU = pages.load("gpu_methods", pages.RESULTS)
 LOOPED = "numpy.apply_along_axis"
 
 
@@ -172,11 +174,12 @@ def methods() -> str:
     ]
     loop = two(geometric_mean([methods_report.gain(e) for e in found.values()]))
     faster = sum(x > 1 for x in beside)
+    launched = sum(map(gpu_methods_report.launched, METHODS_ON_GPU["methods"].values()))
     by = two(geometric_mean(beside))
     return (
         f"[{len(found)} methods of fields](docs/methods.md) (SPI, Viterbi, GARCH ...) run {loop} "
         f"times as fast as the loop, and {faster} of {len(beside)} faster than their package, "
-        f"{by} times."
+        f"{by} times; [on the GPU](benchmarks/results/gpu_methods.md) {launched} are one launch."
     )
 
 

@@ -38,7 +38,7 @@ class Evaluated:
     width, waits, seconds, has_compiled = 1, False, 0.0, True
 
     def __init__(self, made):
-        self.made = made
+        self.made, self.why_not = made, device.why_not(made) or ""
 
     def kept(self, *_):
         return None
@@ -58,7 +58,7 @@ def evaluated_on_standin():
     """The stand-in for CuPy, where typed functions are evaluated in plain Python."""
 
     def backend(made):
-        assert device.why_not(made) is None
+        assert made.fetches or device.why_not(made) is None
         return Evaluated(made)
 
     with standin_cupy.installed() as found, contextlib.ExitStack() as stack:

@@ -368,6 +368,26 @@ def test_where_last_bits_tell_in_most_slices_the_host_takes_all():
     assert "by the function itself" not in said
 
 
+def turned(v):
+    own, z = v.get(), 1.0 + 0.0j
+    for x in own:
+        z = z * (0.5 + 1j * x) if x > 1.0 else z + x
+    return abs(z)
+
+
+@pytest.mark.parametrize("f", [turned, lambda v: abs(complex(v.get()[0], v.get()[1])) + v.get()[2]])
+def test_what_no_device_runs_is_compiled_for_a_copy(f):
+    """Code of the host takes all slices, and explain says why."""
+    x = decays(40)
+    with evaluated_on_standin() as cupy, LIMITS.set(typed_worth=0.0):
+        y = cupy.asarray(x)
+        for _ in range(2):
+            got = values(xpapply.apply_along_axis(f, 1, y))
+            np.testing.assert_array_equal(got, [f(standin_cupy.ndarray(v)) for v in x])
+        said = str(xpapply.explain(f, 1, y))
+    assert "compiled on the host, for a copy of the array: it needs 'complex'" in said
+
+
 def test_an_array_of_the_device_where_the_host_is_wanted():
     """CuPy raises; what is to be written instead is said."""
     with standin_cupy.installed(), pytest.raises(TypeError, match="Implicit") as caught:

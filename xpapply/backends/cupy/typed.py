@@ -72,13 +72,20 @@ class Compiled:
         What makes PTX of LLVM IR.
     architecture : callable
         The architecture to compile for, of a device's capability.
+    why_not : str
+        Why it does not run on a device, which is to be asked before; "": it does.
     """
 
     width, waits, has_compiled = 1, False, False
 
     def __init__(
-        self, made: TypedFunction, compile: Compile, architecture: Callable[[int], int | None]
+        self,
+        made: TypedFunction,
+        compile: Compile,
+        architecture: Callable[[int], int | None],
+        why_not: str = "",
     ) -> None:
+        self.why_not = why_not
         self.made, self._compile, self._architecture = made, compile, architecture
         self._frame = fields(made)
         self._copies: dict[int, list[tuple[bytes, Any]]] = {}

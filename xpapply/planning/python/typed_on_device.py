@@ -32,6 +32,7 @@ from .typed_results import silently
 from .unplanned import ENGINES
 
 _HERE: Any = contextlib.nullcontext()
+_OTHER_BITS = "a GPU's last bits tell here"
 
 
 class _OtherBits(Exception):
@@ -50,8 +51,8 @@ class TypedOnDevice(TypedLoop):
     """The compiled code of the host for slices that the device marks."""
     _spent = 0.0
     """Seconds that slices have taken which were marked."""
-    _has_other_bits = False
-    """Whether the host runs all slices, since results depend on how the device rounds."""
+    _why_host = ""
+    """Why code of the host runs all slices; "": it does not."""
 
     def __init__(self, f: Any, arguments: Arguments, slices: tuple[Any, ...], *more: Any) -> None:
         super().__init__(f, arguments, slices, *more)
@@ -71,18 +72,22 @@ class TypedOnDevice(TypedLoop):
         """
         import cupy
 
-        if self._may_fetch and self.compiled.made.tells:
-            self._has_other_bits = True
+        made = self.compiled.made
+        tells = made.tells and self._may_fetch
+        if why := self.compiled.why_not or (_OTHER_BITS if tells else ""):
+            self._leave_to_host(why)
             return
         outs = [cupy.empty(r.shape, r.dtype) for r in self.results]
         try:
             marks = self.compiled.run(slices, outs, 0, self.seconds, ())
         except (UnsupportedError, CompilerError) as error:
-            raise TraceError(str(error)) from None
+            self._leave_to_host(str(error))
+            return
         if marks is not None:
-            known = self.compiled.made.marks
+            known = made.marks
             if 0 < (mark := int(marks)) <= len(known) and known[mark - 1].why in (ARRAYS, LISTS):
-                raise TraceError("its arrays need more memory than a thread of a GPU has")
+                self._leave_to_host("its arrays need more memory than a thread of a GPU has")
+                return
             self.doubt = known[mark - 1].why if 0 < mark <= len(known) else "it may warn"
             return
         parts = first if self._arguments.results else (first,)
@@ -90,9 +95,15 @@ class TypedOnDevice(TypedLoop):
             mine, real = out.get(), on_host(self.array(part))
             if not self._are_same(mine, real.astype(mine.dtype)):
                 if self._may_fetch:
-                    self._has_other_bits = True
+                    self._why_host = _OTHER_BITS
                     return
                 raise TraceError(f"compiled it gives {mine}, a real call gives {real}")
+
+    def _leave_to_host(self, why: str) -> None:
+        """Have code of the host run all slices of a function that fetches them, or raise."""
+        if not self._may_fetch:
+            raise TraceError(why)
+        self._why_host = why
 
     def _is_noted(self) -> bool:
         """Whether NumPy would report errors that a device does not record."""
@@ -104,7 +115,7 @@ class TypedOnDevice(TypedLoop):
         return self.compiled.made.fetches
 
     def _compiled(self, rows: Rows, *more: Any) -> Any:
-        if self._has_other_bits or self._is_noted():
+        if self._why_host or self._is_noted():
             return self._outs(rows), np.full(rows.batch, WARNED, np.uint16)
         return super()._compiled(rows, *more)
 
@@ -151,7 +162,7 @@ class TypedOnDevice(TypedLoop):
         """Raise `TraceError` for what no backend takes, before the function is called."""
         from ...backends.cpu import host
 
-        why = host.why_not() or device.why_not(made)
+        why = host.why_not() or (None if made.fetches else device.why_not(made))
         if why:
             raise TraceError(why)
 
@@ -163,10 +174,10 @@ class TypedOnDevice(TypedLoop):
         from ...backends.cpu import for_gpus
         from ...backends.cupy import typed as backend
 
-        why = backend.why_not(made, cupy.cuda.runtime.getDevice())
-        if why:
+        why = device.why_not(made) or backend.why_not(made, cupy.cuda.runtime.getDevice())
+        if why and not made.fetches:
             raise TraceError(why)
-        return backend.Compiled(made, for_gpus.ptx, for_gpus.architecture)
+        return backend.Compiled(made, for_gpus.ptx, for_gpus.architecture, why or "")
 
     @classmethod
     def calls(cls, called: Callable[..., Any], slices: Sequence[Any]) -> Begun:
@@ -186,17 +197,17 @@ class TypedOnDevice(TypedLoop):
             try:
                 return super().__call__(rows, f, account)
             except _OtherBits:  # of which another slice than the first has told
-                self._has_other_bits = self._checked = True
+                self._why_host, self._checked = _OTHER_BITS, True
                 return super().__call__(rows, f, account)
 
     @property
     def state(self) -> Any:  # type: ignore[override]
         """What plans say something else of."""
-        return self._has_other_bits
+        return self._why_host
 
     def _said(self) -> str:
-        if self._has_other_bits:
-            return "compiled on the host, for a copy of the array: a GPU's last bits tell here"
+        if self._why_host:
+            return f"compiled on the host, for a copy of the array: {self._why_host}"
         return f"one compiled {'loop' if self.has_loop else 'function'} on the GPU, one launch"
 
     def run_for(self, rows: Rows, told: list[str] | None = None) -> Run:
@@ -209,7 +220,7 @@ class TypedOnDevice(TypedLoop):
 
     def ran(self, rows: Rows) -> tuple[Callable[[Rows], Any], bool] | None:
         """The last run on slices like these; for the same layout no look-up is made again."""
-        if self._has_other_bits or self._is_noted():
+        if self._why_host or self._is_noted():
             return None
         found = super().ran(rows)
         kept = found and self.compiled.kept(rows.views, self._outs(rows), len(rows.batch))
@@ -240,7 +251,8 @@ class TypedOnDevice(TypedLoop):
             left = self._on_host(rows, outs, left)
             self.looped = left.size
             # where last bits tell in nearly all slices, the next launch would be for nothing
-            self._has_other_bits |= told > LIMITS.typed_marked * int(np.prod(rows.batch)) > 1
+            if told > LIMITS.typed_marked * int(np.prod(rows.batch)) > 1:
+                self._why_host = _OTHER_BITS
         if left.size:
             super()._by_itself(rows, f, outs, left)
 
@@ -323,6 +335,13 @@ class NumbersOnDevice(TypedOnDevice):
         super().__init__(f, arguments, slices, *more)
         # the first call, which gets numbers of NumPy's, may tell another dtype than Python's do
         self.asks_first = not {x.dtype.name for x in slices} <= {"float64", "int64"}
+
+    @staticmethod
+    def look_at(made: TypedFunction) -> None:
+        """Raise `TraceError` for what no backend takes, before the function is called."""
+        TypedOnDevice.look_at(made)
+        if why := device.why_not(made):
+            raise TraceError(why)
 
     @staticmethod
     def array(part: Any) -> Any:
