@@ -45,7 +45,7 @@ def test_no_folder_is_crowded():
 
 LINES = """
     frontends 36750 -> 37410 generators of seeds, rows of a mask, nnls, splines, caches, time limits
-    codegen 20550 -> 20750 shuffles as a whole, numbers of MT19937
+    codegen 20550 -> 20800 shuffles as a whole, numbers of MT19937, sums of long slices on GPUs
     library 13400 -> 14400 generators of seeds, nnls, lsq_linear, splines, two orders of BLAS
     planning 10950 -> 10990 time limits of signals
     backends 9350 -> 9400 machine code for GPUs on disk

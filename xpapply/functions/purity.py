@@ -217,6 +217,8 @@ def beside_cache(f: Any, callers: tuple[Any, ...] = ()) -> str | None:
     f = getattr(f, "__wrapped__", f) if isinstance(f, functools._lru_cache_wrapper) else f
     if type(f) is not types.FunctionType or f in callers:
         return "its own calls use it" if f in callers else "it is no function of Python's"
+    if of_library(f.__code__.co_filename):
+        return None
     of_modules = names(f.__code__)
     if "random" in of_modules:
         return "it draws random numbers"
@@ -229,8 +231,8 @@ def beside_cache(f: Any, callers: tuple[Any, ...] = ()) -> str | None:
             why = None if code and of_library(code.co_filename) else beside_cache(x, (*callers, f))
             if why:
                 return why
-        elif name == "a default" and isinstance(x, int | float | str | None):
-            continue
+        elif name[:2] == "__" or (name == "a default" and isinstance(x, int | float | str | None)):
+            continue  # the name of a module, which attributes have as well
         elif not of_library(_file(x)):
             return f"it reads {name}, which may change"
     return None
