@@ -227,12 +227,10 @@ def beside_cache(f: Any, callers: tuple[Any, ...] = ()) -> str | None:
     reads = ((name, f.__globals__[name]) for name in of_modules if name in f.__globals__)
     for name, x in (*given, *reads, *in_cells(f)):
         if type(x) in (types.FunctionType, functools._lru_cache_wrapper):
-            code = getattr(getattr(x, "__wrapped__", x), "__code__", None)
-            why = None if code and of_library(code.co_filename) else beside_cache(x, (*callers, f))
-            if why:
+            if why := beside_cache(x, (*callers, f)):
                 return why
-        elif name[:2] == "__" or (name == "a default" and isinstance(x, int | float | str | None)):
-            continue  # the name of a module, which attributes have as well
+        elif name == "a default" and isinstance(x, int | float | str | None):
+            continue
         elif not of_library(_file(x)):
             return f"it reads {name}, which may change"
     return None

@@ -79,6 +79,20 @@ def of_what_a_helper_reads():
     return lambda v: scaled(int(v[0])), change
 
 
+def of_a_private_name():
+    __gain = 1
+
+    @functools.cache
+    def scaled(k):
+        return k * __gain
+
+    def change():
+        nonlocal __gain
+        __gain += 1
+
+    return lambda v: scaled(int(v[0])), change
+
+
 def of_signs():
     @functools.cache
     def sign(x):

@@ -34,12 +34,13 @@ WHY = "the last bit decides"
 def with_margins(made: TypedFunction, share: float) -> None:
     """Mark slices that decide by what is so close, relative to what is compared, in place.
 
-    `made` runs no other functions. What it was before is its `of_host`.
+    `made` runs no other functions. What one that fetches its slice was before is its `of_host`.
     """
     rounded = _rounded(made, is_other)
     if not rounded:
         return
-    made.of_host = replace(made, blocks=[replace(b) for b in made.blocks], marks=[*made.marks])
+    if made.fetches:
+        made.of_host = replace(made, blocks=[replace(b) for b in made.blocks], marks=[*made.marks])
     coarse = _rounded(made, lambda made, x: x.op == "dot")
     made.tells = any(
         _tells(made, x, rounded, coarse) for x in made.instructions if x.result not in made.calm

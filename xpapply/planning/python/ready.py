@@ -137,9 +137,7 @@ def keep(what: Along, traced: TracedFunction | TypedLoop, layout: Hashable) -> N
     if traced.library == "numpy":  # of others the host's clock does not tell
         if record.expected(what.slices) is None:
             return
-        if record.is_slower(what.slices, traced.seconds):
-            return
-        if record.is_close(what.slices, traced.seconds):
+        if not record.is_quicker(what.slices, traced.seconds):
             return
     rows = what.rows()
     if (again := traced.ran(rows)) is not None:

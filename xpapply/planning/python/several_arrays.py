@@ -285,8 +285,7 @@ def run(what: Several) -> Any:
             return result
         # the first run tells nothing, if it is timed; what runs again is not timed
         told = record.runs != 1 or not running.counts(traced)
-        told = told and not record.is_slower(what.slices, traced.seconds)
-        told = told and not record.is_close(what.slices, traced.seconds)
+        told = told and record.is_quicker(what.slices, traced.seconds)
         if told and not _may_gain(what, traced):
             rows, arguments = what.rows(), what.call.arguments
             if (again := traced.ran(rows)) is not None:

@@ -92,6 +92,10 @@ class Record:
         seconds = min(seconds, self.looped)
         return LIMITS.run_tells * (self.expected(slices) or 0.0) > slices * seconds
 
+    def is_quicker(self, slices: int, seconds: float) -> bool:
+        """Whether runs of about so many slices are known to take less than the loop."""
+        return not (self.is_slower(slices, seconds) or self.is_close(slices, seconds))
+
     def is_close(self, slices: int, seconds: float) -> bool:
         """Whether a loop is to be timed: runs take not much less than first calls say of it.
 
