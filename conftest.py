@@ -371,6 +371,7 @@ PATIENT = {
     "lent": 1200.0,
     "run_tells": 0.0,
     "run_close": 0.0,
+    "loop_less": 1e9,
 }
 
 

@@ -47,7 +47,7 @@ LINES = """
     frontends 36750 -> 37410 generators of seeds, rows of a mask, nnls, splines, caches, time limits
     codegen 20550 -> 20800 shuffles as a whole, numbers of MT19937, sums of long slices on GPUs
     library 13400 -> 14400 generators of seeds, nnls, lsq_linear, splines, two orders of BLAS
-    planning 10950 -> 10990 time limits of signals
+    planning 10950 -> 11100 time limits of signals, calls on few slices beside the loop
     backends 9350 -> 9400 machine code for GPUs on disk
     ir 8700 -> 8750 functions of hosts beside those of devices
     batching 5650 -> 5850 least squares of rows of a mask

@@ -144,6 +144,10 @@ class Limits:
     first_plan = 40e-3
     # up to so many slices it waits: what one takes is known only after the loop
     first_plan_slices = 128
+    # calls on few slices until it is known whether the loop takes less time, and what part more of
+    # its time they may take
+    loop_looks = 5
+    loop_less = 1.05
     # seconds of loops in a process before what plans Python functions is loaded: about what that
     # takes
     first_loops = 40e-3
@@ -183,6 +187,8 @@ class Limits:
     first_call = 12e-3  # seconds that a first call may take beyond the loop ...
     first_call_share = 0.15  # ... and that share of the loop's ...
     planning_share = 0.8  # ... of which planning may take this part
+    # the share of the loop's time that the first run may take in any case, to show what it is worth
+    first_run = 0.04
     # seconds that the loop takes at least for a call that is written down, where no call of `f` was
     # timed: of an operator of Python, and of a function of arrays
     step_of_numbers = 3e-8

@@ -54,12 +54,77 @@ def test_then_there_is_a_plan():
     net, x = network(), slices()
     xpapply.apply_along_axis(net, 1, x)
     (found,) = entries(net)
-    found.unchanged._quick.spent = 100.0
+    found.unchanged.quick.spent = 100.0
     again = xpapply.apply_along_axis(net, 1, x)
     (found,) = entries(net)
     assert found.plan is not None
     assert found.plan.vectorized
     np.testing.assert_allclose(again, by_torch(net, x), rtol=1e-5, atol=1e-6)
+
+
+def until_planned(net, x):
+    """Calls, until there is a plan and it is known whether the loop takes less time."""
+    xpapply.apply_along_axis(net, 1, x)
+    (found,) = entries(net)
+    found.unchanged.quick.spent = 100.0
+    for _ in range(LIMITS.loop_looks + 2):
+        xpapply.apply_along_axis(net, 1, x)
+
+
+def test_the_loop_stays_where_it_takes_less_time(monkeypatch, recwarn):
+    monkeypatch.setattr(LIMITS, "loop_less", 0.0)
+    net, x = network(), slices()
+    until_planned(net, x)
+    np.testing.assert_array_equal(xpapply.apply_along_axis(net, 1, x), by_torch(net, x))
+    p = xpapply.explain(net, 1, x)
+    assert p.engine == "loop"
+    assert "us for 50 slices, the loop" in p.reasons[0]
+    assert not [w for w in recwarn if w.category is xpapply.FallbackWarning]
+    with torch.no_grad():
+        net[0].weight += 1.0
+    found = xpapply.apply_along_axis(net, 1, x)  # for which there is a plan again
+    np.testing.assert_allclose(found, by_torch(net, x), rtol=1e-5, atol=1e-6)
+    with xpapply.options(fallback="raise"):
+        found = xpapply.apply_along_axis(net, 1, x)
+    np.testing.assert_allclose(found, by_torch(net, x), rtol=1e-5, atol=1e-6)
+    alive = weakref.ref(net)
+    del net, p
+    gc.collect()
+    assert alive() is None
+
+
+def test_where_the_loop_has_run_for_long_there_is_another_try(monkeypatch):
+    monkeypatch.setattr(LIMITS, "loop_less", 0.0)
+    net, x = network(), slices()
+    until_planned(net, x)
+    (found,) = entries(net)
+    first = found.unchanged.budget
+    first.spent = first.limit
+    monkeypatch.setattr(LIMITS, "loop_less", 1e9)
+    xpapply.apply_along_axis(net, 1, x)
+    assert xpapply.explain(net, 1, x).vectorized
+
+
+def test_a_kernel_that_is_due_ends_the_loop(monkeypatch):
+    monkeypatch.setattr(LIMITS, "loop_less", 0.0)
+    monkeypatch.setattr(LIMITS, "small_patience", 1e-3)
+    net, x = network(), slices()
+    until_planned(net, x)
+    (found,) = entries(net)
+    assert found.plan.engine == "loop"
+    monkeypatch.setattr(LIMITS, "loop_less", 1e9)
+    for _ in range(2000):
+        xpapply.apply_along_axis(net, 1, x)
+        (found,) = entries(net)
+        if found.plan.engine != "loop":
+            break
+    assert found.plan.engine != "loop"
+
+
+def test_a_plan_stays_where_it_takes_less_time():
+    net, x = network(), slices()
+    until_planned(net, x)  # loop_less is a large number here
+    assert xpapply.explain(net, 1, x).vectorized
 
 
 def test_many_slices_wait_for_nothing():

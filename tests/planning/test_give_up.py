@@ -1039,6 +1039,12 @@ def test_a_first_run_that_takes_as_long_as_the_loop_tells_nothing(measured):
     assert measured.expected(1000) == 0.3e-3
 
 
+def test_a_first_run_is_tried_however_long_planning_took(measured):
+    measured.planning = 10.0
+    assert measured.most(1000, 2.5e-6) == pytest.approx(LIMITS.first_run * 2.5e-3)
+    assert not measured.for_run(1000, 2.5e-6, ()).is_overdrawn
+
+
 def test_a_first_run_that_is_quick_tells(measured):
     run_of(measured, 0.3e-3)
     assert measured.expected(1000) == 0.3e-3

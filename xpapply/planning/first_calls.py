@@ -36,7 +36,7 @@ def result(f: Any, axis: int, arr: Any) -> Any:
         return None
     found = looped.result(f, arr)
     if found is not None:
-        known.plans[key] = Remembered(looped, None, looped=looped.result)
+        known.plans[key] = Remembered(looped, None, looped=looped.result, loops=looped.quick)
     return found
 
 
@@ -45,10 +45,10 @@ class _Looped:
 
     def __init__(self, frontend: frontends.Frontend, f: Any, axis: int, count: int) -> None:
         self._loop, self._axis, self._count = OwnLoop(frontend, f, axis), axis, count
-        self._quick = Quick(LIMITS.first_plan, LIMITS.first_plan)
+        self.quick = Quick(LIMITS.first_plan, LIMITS.first_plan)
 
     def __call__(self) -> bool:
-        serves = self._quick.serves(self._count) and config.current().fallback != "raise"
+        serves = self.quick.serves(self._count) and config.current().fallback != "raise"
         return serves and self._loop.holds
 
     def result(self, f: Any, arr: Any) -> Any:
@@ -56,7 +56,7 @@ class _Looped:
         if (unseen := self._loop.unseen).spent > unseen.limit:
             self._loop.look(f)
         try:
-            return self._quick.timed(self._count, self._loop, f, arr)
+            return self.quick.timed(self._count, self._loop, f, arr)
         except Exception as error:
             if reference.was_first(error, self._axis, arr):
                 return None

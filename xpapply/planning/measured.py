@@ -86,6 +86,60 @@ def counted(
     return call, lambda: not budget.is_over and unchanged()
 
 
+class BesideLoop:
+    """Calls on few slices, timed until it is known whether the loop takes less time than they do.
+
+    Call it as what it runs. What looking at the dependencies takes is a part of a call: of large
+    weights it may take longer than a slice.
+
+    Parameters
+    ----------
+    run, unchanged : callable
+        What runs on an array, and whether it still may.
+    loop : float
+        Seconds of the loop over as many slices.
+
+    Attributes
+    ----------
+    guard : callable
+        What looks at the dependencies.
+    loop, least, took : float
+        Seconds of the loop, and those of calls: the least, and all together.
+    """
+
+    def __init__(
+        self, run: Callable[[Any], Any], unchanged: Callable[[], bool], loop: float
+    ) -> None:
+        self._run, self.guard, self.loop = run, unchanged, loop
+        self.least, self.took, self._looking = math.inf, 0.0, 0.0
+        self._left = int(LIMITS.loop_looks)
+
+    @property
+    def is_slower(self) -> bool:
+        """Whether the loop is known to take less time."""
+        return not self._left and self.least > LIMITS.loop_less * self.loop
+
+    def unchanged(self) -> bool:
+        """Whether it runs again."""
+        if not self._left:
+            return not self.is_slower and self.guard()
+        began = time.perf_counter()
+        same = self.guard()
+        self._looking = time.perf_counter() - began
+        return same
+
+    def __call__(self, arr: Any) -> Any:
+        if not self._left:
+            return self._run(arr)
+        began = time.perf_counter()
+        result = self._run(arr)
+        seconds = self._looking + time.perf_counter() - began
+        self.least = min(self.least, seconds)
+        self.took += seconds
+        self._left -= 1
+        return result
+
+
 def _seconds(calls: Sequence[Callable[[Any, int], Any]], x: Any, axis: int) -> list[float]:
     """The least that each takes, by turns: what else the machine does at a time slows all."""
     least = [math.inf] * len(calls)

@@ -102,6 +102,8 @@ class Plan:
     """The function, for `_call` to find it alive."""
     _later: Later | None = field(default=None, repr=False)
     """The counter that decides when calls like this one are worth a kernel."""
+    _quick: bool = field(default=False, repr=False)
+    """Whether the loop runs since it takes less time: then nobody is warned of it."""
     _plans: WeakSet[Plan] | None = field(default=None, repr=False)
     """Plans to notify when the way that they run is given up."""
 

@@ -23,13 +23,15 @@ from ..functions.cache import cache_of
 from ..ir.avals import ShapeDtype
 from ..limits import LIMITS
 from ..loop import reference
-from ..runtime.budget import Budget
+from ..runtime.budget import Budget, Quick
 from . import engines
 from .application import Application, announce, why_awkward
 from .own_loop import OwnLoop
 
 if TYPE_CHECKING:
+    from ..backends import Later
     from ..ir.graph import Graph
+    from . import measured
     from .measured import Measured
     from .plan import Plan
 
@@ -51,7 +53,8 @@ class Remembered:
     """The plan for arrays of one kind, and what runs it on one, while `unchanged` says so.
 
     None: there is no plan yet. Where the loop runs, ``looped(f, arr)`` is it, which may give None
-    where there is more to do; `told`: the options under which this was announced.
+    where there is more to do; `told`: the options under which this was announced. `loops`: what
+    first calls were counted in, if these ran in the loop; `beside`: what times calls beside it.
     """
 
     unchanged: Callable[[], bool]
@@ -60,16 +63,27 @@ class Remembered:
     ahead: bool = False
     looped: Callable[[Any, Any], Any] | None = None
     told: config.Options | None = None
+    loops: Quick | None = None
+    beside: measured.BesideLoop | None = None
 
 
 class _Rests:
     """A refusal that holds until the loop has taken many times as long as the try did.
 
     What `f` depends on is looked at again once loops have taken many times what a look takes.
+    `later`: what calls are counted in until something is compiled, which ends it too. `quick`:
+    whether the loop takes less time, so that who wants none gets none.
     """
 
-    def __init__(self, own: OwnLoop, unchanged: Callable[[], bool], seconds: float) -> None:
-        self._loop, self._unchanged = own, unchanged
+    def __init__(
+        self,
+        own: OwnLoop,
+        unchanged: Callable[[], bool],
+        seconds: float,
+        later: Later | None = None,
+        quick: bool = False,
+    ) -> None:
+        self._loop, self._unchanged, self._later, self._quick = own, unchanged, later, quick
         self._look, self._seconds = False, 0.0
         self.budget = Budget(LIMITS.loops_per_refusal * seconds)
 
@@ -81,6 +95,8 @@ class _Rests:
     def __call__(self) -> bool:
         budget, unseen = self.budget, self._loop.unseen
         rests = budget.spent < budget.limit
+        rests = rests and (self._later is None or not self._later.budget.is_over)
+        rests = rests and not (self._quick and config.current().fallback == "raise")
         if rests and unseen.spent < unseen.limit:
             return self._loop.holds
         began = perf_counter()
@@ -94,6 +110,8 @@ class _Rests:
         if self._look:
             self._look = False
             self._loop.look(f, self._seconds)
+        if self._later is not None:
+            self._later.budget.spend(self._later.cost)
         try:
             if masked.is_masked(arr):
                 return masked.on_data(lambda x, _: self._loop(f, x))(arr, self._loop.axis)
@@ -134,8 +152,9 @@ def again(f: Any, axis: Any, arr: Any) -> Any:
             return None
         if found.run is None:
             assert found.looped is not None
-            if found.plan is not None and found.told is not (now := config.current()):
-                announce(f, found.plan.slices or 0, "; ".join(found.plan.reasons), arr)
+            now, p = config.current(), found.plan
+            if p is not None and not p._quick and found.told is not now:
+                announce(f, p.slices or 0, "; ".join(p.reasons), arr)
                 found.told = now
             return found.looped(f, arr)
         return found.run(arr)
@@ -193,20 +212,45 @@ def plan(app: Application) -> Plan:
     found = known.plans.get(key)
     if found is not None and found.plan is not None and found.unchanged():
         return found.plan
-    p, unchanged = _plan(app)
+    loops = None if found is None else found.loops
+    p, unchanged = (found and _slower(app, found)) or _plan(app)
     if unchanged is not None:
         if type(unchanged) is _Rests:
             if found is not None and type(found.unchanged) is _Rests:
                 unchanged.follows(found.unchanged)
-            known.plans[key] = Remembered(unchanged, p, looped=unchanged.looped)
+            known.plans[key] = Remembered(unchanged, p, looped=unchanged.looped, loops=loops)
             return p
         run = p.prepared(arr, axis)
-        if p._later is not None:
+        if p._later is not None or loops is not None:
             from . import measured
-
+        beside = None
+        now = config.current()
+        if loops is not None and p.vectorized and not now.engine and now.fallback != "raise":
+            beside = measured.BesideLoop(run, unchanged, (p.slices or 1) * loops.seconds)
+            run, unchanged = beside, beside.unchanged
+        if p._later is not None:
             run, unchanged = measured.counted(run, unchanged, p._later)
-        known.plans[key] = Remembered(unchanged, p, run, _ahead(p, arr))
+        ahead = _ahead(p, arr)
+        known.plans[key] = Remembered(unchanged, p, run, ahead, loops=loops, beside=beside)
     return p
+
+
+def _slower(app: Application, found: Remembered) -> tuple[Plan, _Rests] | None:
+    """The loop instead of what took longer, until loops have taken many times as long as that."""
+    p, beside = found.plan, found.beside
+    if p is None or beside is None or not beside.is_slower or config.current().fallback == "raise":
+        return None
+    frontend, count = frontends.find(app.f), "1 slice" if p.slices == 1 else f"{p.slices:,} slices"
+    why = (
+        f"{p.engine}: {beside.least * 1e6:.3g} us for {count}, the loop {beside.loop * 1e6:.3g}; "
+        f"options(engine={p.engine!r}) takes it"
+    )
+    try:
+        own = OwnLoop(frontend, app.f, app.axis)
+    except TypeError:  # of a class without weak references
+        return None
+    looped = replace(_in_loop(app, frontend, app.f, (why,)), _quick=True)
+    return looped, _Rests(own, beside.guard, beside.took, p._later, quick=True)
 
 
 # --- deciding -------------------------------------------------------------------------
@@ -247,16 +291,9 @@ def _plan_network(frontend: Frontend, app: Application) -> tuple[Plan, Callable[
     given = f  # what is fitted to slices below lives no longer than this call
 
     def loop_for(*reasons: str) -> tuple[Plan, _Rests | None]:
-        one = frontend.slice_function(f)
-        p = app.in_loop(reasons, one)
         if rests is None:
-            return p, None
-        alive = WeakMethod(given) if isinstance(given, MethodType) else ref(given)
-
-        def run(x: Any, a: int) -> Any:
-            return reference.apply(frontend.slice_function(alive()), a, x, args, kwargs)
-
-        return replace(p, _call=run), rests
+            return app.in_loop(reasons, frontend.slice_function(f)), None
+        return _in_loop(app, frontend, given, reasons, f), rests
 
     awkward = why_awkward(arr)
     if awkward and not (masked.is_masked(arr) and "slicewise" in own_ways):
@@ -333,6 +370,23 @@ def _plan_network(frontend: Frontend, app: Application) -> tuple[Plan, Callable[
         why = "; ".join(reasons) or f"it is not an engine for {arrays.describe(arr)}"
         raise UnsupportedError(f"engine {forced!r} cannot run {frontends.name_of(app.f)}: {why}")
     return loop_for(*reasons)
+
+
+def _in_loop(
+    app: Application, frontend: Frontend, given: Any, reasons: tuple[str, ...], f: Any = None
+) -> Plan:
+    """The plan of the loop over a function that it does not keep alive.
+
+    `f`: what has been made of it for these slices.
+    """
+    alive = WeakMethod(given) if isinstance(given, MethodType) else ref(given)
+    args, kwargs = app.args, app.kwargs
+
+    def run(x: Any, a: int) -> Any:
+        return reference.apply(frontend.slice_function(alive()), a, x, args, kwargs)
+
+    p = app.in_loop(reasons, frontend.slice_function(given if f is None else f))
+    return replace(p, _call=run)
 
 
 def _why_slower(engine: engines.Engine, half: str, device: str) -> str:

@@ -38,7 +38,7 @@ class OneAxis(Adapted):
             if (found := first_calls.result(f, axis, arr)) is not None:
                 return found
         p = planner.plan(app)
-        if not p.vectorized:
+        if not (p.vectorized or p._quick):
             announce(f, p.slices or 0, "; ".join(p.reasons), arr)
         return p(arr, axis) if p._call is None else p._call(arr, axis)  # which asks nothing twice
 

@@ -113,7 +113,8 @@ class KernelOfPaths(Way):
         if not config.current().engine:
             most = self._record.most(math.prod(rows.batch), self._blocks.seconds)
         if self.is_due:
-            if LIMITS.graph_per_call * self._steps() + registry.loading("backends", "cpu") > most:
+            loading = registry.loading("planning.python", "one_kernel")
+            if LIMITS.graph_per_call * self._steps() + loading > most:
                 return None
             self._paths, self._many_left = self._tree.count, False
             self._drop()

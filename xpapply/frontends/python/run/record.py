@@ -132,6 +132,7 @@ class Record:
         loop, least = slices * seconds, self.expected(slices)
         if self.runs == 0:
             most = LIMITS.first_call + LIMITS.first_call_share * loop - self.planning
+            most = max(most, LIMITS.first_run * loop)
         else:
             run = (
                 LIMITS.slower_than_loop * loop
