@@ -54,6 +54,8 @@ def data(kind, n, m, seed=0):
         x[3, m // 2] = np.inf
     if kind == "constant":
         x[::2] = 0
+    if kind == "apart":
+        x[::2] += 100.0 * (seed + 1)
     if kind == "nan":
         x[-1, -1] = np.nan
     if kind == "strided":
@@ -120,13 +122,24 @@ def examples():
     yield from e(s, "ttest_ind", X, Y, equal_var=False, kinds=odd)
     yield from e(s, "f_oneway", X, other, Y, m=(40,))
     yield from e(s, "spearmanr", X, Y, nan_policy="omit", kinds=("f8", "nan"))
-    yield from e(s, "wilcoxon", X, kinds=("f8", "nan"), m=(40,))
-    yield from e(s, "mannwhitneyu kruskal ks_2samp kendalltau theilslopes siegelslopes ranksums "
-                 "energy_distance wasserstein_distance "
-                 "brunnermunzel levene bartlett fligner ansari mood weightedtau pointbiserialr",
+    ranked = (*odd, "huge", "apart", "bool")
+    yield from e(s, "wilcoxon", X, kinds=odd, m=(60, 13, 3))
+    for how in ({"zero_method": "pratt"}, {"method": "asymptotic"}, {"alternative": "less"}):
+        yield from e(s, "wilcoxon", X, Y, **how, kinds=odd, m=(13,))
+    yield from e(s, "mannwhitneyu kruskal kendalltau theilslopes ranksums brunnermunzel levene "
+                 "bartlett fligner ansari mood pointbiserialr",
+                 X, Y, kinds=ranked, m=(60, 13, 7, 3, 1))  # fmt: skip
+    yield from e(s, "mannwhitneyu ansari mood ranksums kendalltau", X, Y, alternative="less",
+                 kinds=odd, m=(13, 7))  # fmt: skip
+    yield from e(s, "mannwhitneyu", X, Y, method="exact", kinds=("f8", "ties"), m=(13, 7))
+    yield from e(s, "brunnermunzel", X, Y, distribution="normal", kinds=ranked, m=(13,))
+    yield from e(s, "levene fligner", X, Y, other[:13], center="mean", kinds=ranked, m=(13,))
+    yield from e(s, "kruskal mannwhitneyu wilcoxon", X, Y, nan_policy="omit",
+                 kinds=("f8", "nan", "odd"), m=(13,))  # fmt: skip
+    yield from e(s, "ks_2samp siegelslopes weightedtau energy_distance wasserstein_distance",
                  X, Y, kinds=("f8", "ties"), m=(13,))  # fmt: skip
-    yield from e(s, "friedmanchisquare", X, Y, other[:13], m=(13,))
-    yield from e(s, "chisquare power_divergence", X, kinds=("positive",))
+    yield from e(s, "friedmanchisquare", X, Y, other[:13], kinds=ranked, m=(13,))
+    yield from e(s, "chisquare power_divergence", X, kinds=("positive", "constant"))
     yield from e(s, "kstest ks_1samp", X, MODULES["stats"].norm.cdf, kinds=("f8",))
     yield from e(s, "anderson", X, kinds=("f8",), m=(40,), method="interpolate")
 

@@ -43,7 +43,18 @@ from .filters import (
     recursive,
     spline_filter,
 )
-from .stats import linregress, mode, spearmanr, statistic, trimmed
+from .stats import (
+    apart,
+    flat_or_extreme,
+    linregress,
+    mode,
+    spearmanr,
+    statistic,
+    ties_of_differences,
+    ties_of_exact,
+    ties_of_few,
+    trimmed,
+)
 
 # ----------------------------------------------- integrals, linalg, distances, special
 
@@ -248,10 +259,20 @@ ROWS: list[BatchingRule] = [
     *_rows_of(_STATS, statistic("x y", 0, least=4), "pearsonr"),
     *_rows_of(_STATS, linregress, "linregress", "own"),
     *_rows_of(_STATS, spearmanr, "spearmanr", "own"),
-    *_each(_STATS, "shapiro wilcoxon mannwhitneyu kruskal ks_2samp kendalltau theilslopes "
-           "siegelslopes ranksums brunnermunzel levene bartlett fligner ansari mood "
-           "friedmanchisquare chisquare power_divergence kstest ks_1samp anderson weightedtau "
-           "pointbiserialr energy_distance wasserstein_distance"),
+    *_rows_of(_STATS, statistic("x", None, least=4), "shapiro"),
+    *_rows_of(_STATS, statistic("x y", 0, least=4, together=ties_of_differences), "wilcoxon"),
+    *_rows_of(_STATS, statistic("x y", 0, least=4, together=ties_of_few), "mannwhitneyu"),
+    *_rows_of(_STATS, statistic("x y", 0, least=4, together=apart), "brunnermunzel"),
+    *_rows_of(_STATS, statistic("x y", 0, least=4, together=ties_of_exact), "ansari"),
+    *_rows_of(_STATS, statistic("x y", 0, least=4), "ranksums mood pointbiserialr"),
+    *_rows_of(_STATS, statistic("x y", None, least=4), "kendalltau"),
+    *_rows_of(_STATS, statistic("y x", None, least=4), "theilslopes"),
+    *_rows_of(_STATS, statistic("*samples", 0, least=4), "kruskal levene fligner "
+              "friedmanchisquare"),
+    *_rows_of(_STATS, statistic("*samples", 0, least=4, odd=flat_or_extreme), "bartlett"),
+    *_rows_of(_STATS, statistic("f_obs f_exp", 0, least=4), "chisquare power_divergence"),
+    *_each(_STATS, "ks_2samp kstest ks_1samp anderson siegelslopes weightedtau energy_distance "
+           "wasserstein_distance"),
     # special functions that are no ufuncs
     *_rows_of(_SPECIAL, axis_call("a b", None), "logsumexp"),
     *_rows_of(_SPECIAL, axis_call("x", None), "softmax log_softmax"),

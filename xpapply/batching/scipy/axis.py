@@ -134,17 +134,21 @@ def split(
     kwargs: dict,
     run: Callable[..., Any],
     arrays: Sequence[Any],
-    odd: Callable[[Any, Any], Any] | None,
+    odd: Callable[..., Any] | None,
     plain: Sequence[int] = (),
+    together: Callable[..., Any] | None = None,
 ) -> Any:
     """`run` on the `arrays` of the slices that are not odd, the call itself on each odd one.
 
-    Odd slices are often all the same, the background of an image: those are run once.
+    Odd slices are often all the same, the background of an image: those are run once. `together`:
+    which slices are odd for what all their arrays have.
     """
     n = arrays[0].shape[0]
     mask = None
     if odd is not None and xp is np:  # CuPy's functions do not look at what the values are
         mask = functools.reduce(lambda a, b: a | b, (odd(xp, a) for a in arrays))
+        if together is not None and not mask.all():
+            mask |= together(*arrays)
     if mask is None or not mask.any():
         return as_rows(run(*arrays), n, plain)
     seen: dict[tuple[bytes, ...], int] = {}
@@ -241,13 +245,14 @@ def axis_call(
     least: int = 1,
     plain: Sequence[int] = (),
     callbacks: str = "",
+    together: Callable[..., Any] | None = None,
 ) -> Rule:
     """The function itself along an axis of the batch.
 
     `data` names the parameters that have the axis, of which those that do not depend on the
     slice are repeated; `odd` are slices that run one by one; slices of fewer than `least`
     values do too. `plain` are results that are the same for all slices, `callbacks` parameters
-    that may be a function of the user's.
+    that may be a function of the user's. `together`: as in `split`.
     """
     names = data.split()
 
@@ -292,7 +297,7 @@ def axis_call(
             named = {k: x for k, x in operand.items() if not k.startswith("*")}
             return _named(call, first, named | others)
 
-        return split(xp, call, args, kwargs, run, arrays, odd, plain)
+        return split(xp, call, args, kwargs, run, arrays, odd, plain, together)
 
     return rule
 

@@ -22,9 +22,11 @@ from .axis import (
 )
 
 
-def statistic(data: str, default: int | None, *, least: int = 1, odd: Any = None) -> Rule:
+def statistic(
+    data: str, default: int | None, *, least: int = 1, odd: Any = None, together: Any = None
+) -> Rule:
     """A function of scipy.stats along an axis."""
-    rule = axis_call(data, default, least=least, odd=odd or flat)
+    rule = axis_call(data, default, least=least, odd=odd or flat, together=together)
 
     def of_version(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
         given = [x.dtype for x in leaves((args, kwargs))]
@@ -35,6 +37,41 @@ def statistic(data: str, default: int | None, *, least: int = 1, odd: Any = None
         return rule(xp, call, args, kwargs)
 
     return of_version
+
+
+# --- which slices rank tests treat apart ----------------------------------------------------------
+
+
+def ties_of_few(x: Any, y: Any) -> Any:
+    """Slices with equal numbers, if one sample has 8 or fewer: then all p-values are asymptotic."""
+    if min(x.shape[-1], y.shape[-1]) > 8:
+        return np.zeros(len(x), bool)
+    return _tied(np.concatenate([x, y], axis=-1))
+
+
+def ties_of_exact(x: Any, y: Any) -> Any:
+    """Slices with equal numbers, of fewer than 55 in each sample: then no p-value is exact."""
+    if max(x.shape[-1], y.shape[-1]) >= 55:
+        return np.zeros(len(x), bool)
+    return _tied(np.concatenate([x, y], axis=-1))
+
+
+def ties_of_differences(x: Any, y: Any = None) -> Any:
+    """Slices with equal distances, or none, of 50 or fewer: then no p-value is exact."""
+    d = x if y is None else x - y
+    if d.shape[-1] > 50:
+        return np.zeros(len(d), bool)
+    return _tied(abs(d)) | (d == 0).any(-1)
+
+
+def apart(x: Any, y: Any) -> Any:
+    """Slices whose samples do not overlap: where there is one, all may be warned of."""
+    return (x.max(-1) <= y.min(-1)) | (y.max(-1) <= x.min(-1))
+
+
+def _tied(a: Any) -> Any:
+    a = np.sort(a, axis=-1)
+    return (a[..., 1:] == a[..., :-1]).any(-1)
 
 
 def trimmed(default: int | None) -> Rule:
@@ -98,7 +135,7 @@ def two_samples(xp: Any, call: Any, args: tuple, kwargs: dict, names: str, more:
 def linregress(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     """Along an axis; SciPy's formulas on all slices where it has no axis."""
     if "axis" in signature(call).parameters:
-        return statistic("x y", 0, odd=_flat_or_extreme)(xp, call, args, kwargs)
+        return statistic("x y", 0, odd=flat_or_extreme)(xp, call, args, kwargs)
     found = two_samples(xp, call, args, kwargs, "x y", "alternative")
     if found is None:
         return by_rows(xp, call, args, kwargs)
@@ -128,10 +165,11 @@ def linregress(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
         made.intercept_stderr = stderr * np.sqrt(ssxm + xmean**2)
         return made
 
-    return split(xp, call, args, kwargs, run, arrays, _flat_or_extreme)
+    return split(xp, call, args, kwargs, run, arrays, flat_or_extreme)
 
 
-def _flat_or_extreme(xp: Any, a: Any) -> Any:
+def flat_or_extreme(xp: Any, a: Any) -> Any:
+    """Slices that are constant, not finite, or whose squares overflow or vanish."""
     return flat(xp, a) | extreme(xp, a)
 
 
