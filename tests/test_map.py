@@ -50,7 +50,7 @@ LINES = """
     planning 10950 -> 11100 time limits of signals, calls on few slices beside the loop
     backends 9350 -> 9400 machine code for GPUs on disk
     ir 8700 -> 8750 functions of hosts beside those of devices
-    batching 5650 -> 5850 least squares of rows of a mask
+    batching 5650 -> 5950 least squares of rows of a mask, rank tests
     models 4700
     . 3950 -> 4000 limits of loops that are timed
     cli 3000
