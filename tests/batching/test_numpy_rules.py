@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.fft  # NumPy loads it late, and `resolve` looks at what is loaded
+import numpy.fft  # NumPy loads these late, and `resolve` looks at what is loaded
+import numpy.polynomial
 import pytest
 
 import xpapply
@@ -143,6 +144,10 @@ percentile(v,[5,50,100]) percentile(m,[5,50],axis=0) percentile(v,50,keepdims=Tr
 quantile(v,0.4,method="nearest") quantile(v,Q,method="hazard") quantile(v,Q,method="hazen")
 quantile(v,0.25,method="inverted_cdf") quantile(m,[0.1,0.2],axis=1,keepdims=True) quantile(m,Q)
 quantile(v,0.5,weights=k*k,method="inverted_cdf") quantile(v,Q,method="closest_observation")
+polynomial.polynomial.polyval(k,u) polynomial.chebyshev.chebval(C5,u)
+polynomial.legendre.legval(2,u) polynomial.hermite.hermval(v,c)
+polynomial.hermite_e.hermeval(s,c) polynomial.laguerre.lagval(C5,v)
+polynomial.chebyshev.chebval(v,u) polynomial.polynomial.polyval(m,c)
 polyval(v,s) polyval(v,w) polyval(c,v) polyval(v,k) polyval(u,2) polyval(u,2.5) polyval(u,c)
 ediff1d(v,to_end=s) ediff1d(v,to_begin=9.5) gradient(v) gradient(v,2.0) gradient(v,k) gradient(m)
 lib.stride_tricks.sliding_window_view(v,3) lib.stride_tricks.sliding_window_view(v,2,axis=-1)
@@ -316,6 +321,10 @@ einsum("ij,ij->j",m,M,optimize=True) cov(v) cov(v,w) cov(m) cov(m,v) cov(r,rowva
 cov(v,bias=True) cov(v,ddof=0) cov(v,aweights=k*k+1) cov(m,M) cov(v,k) cov(v,w,rowvar=False)
 cov(m,m,rowvar=False) corrcoef(v) corrcoef(v,w) corrcoef(m) corrcoef(v,k) corrcoef(r)
 corrcoef(r,rowvar=False) polyfit(k,v,1) polyfit(k,v,2,w=k*k+1) polyfit(v,w,1) polyfit(k,v,0)
+polynomial.polynomial.polyfit(k,v,1) polynomial.chebyshev.chebfit(C5,u,2)
+polynomial.legendre.legfit(k,v,1,w=k*k+1) polynomial.hermite.hermfit(C5,u,[0,2])
+polynomial.hermite_e.hermefit(k,v,1) polynomial.laguerre.lagfit(C5,u,1)
+polynomial.polynomial.polyfit(k,v,1,full=True)[0] polynomial.chebyshev.chebfit(v,w,1)
 polyfit(k,v,1,full=True) linalg.lstsq(M,v) polyfit(C5,u,2) polyfit(C5,u,3) polyfit(C5,u,1)
 linalg.solve(M,v) linalg.solve(M,m) linalg.solve(P,v)
 NEAR FLOATS

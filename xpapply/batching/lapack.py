@@ -10,7 +10,9 @@ _ALWAYS = frozenset(
     f"numpy.{name}"
     for name in (
         "linalg.svd linalg.svdvals linalg.pinv linalg.matrix_rank linalg.eigh linalg.eigvalsh "
-        "linalg.lstsq linalg.cond polyfit"
+        "linalg.lstsq linalg.cond polyfit polynomial.polynomial.polyfit "
+        "polynomial.chebyshev.chebfit polynomial.legendre.legfit polynomial.hermite.hermfit "
+        "polynomial.hermite_e.hermefit polynomial.laguerre.lagfit"
     ).split()
 ) | {"scipy.linalg.expm"}
 

@@ -129,6 +129,16 @@ def windows(xp: Any, call: Any, x: Any, window_shape: Any, axis: Any = None, **k
 
 ELEMENTWISE = """around round clip isclose real imag angle sinc i0 fix isneginf isposinf iscomplex
     isreal nan_to_num"""
+SERIES = {
+    "polynomial": "poly",
+    "chebyshev": "cheb",
+    "legendre": "leg",
+    "hermite": "herm",
+    "hermite_e": "herme",
+    "laguerre": "lag",
+}
+"""Modules of `numpy.polynomial`, and what their functions begin with."""
+
 REDUCTIONS = """sum prod mean std var max amax min amin ptp all any median cumsum cumprod
     nancumsum nancumprod nansum nanprod nanmean nanstd nanvar nanmin nanmax count_nonzero"""
 MOVES = {
@@ -200,6 +210,10 @@ def _rows() -> list[BatchingRule]:
     each("own", "polynomials", "polyval polyder")
     each("rows", "polynomials", "roots")
     each("own", "polynomials", "polyint polyadd polysub")
+    for place, letters in SERIES.items():
+        fit, value = f"{letters}fit=series_fit", f"{letters}val=series_value"
+        each("own", "least_squares", fit, f"polynomial.{place}.")
+        each("own", "polynomials", value, f"polynomial.{place}.")
     each("products", "linalg", "dot vdot vecdot inner outer tensordot einsum kron cross")
 
     add("stacked", matrices, "linalg.det linalg.inv linalg.eigh linalg.eigvalsh linalg.qr")

@@ -83,6 +83,28 @@ def polyfit(
     return _apart(xp, call, (x, y, deg), options, _odd(y.array), run)
 
 
+def series_fit(
+    xp: Any,
+    call: Any,
+    x: Any,
+    y: Any,
+    deg: Any,
+    rcond: Any = None,
+    full: bool = False,
+    w: Any = None,
+) -> Any:
+    """Fits of `numpy.polynomial`, at places that are the same for all slices."""
+    constant(deg, rcond, full)
+    if full or traced(x) or traced(w) or y.ndim != 1:
+        raise Unsupported
+
+    def run(part: Any) -> Any:
+        found = call(x, part(y).array.T, deg, rcond=rcond, w=w)
+        return Batched(np.ascontiguousarray(found.T))
+
+    return _apart(xp, call, (x, y, deg), {"rcond": rcond, "w": w}, _odd(y.array), run)
+
+
 def _full(found: tuple, n: int) -> tuple:
     """Solutions, squared residuals (of a slice: one, or none), and what is the same for all."""
     solution, residuals, *same = found

@@ -44,6 +44,21 @@ def polyval(xp: Any, call: Any, p: Any, x: Any) -> Any:
     return Batched(found)
 
 
+def series_value(xp: Any, call: Any, x: Any, c: Any, tensor: Any = True) -> Any:
+    """Values of a series of `numpy.polynomial`: of one, or at one place, for all slices."""
+    if (
+        tensor is not True
+        or np.ndim(c) != 1
+        or not isinstance(x, (int, float, np.ndarray, Batched))
+    ):
+        raise Unsupported
+    if not isinstance(x, Batched):
+        return Batched(xp.ascontiguousarray(call(x, c.array.T)))
+    if isinstance(c, Batched):
+        raise Unsupported
+    return Batched(call(x.array, c))
+
+
 def polyder(xp: Any, call: Any, p: Any, m: int = 1) -> Any:
     """Coefficients times exponents."""
     constant(m)
