@@ -14,7 +14,7 @@ import numpy as np
 from ..runtime import error_state
 from . import Batched, BatchingRule, NoRule, in_namespace
 from .function_rules import by_rows, infinite_products
-from .rules import aligned, batch_size, mapped
+from .rules import aligned, batch_size, elementwise, mapped
 
 
 def batch_of(xp: Any, x: Any, batch: int) -> Any:
@@ -364,8 +364,8 @@ def _all_finite(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
 
 def _of_elements(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     """A callable that takes arrays of any shape, element by element."""
-    function, x = args
-    return Batched(function(x.array))
+    function, *given = args
+    return elementwise(xp, function, tuple(given), kwargs)
 
 
 def _sparse(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:

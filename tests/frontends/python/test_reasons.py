@@ -103,12 +103,3 @@ def test_why_an_engine_was_refused():
     with xpapply.options(engine="torch"), said:
         plan(A, -1)
     np.testing.assert_array_equal(plan(A, -1), A[:, ::-1] * 2)
-
-
-def test_distributions_with_parameters_of_the_slice():
-    f = lambda v: stats.norm.cdf(v, v.mean()).sum()  # noqa: E731
-    plan = xpapply.explain(f, -1, A)
-    assert "cdf with traced parameters" in plan.reasons[0]
-    with xpapply.options(fallback="silent"):
-        got = xpapply.apply_along_axis(f, -1, A)
-    np.testing.assert_array_equal(got, np.apply_along_axis(f, -1, A))

@@ -285,7 +285,9 @@ class Distribution(Forbidden):
             def call(x: Any, *args: Any, **kwargs: Any) -> Any:
                 recorder = self._xp_stage.recorder
                 if any(True for _ in tracers((args, kwargs))):
-                    raise recorder.refuse(f"{self._xp_name}.{name} with traced parameters")
+                    given = x, *args
+                    batch = (method, *given), kwargs
+                    return recorder.call(syntax.ELEMENTS, method, given, kwargs, batch=batch)
                 bound = functools.partial(_with_parameters, method, args, kwargs)
                 if not isinstance(x, Tracer):
                     return self._xp_stage.calls.constant(bound(x))
