@@ -63,5 +63,5 @@ def test_parameters_that_raise_raise():
         return stats.norm.cdf(v, v.mean(), 1.0, 2.0)
 
     for apply in (np.apply_along_axis, xpapply.apply_along_axis):
-        with pytest.raises(TypeError, match="argument|positional"):
+        with pytest.raises(TypeError, match=r"argument|positional"):
             apply(f, 1, data("f8"))

@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import optimize
 
 import xpapply
 from conftest import library
