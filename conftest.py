@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import inspect
 import itertools
 import math
 import os
@@ -135,8 +136,19 @@ def values_of(item):
     return {(*group, *(id(spec.params[n]) for n in group)) for group in (*names, *rest)}
 
 
+def _exists(item):
+    """Whether no mark `no_such_case` of a test says that its parameters do not go together."""
+    for mark in item.iter_markers("no_such_case"):
+        (says,) = mark.args
+        names = inspect.signature(says).parameters
+        if says(**{name: item.callspec.params[name] for name in names}):
+            return False
+    return True
+
+
 @pytest.hookimpl(trylast=True)  # among what `-k` and `-m` leave
 def pytest_collection_modifyitems(config, items):
+    items[:] = [item for item in items if _exists(item)]
     if config.option.cases == "each" and not DEEP and not any("::" in a for a in config.args):
         # those for a GPU run where there is one, and take a minute there
         rest = [item for item in items if not item.get_closest_marker("gpu")]
