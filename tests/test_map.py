@@ -57,9 +57,9 @@ LINES = """
     loop 2600
     pandas 2150 -> 2800 groups transformed and filtered, nullable columns that lack some, lists
     functions 2150 -> 2200 what a cache keeps
-    patching 1750 -> 1850 groups transformed and filtered
+    patching 1750 -> 1860 groups transformed and filtered, one look at all names
     runtime 1650 -> 1700 seeds of MT19937
-    slice_functions 1600
+    slice_functions 1600 -> 1650 complex numbers as pairs, which stood in special
     testing 1500
     lowering 1150
     arrays 1000
