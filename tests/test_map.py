@@ -44,7 +44,7 @@ def test_no_folder_is_crowded():
 
 
 LINES = """
-    frontends 36750 -> 37440 generators of seeds, rows of a mask, nnls, splines, caches, time limits, a file of Python numbers
+    frontends 36750 -> 37440 generators of seeds, masks, nnls, splines, caches, time limits
     codegen 20550 -> 20800 shuffles as a whole, numbers of MT19937, sums of long slices on GPUs
     library 13400 -> 14400 generators of seeds, nnls, lsq_linear, splines, two orders of BLAS
     planning 10950 -> 10990 time limits of signals
