@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import inspect
 import itertools
 import math
 import os
@@ -70,7 +71,20 @@ def have_gpu() -> bool:
         return False
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session):
+    """What libraries and tests load stays: looking for garbage takes a third of loading them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_configure(config):
+    # trees of syntax and graphs are many small objects and hardly ever garbage: with Python's own
+    # numbers the collector looks at them again and again
+    gc.set_threshold(20_000, 20, 20)
     for name in ("skip_xp_backends", "xfail_xp_backends", "uses_xp_capabilities"):
         config.addinivalue_line("markers", f"{name}: of SciPy's own tests, which ours import")
 
@@ -122,8 +136,19 @@ def values_of(item):
     return {(*group, *(id(spec.params[n]) for n in group)) for group in (*names, *rest)}
 
 
+def _exists(item):
+    """Whether no mark `no_such_case` of a test says that its parameters do not go together."""
+    for mark in item.iter_markers("no_such_case"):
+        (says,) = mark.args
+        names = inspect.signature(says).parameters
+        if says(**{name: item.callspec.params[name] for name in names}):
+            return False
+    return True
+
+
 @pytest.hookimpl(trylast=True)  # among what `-k` and `-m` leave
 def pytest_collection_modifyitems(config, items):
+    items[:] = [item for item in items if _exists(item)]
     if config.option.cases == "each" and not DEEP and not any("::" in a for a in config.args):
         # those for a GPU run where there is one, and take a minute there
         rest = [item for item in items if not item.get_closest_marker("gpu")]
@@ -191,7 +216,8 @@ def pytest_runtest_setup(item):
     """A test finds the same random numbers whatever ran before it: failures come again."""
     _seed_torch()
     machine_code.LEVEL = _level(item)
-    compiler.object_code = _object_code if _looks_at_code(item) else _object_code_once
+    compiler.object_code = _object_code if _is_optimised(item) else _object_code_once
+    compiler.assembly = _assembly_at_best
     rng = getattr(getattr(item, "module", None), "RNG", None)
     if rng is not None:
         rng.bit_generator.state = _numbers.setdefault(item.module.__name__, rng.bit_generator.state)
@@ -201,18 +227,29 @@ BEST = machine_code.LEVEL
 
 
 def _level(item):
-    """How much LLVM does about a kernel: all where tests look at code, and in one case of four.
+    """How much LLVM does about a kernel: all where a test asks for it, and in one case of four.
 
     The least takes a tenth of the time, which is most of what such tests take.
     """
-    if _looks_at_code(item):
+    if _is_optimised(item):
         return BEST
     return 0 if zlib.crc32(item.nodeid.encode()) % 4 else BEST
 
 
-def _looks_at_code(item):
-    module = vars(item.module) if hasattr(item, "module") else {}
-    return DEEP or not {"compiler", "host_llvm", "instructions", "machine_code"}.isdisjoint(module)
+def _is_optimised(item):
+    return DEEP or item.get_closest_marker("optimised") is not None
+
+
+_assembly = compiler.assembly
+
+
+def _assembly_at_best(text, target):
+    """Whoever looks at instructions looks at those that users get."""
+    level, machine_code.LEVEL = machine_code.LEVEL, BEST
+    try:
+        return _assembly(text, target)
+    finally:
+        machine_code.LEVEL = level
 
 
 _object_code = compiler.object_code

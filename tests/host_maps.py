@@ -11,7 +11,7 @@ import math
 import re
 
 import numpy as np
-from host_cxx import _library
+from host_cxx import header, library
 
 from xpapply.codegen import ptx
 from xpapply.codegen.access import geometry, placement
@@ -240,7 +240,7 @@ def run_maps(
     types = "const IN*", "const uint4*", "OUT*"
     pointers = ", ".join(f"({t})xp_given[{k}]" for k, t in enumerate(types))
     rest = "".join(f", (long long)xp_given[{k + 3}]" for k in range(len(names)))
-    source = f"""{_HOST}{source}
+    source = f"""{header(_HOST)}{source}
 static unsigned long long* xp_given;
 static void xp_call() {{ {text.name}({pointers}{rest}); }}
 extern "C" int run(int blocks, int threads, int backwards, unsigned long long* given) {{
@@ -266,7 +266,7 @@ extern "C" int run(int blocks, int threads, int backwards, unsigned long long* g
     words = (ctypes.c_ulonglong * len(values))(*(v % 2**64 for v in values))
     blocks = min(2, -(-slices // text.slices))
     assert text.shared <= 1 << 18
-    assert _library(source).run(blocks, text.threads, backwards, words) == 0
+    assert library(source).run(blocks, text.threads, backwards, words) == 0
     assert (memory[:_MARGIN] == 77).all()
     assert (memory[-_MARGIN:] == 77).all()
     return out

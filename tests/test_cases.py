@@ -75,6 +75,15 @@ def test_marks_say_how_many():
     assert chosen(items, "", 5) == {*items}
 
 
+def test_what_does_not_go_together_is_no_case():
+    mark = pytest.mark.no_such_case(lambda p1, p0: p0 == "a" and p1 == "y")
+    items = product("t.py::f", "ab", "xyz", marks=[mark])
+    left = [item.nodeid for item in items if conftest._exists(item)]
+    assert left == ["t.py::f[a-x]", "t.py::f[a-z]", "t.py::f[b-x]", "t.py::f[b-y]", "t.py::f[b-z]"]
+    items = [item for item in items if conftest._exists(item)]
+    assert {v for item in chosen(items, "") for v in item.callspec.params.values()} == {*"abxyz"}
+
+
 @pytest.mark.parametrize(("seconds", "most"), [(-1.0, conftest.FEW_EXAMPLES), (600.0, 20)])
 def test_random_examples_end_when_they_have_taken_long(monkeypatch, seconds, most):
     monkeypatch.setattr(conftest, "LONG", seconds)

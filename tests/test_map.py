@@ -44,7 +44,7 @@ def test_no_folder_is_crowded():
 
 
 LINES = """
-    frontends 36750 -> 37410 generators of seeds, rows of a mask, nnls, splines, caches, time limits
+    frontends 36750 -> 37440 generators of seeds, masks, nnls, splines, caches, time limits
     codegen 20550 -> 20800 shuffles as a whole, numbers of MT19937, sums of long slices on GPUs
     library 13400 -> 14400 generators of seeds, nnls, lsq_linear, splines, two orders of BLAS
     planning 10950 -> 11100 time limits of signals, calls on few slices beside the loop
@@ -57,9 +57,9 @@ LINES = """
     loop 2600
     pandas 2150 -> 2800 groups transformed and filtered, nullable columns that lack some, lists
     functions 2150 -> 2200 what a cache keeps
-    patching 1750 -> 1850 groups transformed and filtered
+    patching 1750 -> 1860 groups transformed and filtered, one look at all names
     runtime 1650 -> 1700 seeds of MT19937
-    slice_functions 1600
+    slice_functions 1600 -> 1650 complex numbers as pairs, which stood in special
     testing 1500
     lowering 1150
     arrays 1000

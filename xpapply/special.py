@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -25,7 +24,7 @@ from . import arrays, labelled
 from .errors import InputError
 from .slice_functions import formulas
 from .slice_functions.bincount import bincount as counts_of
-from .slice_functions.function import Slicewise
+from .slice_functions.pairs import in_parts, is_complex, joined, parts_of
 
 __all__ = [
     "ArgmaxAndMax",
@@ -57,64 +56,6 @@ class ArgmaxAndMax(NamedTuple):
 
     argmax: Any
     max: Any
-
-
-# --- complex numbers are pairs ----------------------------------------------------------------
-
-
-def _is_complex(x: Any) -> bool:
-    dtype = getattr(x, "dtype", None)
-    if dtype is None:
-        dtype = labelled.dtype(x)
-    if dtype is None:
-        return np.iscomplexobj(x)
-    kind = getattr(dtype, "kind", None)  # torch's dtypes have none
-    return "complex" in str(dtype) if kind is None else kind == "c"
-
-
-def _parts(x: Any) -> tuple[Any, Any]:
-    """Real and imaginary part: views, where the library has them."""
-    if (wing := labelled.wing(x)) is not None:
-        return wing.sliced(lambda given, _: _parts(given[0]), (x,), ())  # type: ignore[no-any-return]
-    if arrays.library(x) is None:
-        x = np.asarray(x)
-    if arrays.library(x) in ("numpy", "cupy", "torch"):
-        return x.real, x.imag
-    xp = arrays.compat(x)
-    return xp.real(x), xp.imag(x)
-
-
-def _joined(re: Any, im: Any) -> Any:
-    """A complex array of its parts."""
-    if (wing := labelled.wing(re)) is not None:
-        return wing.sliced(lambda given, _: _joined(*given), (re, im), ())
-    name, xp = arrays.library(re), arrays.compat(re)
-    if name == "torch":
-        return xp.complex(re, im)
-    if name == "jax":
-        import jax
-
-        return jax.lax.complex(re, im)
-    if name == "dask":
-        dtype = np.result_type(re.dtype, np.complex64)
-        return re.map_blocks(_joined, im, dtype=dtype, meta=re._meta.astype(dtype))
-    if name not in ("numpy", "cupy"):
-        with np.errstate(all="ignore"):  # the standard has nothing better
-            return re + 1j * im
-    joined = xp.empty_like(re, dtype=np.result_type(re.dtype, np.complex64))
-    joined.real, joined.imag = re, im
-    return joined[()] if name == "numpy" else joined
-
-
-def _in_parts(call: Slicewise, given: Sequence[Any], axis: Axis) -> Any:
-    """A complex result per element, its parts written where they are to be."""
-    x = given[0]
-    if arrays.library(x) not in ("numpy", "cupy"):
-        return _joined(*call(given, axis))
-    xp = arrays.compat(x)
-    joined = xp.empty_like(x, dtype=np.result_type(x.dtype, np.complex64), order="C")
-    call(given, axis, False, (joined.real, joined.imag))
-    return joined[()] if arrays.library(x) == "numpy" else joined
 
 
 # --- numbers among the arguments --------------------------------------------------------------
@@ -203,7 +144,7 @@ def logsumexp(
     (np.float64(1.5413248546129181), np.float64(-1.0))
     """
     a, b = _floating(a), _floating(b)
-    if _is_complex(a) or (b is not None and _is_complex(b)):
+    if is_complex(a) or (b is not None and is_complex(b)):
         return _logsumexp_of_complex(a, axis, b, keepdims, return_sign)
     if b is None and not return_sign:
         return formulas.calls["logsumexp"]((a,), axis, keepdims)
@@ -212,13 +153,13 @@ def logsumexp(
 
 
 def _logsumexp_of_complex(a: Any, axis: Axis, b: Any, keepdims: bool, return_sign: bool) -> Any:
-    parts: tuple[Any, ...] = _parts(a) if _is_complex(a) else (a, 0.0)
+    parts: tuple[Any, ...] = parts_of(a) if is_complex(a) else (a, 0.0)
     if b is not None:
-        parts += _parts(b) if _is_complex(b) else (b,)
+        parts += parts_of(b) if is_complex(b) else (b,)
     if not return_sign:
-        return _joined(*formulas.calls["complex_logsumexp"](parts, axis, keepdims))
+        return joined(*formulas.calls["complex_logsumexp"](parts, axis, keepdims))
     size, re, im = formulas.calls["complex_signed_logsumexp"](parts, axis, keepdims)
-    return size, _joined(re, im)
+    return size, joined(re, im)
 
 
 def softmax(x: Any, axis: Axis = None) -> Any:
@@ -254,8 +195,8 @@ def softmax(x: Any, axis: Axis = None) -> Any:
     array([[0.25, 0.75],
            [0.5 , 0.5 ]])
     """
-    if _is_complex(x):
-        return _in_parts(formulas.calls["complex_softmax"], _parts(x), axis)
+    if is_complex(x):
+        return in_parts(formulas.calls["complex_softmax"], parts_of(x), axis)
     return formulas.calls["softmax" + _as_exp(x)]((x,), axis)
 
 
@@ -289,8 +230,8 @@ def log_softmax(x: Any, axis: Axis = None) -> Any:
     >>> log_softmax(np.array([1000.0, 1.0]))
     array([   0., -999.])
     """
-    if _is_complex(x):
-        return _in_parts(formulas.calls["complex_log_softmax"], _parts(x), axis)
+    if is_complex(x):
+        return in_parts(formulas.calls["complex_log_softmax"], parts_of(x), axis)
     return formulas.calls["log_softmax" + _as_exp(x)]((x,), axis)
 
 
@@ -336,9 +277,9 @@ def mean_var(
     (array([2.00000000e+00, 1.00000001e+08]), array([1., 1.]))
     """
     correction = _number(correction, x)
-    if _is_complex(x):
-        re, im, var = formulas.calls["complex_mean_var"]((*_parts(x), correction), axis, keepdims)
-        return MeanAndVar(_joined(re, im), var)
+    if is_complex(x):
+        re, im, var = formulas.calls["complex_mean_var"]((*parts_of(x), correction), axis, keepdims)
+        return MeanAndVar(joined(re, im), var)
     return MeanAndVar(*formulas.calls["mean_var"]((x, correction), axis, keepdims))
 
 
@@ -376,8 +317,10 @@ def standardize(x: Any, axis: Axis = None, correction: float = 0, eps: float = 0
            [-1.,  1.]])
     """
     correction, eps = _number(correction, x), _number(eps, x)
-    if _is_complex(x):
-        return _in_parts(formulas.calls["complex_standardize"], (*_parts(x), correction, eps), axis)
+    if is_complex(x):
+        return in_parts(
+            formulas.calls["complex_standardize"], (*parts_of(x), correction, eps), axis
+        )
     return formulas.calls["standardize"]((x, correction, eps), axis)
 
 
@@ -437,7 +380,7 @@ def norm(x: Any, ord: Any = 2, axis: Axis = None, keepdims: bool = False) -> Any
     """
     kind, powers = _ord(ord)
     power = tuple(_number(p, x) for p in powers)
-    parts = _parts(x) if _is_complex(x) else (x,)
+    parts = parts_of(x) if is_complex(x) else (x,)
     return formulas.norm_call(formulas.norm, kind, len(parts))((*parts, *power), axis, keepdims)
 
 
@@ -477,10 +420,10 @@ def normalize(x: Any, ord: Any = 2, axis: Axis = None) -> Any:
     """
     kind, powers = _ord(ord)
     power = tuple(_number(p, x) for p in powers)
-    parts = _parts(x) if _is_complex(x) else (x,)
+    parts = parts_of(x) if is_complex(x) else (x,)
     call = formulas.norm_call(formulas.normalize, kind, len(parts))
     if len(parts) == 2:
-        return _in_parts(call, (*parts, *power), axis)
+        return in_parts(call, (*parts, *power), axis)
     return call((*parts, *power), axis)[0]
 
 
@@ -551,7 +494,7 @@ def argmax_and_max(x: Any, axis: Axis = None, keepdims: bool = False) -> ArgmaxA
     >>> argmax_and_max(np.array([[1, 5, 5], [7, 0, 2]]), axis=1)
     ArgmaxAndMax(argmax=array([1, 0]), max=array([5, 7]))
     """
-    if _is_complex(x):
+    if is_complex(x):
         raise TypeError("argmax_and_max of complex numbers: they have no order. Take abs or real.")
     return ArgmaxAndMax(*formulas.argmax_and_max((x,), axis, keepdims))
 

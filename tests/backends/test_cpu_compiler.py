@@ -21,6 +21,7 @@ from xpapply.codegen.llvm.target import TARGETS
 from xpapply.codegen.llvm.writer import Writer
 
 library("llvmlite")
+pytestmark = pytest.mark.optimised
 
 
 def triad(target, name="triad"):

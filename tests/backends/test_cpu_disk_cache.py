@@ -15,6 +15,7 @@ from conftest import library
 from xpapply.backends.cpu import compiler, disk_cache
 from xpapply.limits import LIMITS
 
+pytestmark = pytest.mark.optimised
 POSIX = pytest.mark.skipif(os.name == "nt", reason="Windows has no owner and mode of a file")
 TEXT = """define void @k(ptr %a) {{
   %p = load ptr, ptr %a

@@ -342,11 +342,11 @@ def test_compiled_plans_run_without_scikit_learn(fitted, tmp_path):
     np.testing.assert_array_equal(eval(ran.stdout), fitted("forest").predict_proba(arr))
 
 
+# which have no trees: what else there is runs
+@pytest.mark.no_such_case(lambda xp: xp.engine in ("numpy", "torch"))
 @pytest.mark.every_case
 @pytest.mark.parametrize("name", ["forest", "boosting", "pipeline of numbers", "isolation"])
 def test_on_other_libraries(fitted, name, xp):
-    if xp.engine in ("numpy", "torch"):
-        pytest.skip("they have no trees: what else there is runs")
     one = fitted(name)
     arr = xp.array(RNG.normal(size=(6, 5, 7)))
     host = xpapply.arrays.on_host(arr)

@@ -330,11 +330,11 @@ LAYERS = [
 ]
 
 
+# torch's files have no metadata
+@pytest.mark.no_such_case(lambda suffix, way: (suffix, way) == ("pt", "metadata"))
 @pytest.mark.parametrize("suffix", ["pt", "safetensors"])
 @pytest.mark.parametrize("way", ["layers", "json", "metadata"])
 def test_images(tmp_path, numbers, suffix, way):
-    if (suffix, way) == ("pt", "metadata"):
-        pytest.skip("torch's files have none")
     net = images()
     metadata = {"layers": json.dumps(LAYERS)} if way == "metadata" else {}
     file = saved(net, tmp_path, suffix, **metadata)

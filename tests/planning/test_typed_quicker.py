@@ -14,7 +14,10 @@ from xpapply.limits import LIMITS
 from xpapply.loop.arguments import Arguments, Looped
 from xpapply.planning.python.typed_loop import TypedLoop
 
-pytestmark = pytest.mark.skipif(backend.why_not() is not None, reason="no compiler")
+pytestmark = [
+    pytest.mark.skipif(backend.why_not() is not None, reason="no compiler"),
+    pytest.mark.optimised,
+]
 RNG = np.random.default_rng(0)
 
 

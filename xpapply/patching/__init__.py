@@ -127,7 +127,7 @@ def _install() -> None:
         (originals.apply_along_axis, along_axis.along_numpy),
         (originals.masked_apply_along_axis(), along_axis.along_masked),
     )
-    _put([Replaced(function, call) for function, call in own])
+    _put([*(Replaced(function, call) for function, call in own), *_of_cupy()])
     originals.vectorize.__call__ = elements.call  # type: ignore[method-assign]
     copyreg.pickle(type(np.sum), _reduce)  # type: ignore[arg-type]
     for name, install in (("cupy", _install_cupy), ("pandas", _install_pandas)):
@@ -138,12 +138,19 @@ def _install() -> None:
             _waits[-1].start()
 
 
+def _of_cupy() -> list[Replaced]:
+    """The replacement of CuPy's function, if it is loaded and not yet replaced."""
+    function = getattr(sys.modules.get("cupy"), "apply_along_axis", None)
+    if function is None or type(function) is Replaced:
+        return []
+    originals.keep_cupys(function)
+    return [Replaced(function, along_axis.along_cupy)]
+
+
 def _install_cupy() -> None:
     with _lock:
-        function = getattr(sys.modules.get("cupy"), "apply_along_axis", None)
-        if _replaced and function is not None and type(function) is not Replaced:
-            originals.keep_cupys(function)
-            _put([Replaced(function, along_axis.along_cupy)])
+        if _replaced:
+            _put(_of_cupy())
 
 
 def _install_pandas() -> None:
@@ -156,7 +163,8 @@ def _install_pandas() -> None:
 
 def _put(made: list[Replaced]) -> None:
     _replaced.extend(made)
-    places.put({id(x.original): (x.original, x) for x in made})
+    if made:  # all names of all modules are looked at
+        places.put({id(x.original): (x.original, x) for x in made})
 
 
 def _uninstall() -> None:

@@ -29,7 +29,11 @@ def put(instead: dict[int, tuple[Any, Any]]) -> None:
     instead : dict
         By the identity of an object this object, and what stands in its places.
     """
+    wanted = frozenset(instead)
     for names in namespaces():
+        # there may be a million names: nothing of Python's runs for each
+        if wanted.isdisjoint(map(id, list(names.values()))):
+            continue
         for name, x in list(names.items()):
             if (found := instead.get(id(x))) is not None and found[0] is x:
                 names[name] = found[1]

@@ -190,9 +190,8 @@ def test_memory_that_runs_out_later(monkeypatch):
     same(call(net, shape, place, x), expected)
 
 
+@pytest.mark.no_such_case(lambda place: place not in ("torch", "cuda"))  # autograd is torch's
 def test_autograd_after_calls_without(place):
-    if place.name not in ("torch", "cuda"):
-        pytest.skip("autograd is torch's")
     make, shape = NETWORKS["images"]
     net = place.net(make)
     x = torch.randn(5, *shape, device=place.device)

@@ -214,16 +214,15 @@ def source(expression):
 
 @pytest.mark.skipif(loops.MAY_SKIP is not None, reason=str(loops.MAY_SKIP))
 @pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_as_the_library(expression):
+def test_as_the_library(expression, pairs):
     compiled = 0
-    for dtype in ("float64", "float32", "int64", "uint8", "bool"):
-        for n in (1, 2, 7, 40):
-            given = loops.Given(slices(dtype, n), False)
-            try:
-                assert loops.compared(source(expression), given) is None, (dtype, n)
-                compiled += 1
-            except (TraceError, loops.Skipped):
-                pass
+    for dtype, n in pairs(("float64", "float32", "int64", "uint8", "bool"), (1, 2, 7, 40)):
+        given = loops.Given(slices(dtype, n), False)
+        try:
+            assert loops.compared(source(expression), given) is None, (dtype, n)
+            compiled += 1
+        except (TraceError, loops.Skipped):
+            pass
     assert compiled
 
 

@@ -23,6 +23,7 @@ from .sandbox import namespace_of
 _LATE = {
     "complex_numbers": "trace",
     "estimators": "sandbox",
+    "python_numbers": "trace",
     "tensors": "trace",
     "torch_objects": "sandbox",
 }

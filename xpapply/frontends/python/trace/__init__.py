@@ -5,6 +5,7 @@
 - `tree.py`: all paths that were seen; `decisions.py`: calls whose last bit may decide something
 - `ufuncs.py`, `functions.py`, `indexing.py`, `attributes.py`, `elements.py`, `writes.py`: what
   functions do with arrays, as calls
-- `python_builtins.py`, `scalars.py`, `choices.py`, `complex_numbers.py`: Python's numbers
+- `python_builtins.py`, `python_numbers.py`, `scalars.py`, `choices.py`, `complex_numbers.py`:
+  Python's numbers
 - `arrays.py`, `native.py`, `tensors.py`: lists as arrays, calls on a device, tensors of torch
 """

@@ -18,8 +18,6 @@ import numpy as np
 
 from ....batching import syntax
 from ....batching.rules import ufunc_row
-from ....batching.scalars import LARGEST
-from ....errors import TraceError
 from ....limits import LIMITS
 from .stand_ins import Traced, values
 from .tree import Ref
@@ -225,7 +223,9 @@ class Tracer(Traced):
             return b._operate(ufunc, python, a, b)  # type: ignore[attr-defined]
         weak = [x.weak if isinstance(x, Tracer) else type(x) in _PYTHON for x in (a, b)]
         if all(weak):
-            return python_arithmetic(self.recorder, ufunc, python, a, b)
+            return self.recorder.operations.python_numbers.arithmetic(
+                self.recorder, ufunc, python, a, b
+            )
         if isinstance(b if a is self else a, (str, bytes, dict, set, type(None))):
             return NotImplemented
         if isinstance(b if a is self else a, _SEQUENCES) and (
@@ -275,7 +275,9 @@ class Tracer(Traced):
 
     def _power(self, a: Any, b: Any) -> Any:
         if all(x.weak if isinstance(x, Tracer) else type(x) in _PYTHON for x in (a, b)):
-            return python_arithmetic(self.recorder, np.power, operator.pow, a, b)
+            return self.recorder.operations.python_numbers.arithmetic(
+                self.recorder, np.power, operator.pow, a, b
+            )
         return self.recorder.operations.power(self.recorder, a, b)
 
     def __divmod__(self, other: Any) -> Any:
@@ -521,65 +523,6 @@ def _complex_numbers(a: Any, b: Any) -> bool:
     given = values((a, b))
     single = all(isinstance(x, (int, float, complex, np.generic)) for x in given)
     return single and any(isinstance(x, (complex, np.complexfloating)) for x in given)
-
-
-def python_arithmetic(recorder: Any, ufunc: Any, python: Any, a: Any, b: Any) -> Any:
-    """Python numbers: their arithmetic raises where NumPy's warns."""
-    name = ufunc.__name__
-    real_a, real_b = values(a), values(b)
-    if isinstance(real_a, complex) or isinstance(real_b, complex):
-        return recorder.operations.complex_numbers.arithmetic(recorder, python, a, b)
-    result = recorder.real(python, real_a, real_b)
-    integers = not isinstance(real_a, float) and not isinstance(real_b, float)
-    if name in ("divide", "floor_divide", "remainder") and isinstance(b, Tracer):
-        must(b != 0)
-    if name == "power":
-        if not _has_power(a, b, integers):
-            return recorder.operations.scalars.call(recorder, python, (a, b), {})
-    if name in ("left_shift", "right_shift") and isinstance(b, Tracer):
-        must(b >= 0)
-        must(b < 32)
-    large = name in ("add", "subtract", "multiply", "power", "left_shift")
-    if integers and (large or (name == "floor_divide" and (isinstance(b, Tracer) or b == -1))):
-        # Python's integers do not overflow
-        if not -(2**53) <= result <= 2**53:
-            recorder.raised(OverflowError("a large Python integer"))
-            raise TraceError("a large Python integer")
-        factor, times = b, name
-        if name == "left_shift":
-            factor, times = python_arithmetic(recorder, np.power, operator.pow, 2.0, b), "multiply"
-        big = recorder.call(
-            syntax.PYTHON, lambda *_: float(result), (times, a, factor, "float64"), check=False
-        )
-        must(abs(big) <= LARGEST)
-    if isinstance(real_a, float) != isinstance(real_b, float):
-        from ....ir.numpy_ufuncs import COMPARISONS
-
-        whole = b if isinstance(real_a, float) else a
-        if ufunc in COMPARISONS and isinstance(
-            whole, Tracer
-        ):  # Python compares all digits, NumPy those of a float
-            must(abs(recorder.operations.plain(whole, float)) <= LARGEST)
-    dtype = (
-        "bool" if isinstance(result, bool) else "int64" if isinstance(result, int) else "float64"
-    )
-    found = recorder.call(syntax.PYTHON, lambda *_: result, (name, a, b, dtype), check=False)
-    if name == "power":
-        must(abs(found) < math.inf)
-    return found
-
-
-def _has_power(a: Any, b: Any, integers: bool) -> bool:
-    """Whether ``a ** b`` is a call of NumPy; slices for which Python raises are left to ``f``."""
-    if integers:
-        if b < 0:
-            must(a != 0)
-        return True
-    if not isinstance(b, Tracer) and math.isfinite(b) and (b == int(b) or b > 0):
-        if b < 0:
-            must(a != 0)
-        return bool(b == int(b) or a >= 0)
-    return bool(a > 0)
 
 
 def must(condition: Any) -> None:
