@@ -583,7 +583,7 @@ def pair_of(result: Any, texts: list[str]) -> tuple[Any, int] | None:
     if kind is not None:
         return result, kind
     if type(result) is np.float32:
-        return float(result), SINGLE
+        return result, SINGLE
     if type(result) is str and result in texts:
         return float(texts.index(result)), TEXT
     return None
