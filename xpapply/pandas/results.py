@@ -6,7 +6,17 @@ import numpy as np
 import pandas as pd
 
 from .returns import (
-    BOOL, FLOAT, INTEGER, KINDS, MISSING, NONE, NUMPYS, OTHER, SINGLE, SURE, TEXT,
+    BOOL,
+    FLOAT,
+    INTEGER,
+    KINDS,
+    MISSING,
+    NONE,
+    NUMPYS,
+    OTHER,
+    SINGLE,
+    SURE,
+    TEXT,
 )  # fmt: skip
 
 NOT_SURE = "it returns integers beyond 2**53, or numbers of several classes"
