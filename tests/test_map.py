@@ -55,7 +55,7 @@ LINES = """
     . 3950 -> 4000 limits of loops that are timed
     cli 3000
     loop 2600 -> 2620 results that end a loop at once
-    pandas 2150 -> 2850 groups transformed and filtered, nullable columns, lists, classes of elements
+    pandas 2150 -> 2850 groups transformed, filtered, nullable columns, lists, classes of elements
     functions 2150 -> 2200 what a cache keeps
     patching 1750 -> 1850 groups transformed and filtered
     runtime 1650 -> 1700 seeds of MT19937

@@ -17,7 +17,7 @@ from .returns import (
     SINGLE,
     SURE,
     TEXT,
-)  # fmt: skip
+)
 
 NOT_SURE = "it returns integers beyond 2**53, or numbers of several classes"
 
