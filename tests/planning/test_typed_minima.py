@@ -424,3 +424,26 @@ def test_products_of_matrices_with_vectors(shape, turned):
         xpapply.apply_along_axis(f, 1, arr), np.apply_along_axis(f, 1, arr), rtol=near, atol=near
     )
     assert compiled(f)
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("most", [500, 4])
+def test_fminbound_warns_as_scipy_does(most, full):
+    """Of NaN, and of too many calls."""
+
+    def f(v):
+        found = optimize.fminbound(
+            lambda x: (x - v[0]) ** 2, 0.0, 4.0, maxfun=most, full_output=full
+        )
+        return found[:2] if full else found
+
+    x = RNG.uniform(0.5, 3, (60, 2))
+    x[40, 0] = np.nan
+    seen = []
+    for apply in (np.apply_along_axis, xpapply.apply_along_axis):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            seen.append((apply(f, -1, x), {(w.category, str(w.message)) for w in told}))
+    np.testing.assert_array_equal(seen[0][0], seen[1][0])
+    assert seen[0][1]
+    assert seen[0][1] == seen[1][1]

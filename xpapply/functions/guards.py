@@ -232,6 +232,17 @@ def _entry_of_classes(cls: type, name: str, default: Any) -> Any:
     return next((vars(c)[name] for c in cls.__mro__ if name in vars(c)), default)
 
 
+def _asks_users(cls: type, name: str, found: Any) -> bool:
+    """Whether a class that is asked for an attribute runs a user's code, which may have effects."""
+    get = _entry_of_classes(type(found), "__get__", None)
+    of_meta = _entry_of_classes(type(cls), name, None)
+    return (
+        type(get) is types.FunctionType
+        or type(cls).__getattribute__ is not type.__getattribute__
+        or (of_meta is not None and hasattr(type(of_meta), "__set__"))
+    )
+
+
 _LOOK: dict[str, Callable[[Any], Callable[[Any, Any], Any]]] = {
     "global": lambda f: f.__globals__.get,
     "entry": lambda x: vars(x).get,
@@ -393,7 +404,8 @@ class Guards:
             return
         found = _entry_of_classes(cls, name, MISSING)
         # a class method is made anew each time; what calls a class belongs to its own class
-        if found is not MISSING and getattr(cls, name, MISSING) is found:
+        quiet = found is not MISSING and not _asks_users(cls, name, found)
+        if quiet and getattr(cls, name, MISSING) is found:
             self.look(cls, "attribute", name)
             return
         self.bases(cls)

@@ -50,6 +50,7 @@ def begun(
     view = arr.transpose(*range(axis), *range(axis + 1, arr.ndim), axis)
     count = arr.size // arr.shape[axis]
     rows, results, times, took = thin.rows_of(view, arr.ndim - 1), [], [], 0.0
+    like: Any = None
     most = max(1, min(LIMITS.begun_slices, count // LIMITS.begun_share))
     for k, v in enumerate(itertools.islice(rows, most)):
         started = time.perf_counter()
@@ -64,6 +65,11 @@ def begun(
         took += times[-1]
         if took - times[0] > LIMITS.begun_seconds or type(result) not in _KEPT:
             break
+        form = _form(result)
+        if form is None or form != like:
+            if k or form is None:  # NumPy's loop may end here, with no further call
+                break
+            like = form
     return Begun(results, min(times) + around, took)
 
 
@@ -163,6 +169,17 @@ def _kept(result: Any, depth: int = 0) -> Any:
     if type(result) in (list, tuple) and depth < _DEPTH:
         return type(result)(_kept(x, depth + 1) for x in result)
     return result
+
+
+def _form(result: Any) -> Any:
+    """What results have in common that one array takes; None: no array is made of this one."""
+    if type(result) in _NUMBERS:
+        return type(result)
+    try:
+        made = np.asanyarray(result)
+    except Exception:
+        return None
+    return made.dtype, made.shape
 
 
 _DEPTH = 64

@@ -16,7 +16,7 @@ import numpy as np
 
 from .. import config
 from ..arrays import as_tuple
-from ..errors import UnsupportedError
+from ..errors import TraceError, UnsupportedError
 from ..functions.cache import BoundedDict, kept
 from ..limits import LIMITS
 from ..loop.arguments import Arguments, Looped
@@ -140,6 +140,25 @@ class Host:
         if why:
             self.tell(job, why)
         return found
+
+
+class Refusal:
+    """A context that ends with what is refused within, and keeps the reason.
+
+    pandas' loop runs after it: while an exception is handled, that would be the context of what
+    the user's function raises.
+    """
+
+    why: str | None = None
+
+    def __enter__(self) -> Refusal:
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
+        if not isinstance(error, TraceError):
+            return False
+        self.why = str(error)
+        return True
 
 
 class Known:
@@ -372,7 +391,10 @@ def results(what: OfPandas) -> Any:
     except UnsupportedError:
         raise
     except Exception as error:
-        if job.looped or not job.known:
+        # of some of pandas' slices another one may raise sooner
+        last = job.slices - 1
+        own = job.number(last) == last or why_impure(job.f) is not None
+        if job.looped or (not job.known and own):
             raise
         why = f"at once it raises {type(error).__name__}"
     else:

@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 from pandas._libs import lib
 
-from ..errors import TraceError
 from ..loop.arguments import Looped
 from . import applied
-from .applied import Host, Job, Own
+from .applied import Host, Job, Own, Refusal
 from .labels import Refused
 from .results import NOT_SURE, elements, is_sure
 from .returns import FLOAT, MISSING, made, pair_of
@@ -58,7 +57,7 @@ def apply(
         return k if skip or lost is None else int(at[k])
 
     job = Job(f, own, call, len(looped), number, host)
-    try:
+    with Refusal() as refused:
         of = made(f, None)
         function = of.of(f)
         pair: Any = (np.nan, FLOAT) if plain is None else (0.0, MISSING)
@@ -75,8 +74,8 @@ def apply(
             job, function, [looped], "", (np.float64, np.int64),
             lambda y, *_: pair_of(y, of.texts), (Looped(0), *args), kwargs,
         )  # fmt: skip
-    except TraceError as error:
-        return host.by_pandas(job, str(error))
+    if refused.why is not None:
+        return host.by_pandas(job, refused.why)
     found = applied.results(what)
     if isinstance(found, Own):
         return found.result

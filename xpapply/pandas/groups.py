@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..errors import TraceError
 from . import applied
-from .applied import Host, Job, Own
+from .applied import Host, Job, Own, Refusal
 from .labels import Labels, Refused
 from .results import NOT_SURE, elements, is_sure
 from .returns import made, of_part, pair_of
@@ -56,11 +55,11 @@ def apply(
         return f(name(data.iloc[start[k] : end[k]], k), *args, **kwargs)
 
     job = Job(f, own, call, len(start), host=host)
-    try:
+    with Refusal() as refused:
         of, columns = _made(f, data, bool((start == end).any()))
         function = of_part(of.of(f), len(args), tuple(kwargs), len(columns))
-    except TraceError as error:
-        return Own(host.by_pandas(job, str(error)))
+    if refused.why is not None:
+        return Own(host.by_pandas(job, refused.why))
 
     def encode(result: Any, *_: Any) -> Any:
         taken = not truths or isinstance(result, (bool, np.bool_))

@@ -5,13 +5,26 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from .returns import BOOL, FLOAT, INTEGER, MISSING, NONE, OTHER, SINGLE, SURE, TEXT
+from .returns import (
+    BOOL,
+    FLOAT,
+    INTEGER,
+    KINDS,
+    MISSING,
+    NONE,
+    NUMPYS,
+    OTHER,
+    SINGLE,
+    SURE,
+    TEXT,
+)
 
 NOT_SURE = "it returns integers beyond 2**53, or numbers of several classes"
 
 
 def is_sure(values: np.ndarray, kinds: np.ndarray, single: bool = False) -> bool:
     """Whether integers among floats are the integers that they were; `single`: float32 may be."""
+    kinds = kinds % NUMPYS
     count = np.bincount(kinds, minlength=OTHER + 1)
     if count[OTHER] or (count[SINGLE] and not single):
         return False
@@ -24,6 +37,7 @@ def elements(values: np.ndarray, kinds: np.ndarray, texts: list[str]) -> np.ndar
 
     Its dtype is that of the results, or object.
     """
+    own, kinds = kinds, kinds % NUMPYS
     count = np.bincount(kinds, minlength=OTHER + 1)
     for kind, dtype in ((INTEGER, np.int64), (BOOL, np.bool_), (SINGLE, np.float32)):
         if count[kind] == len(values) > 0:
@@ -34,6 +48,11 @@ def elements(values: np.ndarray, kinds: np.ndarray, texts: list[str]) -> np.ndar
     for kind, of in ((INTEGER, np.int64), (BOOL, np.bool_)):
         at = kinds == kind
         made[at] = values[at].astype(of).astype(object)
+    classes = [(kind | NUMPYS, of) for kind, of in enumerate(KINDS)]
+    for kind, numpys in (*classes, (SINGLE, np.float32)):
+        at = np.flatnonzero(own == kind)
+        if at.size:
+            made[at] = [*values[at].astype(numpys)]  # a list: an array's would become Python's
     made[kinds == NONE], made[kinds == MISSING] = None, pd.NA
     if count[TEXT]:
         at = kinds == TEXT

@@ -25,6 +25,8 @@ from .series import Rewriter, bound, meant
 
 FLOAT, INTEGER, BOOL, NONE, TEXT, MISSING, SINGLE, OTHER = range(8)
 """What a result is. MISSING: pandas' NA; SINGLE: a `numpy.float32`."""
+NUMPYS = 8
+"""This is added to the first ones for a number of NumPy's: among texts and None it stays one."""
 KINDS = (np.float64, np.int64, np.bool_)
 """The dtypes of columns of the first ones."""
 RESULT = "_xpapply_result"
@@ -455,21 +457,18 @@ class _Writer:
         found = self._series.visit(value)
         read = ast.Name(name, ast.Load())
         kind: ast.expr = ast.Constant(OTHER)
-        for number, classes in (
-            (INTEGER, "int int64"),
-            (BOOL, "bool bool_"),
+        for number, name_of in (
+            (INTEGER, "int"),
+            (INTEGER | NUMPYS, "int64"),
+            (BOOL, "bool"),
+            (BOOL | NUMPYS, "bool_"),
             (FLOAT, "float"),
+            (FLOAT | NUMPYS, "float64"),
             (SINGLE, "float32"),
         ):
-            of_class: list[ast.expr] = [
-                ast.Name(x, ast.Load()) if x in ("int", "bool", "float") else _numpys(x)
-                for x in classes.split()
-            ]
-            test = ast.Call(
-                ast.Name("isinstance", ast.Load()),
-                [read, of_class[0] if len(of_class) < 2 else ast.Tuple(of_class, ast.Load())],
-                [],
-            )
+            is_python = name_of in ("int", "bool", "float")
+            of_class = ast.Name(name_of, ast.Load()) if is_python else _numpys(name_of)
+            test = ast.Call(ast.Name("isinstance", ast.Load()), [read, of_class], [])
             kind = ast.IfExp(test, ast.Constant(number), kind)
         return [ast.Assign([ast.Name(name, ast.Store())], found)], [read, kind]
 
@@ -571,18 +570,20 @@ def of_part(f: FunctionType, args: int, names: tuple[str, ...], columns: int = 1
     return FunctionType(code, f.__globals__, f.__name__, None, (types.CellType(f),))
 
 
+_CLASSES = dict(zip((float, int, bool), range(3), strict=True)) | dict(
+    zip(KINDS, range(NUMPYS, NUMPYS + 3), strict=True)
+)
+
+
 def pair_of(result: Any, texts: list[str]) -> tuple[Any, int] | None:
     """What a function that is written anew returns for the user's result; None: nothing."""
     if result is None or result is pd.NA:
         return 0.0, MISSING if result is pd.NA else NONE
-    if isinstance(result, float):
-        return result, FLOAT
-    if isinstance(result, (bool, np.bool_)):
-        return result, BOOL
-    if isinstance(result, (int, np.int64)):
-        return result, INTEGER
+    kind = _CLASSES.get(type(result))
+    if kind is not None:
+        return result, kind
     if type(result) is np.float32:
-        return float(result), SINGLE
+        return result, SINGLE
     if type(result) is str and result in texts:
         return float(texts.index(result)), TEXT
     return None

@@ -11,15 +11,14 @@ import numpy as np
 import pandas as pd
 from pandas.core.apply import frame_apply
 
-from ..errors import TraceError
 from ..limits import LIMITS
 from ..loop.arguments import Looped
 from . import applied
-from .applied import Host, Job, Own
+from .applied import Host, Job, Own, Refusal
 from .elements import numbers_dtype, numbers_of
 from .labels import Labels, Refused
 from .results import NOT_SURE, elements, is_sure
-from .returns import FLOAT, INTEGER, NONE, TEXT, Made, made, pair_of
+from .returns import FLOAT, INTEGER, NONE, NUMPYS, TEXT, Made, made, pair_of
 from .series import constant
 
 COLUMN = "_xpapply_column_{}"
@@ -45,13 +44,13 @@ def apply(
     if type(frame) is not pd.DataFrame or not all(frame.shape) or applied.is_few(len(frame)):
         return own(f)
     job = Job(f, own, call, len(frame), host=host)
-    try:
+    with Refusal() as refused:
         values, lost = _values(frame)
         if values is not None:
             return _of_arrays(frame, values, lost, job, args, kwargs, expand)
         return _of_columns(frame, job, args, kwargs, expand)
-    except TraceError as error:
-        return host.by_pandas(job, str(error))
+    assert refused.why is not None
+    return host.by_pandas(job, refused.why)
 
 
 def _row(frame: pd.DataFrame, k: int) -> pd.Series:
@@ -159,9 +158,12 @@ def _but_lost(
             x[at] = y
         found, rest = results, frame_apply(frame[lost], len, axis=1, kwargs={}).series_generator
         for k, row in zip(np.flatnonzero(lost).tolist(), rest, strict=True):
+            raised = False
             try:
                 result = job.f(row, *args, **kwargs)
             except Exception:
+                raised = True
+            if raised:
                 return Own(job.host.loop(job))  # one of the others may raise sooner
             if (pair := pair_of(result, of.texts)) is None:
                 return Own(job.host.by_pandas(job, str(applied.NotTaken(result))))
@@ -240,7 +242,7 @@ def _labelled(found: Any, of: Made, frame: pd.DataFrame, job: Job) -> Any:
 
 def _frame(pairs: list[Any], of: Made, frame: pd.DataFrame, job: Job) -> pd.DataFrame | None:
     """A DataFrame of Series of results, each of which has a dtype of its own."""
-    kinds = np.stack([kind for _, kind in pairs], 1)
+    kinds = np.stack([kind for _, kind in pairs], 1) % NUMPYS
     columns, index = _index(job.result(0)), frame.index
     numbers = (kinds == FLOAT) | (kinds == INTEGER)
     if numbers.all():

@@ -16,11 +16,11 @@ import pandas as pd
 from ..errors import TraceError
 from ..frontends.python.source.reading import find
 from . import applied
-from .applied import Host, Job, Own
+from .applied import Host, Job, Own, Refusal
 from .groups import known_as, labels_of
 from .labels import Refused
 from .results import NOT_SURE, is_sure
-from .returns import BOOL, FLOAT, INTEGER, KINDS, ROWS, TEXT, Made, made, number, of_part
+from .returns import BOOL, FLOAT, INTEGER, KINDS, NUMPYS, ROWS, TEXT, Made, made, number, of_part
 
 _DECIDES = (
     ast.If,
@@ -57,7 +57,7 @@ def apply(
     alike: dict[str, list[int]] = {}
     for c, column in enumerate(columns):
         alike.setdefault(str(column.dtype), []).append(c)
-    try:
+    with Refusal() as refused:
         if frame is not None and (start == end).any():
             raise Refused("a group has no rows")
         for at in alike.values():
@@ -75,8 +75,8 @@ def apply(
             if dtype.hasobject:
                 raise Refused("it returns texts for several columns")
             found = [(x.astype(dtype, copy=False), True) for x, _ in found]
-    except TraceError as error:
-        return Own(host.by_pandas(whole, str(error)))
+    if refused.why is not None:
+        return Own(host.by_pandas(whole, refused.why))
     return [x for x, _ in found]
 
 
@@ -112,7 +112,7 @@ class _OfColumns:
             return -1 - j * self._count - self._at[c]
 
         job = Job(f, whole.own, call, len(self._start), place, whole.host, whole.known)
-        try:
+        with Refusal() as refused:
             of = made(f, labels_of(self._columns[0], bool((start == end).any())), spread=True)
             if self._flat.dtype.char not in "?ld":
                 raise Refused(known_as(self._flat.dtype))
@@ -126,8 +126,8 @@ class _OfColumns:
                 why = "it decides by what is in a group, and pandas may hand it whole tables"
             if why is not None:
                 raise Refused(why)
-        except TraceError as error:
-            return Own(whole.host.by_pandas(job, str(error)))
+        if refused.why is not None:
+            return Own(whole.host.by_pandas(job, refused.why))
 
         def encode(result: Any, again: Any, j: int) -> Any:
             part = self._flat[self._start[j] : self._end[j]]
@@ -143,12 +143,13 @@ class _OfColumns:
         found = applied.results(what)
         if isinstance(found, Own):
             return found
-        try:
-            values, scalar = _spread(of, self._flat, self._end - self._start, found)
-        except TraceError as error:
-            return Own(whole.host.by_pandas(job, str(error)))
-        except FloatingPointError:
-            return Own(whole.host.by_pandas(job, "NumPy warns of what a function of its gets"))
+        with Refusal() as refused:
+            try:
+                values, scalar = _spread(of, self._flat, self._end - self._start, found)
+            except FloatingPointError:
+                raise Refused("NumPy warns of what a function of its gets") from None
+        if refused.why is not None:
+            return Own(whole.host.by_pandas(job, refused.why))
         return [(x, scalar) for x in np.split(values, len(self._columns))]
 
 
@@ -165,7 +166,7 @@ def _spread(of: Made, rows: np.ndarray, counts: np.ndarray, found: Any) -> tuple
         known = {ROWS: rows if at is None else rows[at], **spread.known}
         alone = spread.numbers == 1 and ROWS not in spread.code.co_names
         for place, (values, kinds) in enumerate(numbers[: spread.numbers]):
-            values, kinds = values[here], kinds[here]
+            values, kinds = values[here], kinds[here] % NUMPYS
             if not is_sure(values, kinds):
                 raise Refused(NOT_SURE)
             own = np.flatnonzero(np.bincount(kinds)).tolist()

@@ -16,7 +16,7 @@ from ..errors import TraceError, UnsupportedError
 from ..limits import LIMITS
 from ..loop.arguments import Looped
 from . import applied
-from .applied import Host, Job, OfPandas, Own
+from .applied import Host, Job, OfPandas, Own, Refusal
 from .labels import Labels
 from .returns import made, of_part
 
@@ -74,7 +74,7 @@ def apply(
         f, own, lambda k: window(int(some[k])), len(some), lambda k: int(first[k]), host,
         ahead=ahead,
     )  # fmt: skip
-    try:
+    with Refusal() as refused:
         function = f
         if not raw:
             gaps = bool(np.isnan(values).any())
@@ -86,8 +86,8 @@ def apply(
             )
         else:
             what = _between(job, function, values, start[called], end[called], args, kwargs)
-    except TraceError as error:
-        return host.by_pandas(job, str(error))
+    if refused.why is not None:
+        return host.by_pandas(job, refused.why)
     if not raw:
         what.whole, what.silent = of.whole, of.silent
     found: Any = None

@@ -197,7 +197,8 @@ class OfVectorize(Several):
     def at_once(self, traced: Any, begun: Begun | None) -> Any:
         """All slices at once."""
         found = running.at_once(traced, self, begun)
-        if self.call.arguments.numbers and not self.attempt.looped:
+        # one that draws random numbers would draw more than in the original, and others
+        if self.call.arguments.numbers and not self.attempt.looped and not traced.draws:
             self._warn(found if isinstance(found, tuple) else (found,))
         return found
 

@@ -338,10 +338,12 @@ def bounded(f: Any, a: Any, b: Any, args: Any, xatol: float, maxiter: int) -> An
 
 def fminbound(f: Any, a: Any, b: Any, args: Any, xtol: float, maxfun: int) -> Any:
     """``scipy.optimize.fminbound(f, a, b, args, ...)``."""
-    return between(f, a, b, args, xtol, maxfun)[0]
+    return full_fminbound(f, a, b, args, xtol, maxfun)[0]
 
 
 def full_fminbound(f: Any, a: Any, b: Any, args: Any, xtol: float, maxfun: int) -> Any:
     """The same with ``full_output=True``."""
     x, y, calls, status = between(f, a, b, args, xtol, maxfun)
+    if status:
+        raise NotImplementedError  # SciPy warns
     return x, y, status, calls

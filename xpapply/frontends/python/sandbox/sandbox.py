@@ -176,7 +176,7 @@ class Sandbox(Stage):
         if type(x) in (list, tuple, dict, set, frozenset) or isinstance(x, tuple):
             return self._container(x, name)
         ambient.watch_memory(self.watch, x)
-        if hasattr(x, "__array_namespace__") and library(x) not in ("torch", "jax"):
+        if hasattr(type(x), "__array_namespace__") and library(x) not in ("torch", "jax"):
             self.watch.standard_array(x)
         if type(x).__module__ == "uarray" and find(x) is not None:  # functions of scipy.fft
             return Function(self, x, name)
