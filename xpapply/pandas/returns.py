@@ -21,7 +21,9 @@ from ..errors import TraceError
 from ..frontends.python.source.reading import find
 from ..functions.cache import BoundedDict, kept
 from .labels import NUMPY, Labels, Refused
-from .series import Rewriter, bound, meant
+from .methods import helper
+from .series import Rewriter, meant
+from .trees import bound, copied
 
 FLOAT, INTEGER, BOOL, NONE, TEXT, MISSING, SINGLE, OTHER = range(8)
 """What a result is. MISSING: pandas' NA; SINGLE: a `numpy.float32`."""
@@ -78,6 +80,9 @@ class Made:
         """The function, with what `f` reaches."""
         cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
         cells[NUMPY] = types.CellType(np)
+        for name in self.code.co_freevars:
+            if (known := helper(name)) is not None:
+                cells[name] = types.CellType(known)
         closure = tuple(cells[name] for name in self.code.co_freevars)
         made = FunctionType(self.code, f.__globals__, f.__name__, f.__defaults__, closure)
         made.__kwdefaults__, made.__qualname__ = f.__kwdefaults__, f.__qualname__
@@ -178,7 +183,7 @@ class _Writer:
 
     def made(self) -> Made:
         f, labels = self._f, self._labels
-        tree = _copied(find.tree_of(f))
+        tree = copied(find.tree_of(f))
         args = tree.args
         if not (args.posonlyargs or args.args):
             raise Refused("its first argument has no name")
@@ -236,7 +241,8 @@ class _Writer:
 
     def _compiled(self, written: ast.FunctionDef) -> CodeType:
         code = self._f.__code__
-        free = [*code.co_freevars, NUMPY]
+        names = {n.id for n in ast.walk(written) if isinstance(n, ast.Name)}
+        free = [*code.co_freevars, NUMPY, *sorted(filter(helper, names))]
         assigned = "; ".join(f"{name} = None" for name in free if name.isidentifier())
         if written.name not in free:
             assigned = f"global {written.name}; {assigned}"
@@ -320,7 +326,7 @@ class _Writer:
         assert self._spread is not None
         numbers: list[ast.expr] = []
         known: dict[str, Any] = {NUMPY: np, _TOLD: _told}
-        expr = ast.Expression(self._spread_of(_copied(value), numbers, known))
+        expr = ast.Expression(self._spread_of(copied(value), numbers, known))
         code = compile(ast.fix_missing_locations(expr), self._f.__code__.co_filename, "eval")
         made: list[ast.stmt] = []
         returned = ast.Tuple(_numbers(len(self._spread), INTEGER), ast.Load())
@@ -358,7 +364,7 @@ class _Writer:
                 for x in ast.walk(once)
             ):
                 raise Refused(f"{node.id!r} may be one Series or another")
-            return inner(_copied(once))
+            return inner(copied(once))
         if isinstance(node, ast.BinOp):
             return ast.BinOp(inner(node.left), node.op, inner(node.right))
         if isinstance(node, ast.UnaryOp):
@@ -379,7 +385,7 @@ class _Writer:
                 found: Any = ast.Call(_numpys("isnan"), [of], [])
                 return ast.UnaryOp(ast.Invert(), found) if name[:3] == "not" else found
             if name == "fillna":
-                missing = ast.Call(_numpys("isnan"), [_copied(of)], [])
+                missing = ast.Call(_numpys("isnan"), [copied(of)], [])
                 return ast.Call(_numpys("where"), [missing, inner(node.args[0]), of], [])
         elif isinstance(node, ast.Call):
             function = self._series.value(node.func)
@@ -402,7 +408,7 @@ class _Writer:
             if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
                 name = statement.targets[0].id
                 if len(statement.targets) == 1 and stores.count(name) == 1 and name not in given:
-                    self._once[name] = _copied(statement.value)
+                    self._once[name] = copied(statement.value)
 
     def _columns(self, value: ast.expr) -> dict[Hashable, ast.expr] | None:
         """The elements of a Series that is made of them, by their labels."""
@@ -527,12 +533,6 @@ def _numbers(x: float, kind: int) -> list[ast.expr]:
 
 def _numpys(name: str) -> ast.expr:
     return ast.Attribute(ast.Name(NUMPY, ast.Load()), name, ast.Load())
-
-
-def _copied(tree: Any) -> Any:
-    import copy
-
-    return copy.deepcopy(tree)
 
 
 def _may_end(body: list[ast.stmt]) -> bool:

@@ -20,7 +20,7 @@ from .elements import numbers_dtype, numbers_of
 from .labels import Labels, Refused
 from .results import NOT_SURE, elements, is_sure
 from .returns import FLOAT, INTEGER, NONE, TEXT, Made, made, pair_of
-from .series import constant
+from .trees import constant
 
 COLUMN = "_xpapply_column_{}"
 

@@ -1,0 +1,128 @@
+"""Methods of Series, and functions of NumPy of several ones, in pandas' own loops."""
+
+# ruff: noqa: B023  # what is written in a loop runs in the same turn
+
+import numpy as np
+import pytest
+from test_pandas_loops import FLOATS, GAPS, TABLE, N, always, check
+
+from xpapply.limits import LIMITS
+
+pd = pytest.importorskip("pandas", "3")
+__all__ = ["always"]  # a fixture
+
+
+def hurst(w):
+    x = np.cumsum(w - np.mean(w))
+    return (x.max() - x.min()) / np.std(w)
+
+
+METHODS = [
+    lambda x: x.quantile(0.9),
+    lambda x: x.quantile(q=0.75) - x.quantile(0.25),
+    lambda x: x.quantile(),
+    lambda x: x[x > 0].quantile(0.4),
+    lambda x: x.quantile(1.5),
+    lambda x: x.quantile([0.2, 0.4]).sum(),
+    lambda x: x.quantile(0.4, interpolation="lower"),
+    lambda x: x.rank().iloc[-1],
+    lambda x: x.rank(pct=True).iloc[-1],
+    lambda x: x.rank(ascending=False).iloc[0],
+    lambda x: x.autocorr(),
+    lambda x: x.autocorr(lag=2),
+    lambda x: x.cumsum().max(),
+    lambda x: x.cumprod().iloc[-1],
+    lambda x: (x.cummax() - x).max(),
+    lambda x: (x.cummin() - x).min(),
+    lambda x: x.diff().abs().sum(),
+    lambda x: x.diff(2).mean(),
+    lambda x: x.diff(periods=-1).std(),
+    lambda x: x.pct_change().std(),
+    lambda x: x.shift(2).mean() - x.shift(-1).mean(),
+    lambda x: x.ffill().sum(),
+    lambda x: x.bfill().iloc[0],
+    lambda x: x.nunique(),
+    lambda x: x.mode()[0],
+    lambda x: x.mode().iloc[0],
+    lambda x: x.mode()[1],
+    lambda x: x.sort_values().iloc[0],
+    lambda x: x.sort_values(ascending=False).iloc[0],
+    lambda x: x.nlargest(3).mean() - x.nsmallest(2).mean(),
+    lambda x: x.tail(3).mean() - x.head(2).mean(),
+    lambda x: x.clip(0, 1).sum(),
+    lambda x: x.clip(lower=0.2).sum(),
+    lambda x: x.clip(0.5, upper=-0.5).sum(),
+    lambda x: x.clip(x.quantile(0.2), x.quantile(0.8)).mean(),
+    lambda x: x.between(0, 1).sum(),
+    lambda x: x.isin([1, 2, 5]).mean(),
+    lambda x: x.gt(0).mean(),
+    lambda x: x.sub(x.mean()).abs().mean(),
+    lambda x: x.mul(2).add(1).div(3).sum(),
+    lambda x: x.round(1).sum(),
+    lambda x: x.where(x > 0).mean(),
+    lambda x: x.mask(x > 0, 0).sum(),
+    lambda x: x.where(x > 0, x.mean()).sum(),
+    lambda x: x.sem(),
+    lambda x: np.std(x) + np.var(x, ddof=1),
+    lambda x: x[x > 0].max(),
+    lambda x: x[x > 0].min(),
+    lambda x: x.count(),
+    lambda x: x.dropna().astype(float).sum(),
+    lambda x: np.average(x, weights=x.abs() + 1),
+    lambda x: np.linalg.norm(x),
+    lambda x: x.reset_index(drop=True).sum(),
+    lambda x: np.where(x > 0, 1, 2).sum(),
+    hurst,
+]
+"""Of which some are pandas' own business."""
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("k", range(len(METHODS)))
+@pytest.mark.parametrize("name", ["x", "g", "n"])
+def test_of_windows_groups_and_rows(k, name):
+    f = METHODS[k]
+    check(lambda: TABLE[name].rolling(9, min_periods=4).apply(f))
+    check(lambda: TABLE.groupby("k")[name].agg(f))
+    check(lambda: TABLE[["x", name, "w"]].set_axis(["a", "b", "c"], axis=1).apply(f, axis=1))
+
+
+def test_run_at_once():
+    many = pd.Series(np.tile(FLOATS, 30))
+    for f in (METHODS[0], METHODS[16], METHODS[31], hurst):
+        check(lambda: many.rolling(9).apply(f), at_once=True)
+    gaps = pd.Series(np.tile(GAPS, 30))
+    for f in (METHODS[0], METHODS[12]):
+        check(lambda: gaps.rolling(9, min_periods=3).apply(f), at_once=True)
+
+
+TWO = [
+    lambda d: np.average(d.x, weights=d.w),
+    lambda d: np.average(d.x, weights=d.w * 0),
+    lambda d: d.x.corr(d.w),
+    lambda d: d.x.corr(d["g"]),
+    lambda d: d.x.corr(d.w, method="spearman"),
+    lambda d: np.corrcoef(d.x, d.w)[0, 1],
+    lambda d: np.cov(d.x, d["w"])[0, 1],
+    lambda d: d.x.cov(d.w),
+    lambda d: d.x.cov(d.g),
+    lambda d: d.x.dot(d.w),
+    lambda d: np.dot(d.x, d.w),
+    lambda d: np.trapezoid(d.x, x=d.w.cumsum()),
+    lambda d: np.polyfit(d.w, d.x, 1)[0],
+]
+
+
+@pytest.mark.parametrize("k", range(len(TWO)))
+def test_of_two_columns(k):
+    check(lambda: TABLE.groupby("k").apply(TWO[k]))
+    check(lambda: TABLE.groupby("n").apply(TWO[k]))
+
+
+def test_two_columns_run_at_once(monkeypatch):
+    monkeypatch.setattr(LIMITS, "typed_worth", 0.0)
+    many = pd.concat([TABLE] * 60, ignore_index=True).assign(k=np.arange(60 * N) % 700)
+    for k in (0, 2, 3, 5, 7, 10):
+        check(lambda: many.groupby("k").apply(TWO[k]), at_once=True, loop="groupby.apply")
+    for k in (0, 1, 23, 24):
+        check(lambda: many.groupby("k").g.agg(METHODS[k]), at_once=True, loop="groupby.agg")
