@@ -126,3 +126,93 @@ def test_two_columns_run_at_once(monkeypatch):
         check(lambda: many.groupby("k").apply(TWO[k]), at_once=True, loop="groupby.apply")
     for k in (0, 1, 23, 24):
         check(lambda: many.groupby("k").g.agg(METHODS[k]), at_once=True, loop="groupby.agg")
+
+
+def summary(d):
+    found = {"n": len(d)}
+    found["mean"] = d.x.mean()
+    found["off"] = d["x"].max() - found["mean"]
+    return pd.Series(found, index=["mean", "off", "n"])
+
+
+def used_again(d):
+    found = {}
+    found["a"] = d.x.sum()
+    found.update(b=1)
+    return pd.Series(found)
+
+
+SERIES = [
+    lambda d: pd.Series({"a": d.x.sum(), "b": d.w.max()}),
+    lambda d: pd.Series({"n": len(d), "m": d.n.max()}),
+    lambda d: pd.Series({"n": len(d), "m": d.x.max()}),
+    lambda d: pd.Series({"t": "big" if d.x.sum() > 0 else "small", "m": d.x.max()}),
+    lambda d: pd.Series({"t": "big", "s": "small"}),
+    lambda d: pd.Series({"a": d.x.sum() > 0, "m": d.x.max()}),
+    lambda d: pd.Series([d.x.sum(), d.w.max()], index=["a", "b"]),
+    lambda d: pd.Series([d.x.sum(), 2]),
+    lambda d: pd.Series({"a": d.x.sum()}, name="named"),
+    lambda d: pd.Series({"a": d.x.sum()}) if len(d) > 6 else pd.Series({"b": 1.0}),
+    lambda d: pd.Series({"a": d.x.sum()}) if len(d) > 6 else None,
+    lambda d: pd.Series({"a": d.x.sum(), "t": d.t.iloc[0]}),
+    summary,
+    used_again,
+]
+
+
+@pytest.mark.parametrize("k", range(len(SERIES)))
+def test_groups_that_become_rows(k):
+    for by in ("k", ["k", "n"]):
+        check(lambda: TABLE.groupby(by).apply(SERIES[k]))
+    check(lambda: TABLE.groupby("k", as_index=False).apply(SERIES[k]))
+    check(lambda: TABLE.groupby("k", group_keys=False).apply(SERIES[k]))
+
+
+def test_groups_of_one_column_that_become_rows():
+    for f in (
+        lambda x: pd.Series({"a": x.sum(), "b": x.max()}),
+        lambda x: pd.Series([x.sum(), x.max()]),
+        lambda x: pd.Series({0: x.sum(), 1: len(x)}),
+    ):
+        check(lambda: TABLE.groupby("k").x.apply(f))
+        check(lambda: TABLE.groupby("k", group_keys=False).x.apply(f))
+        check(lambda: TABLE.groupby("k").x.apply(f).unstack())
+        check(lambda: TABLE[:2].groupby("x").x.apply(f))
+        check(lambda: TABLE.groupby("k").x.agg(f))
+
+
+def test_groups_become_rows_at_once(monkeypatch):
+    monkeypatch.setattr(LIMITS, "typed_worth", 0.0)
+    many = pd.concat([TABLE] * 60, ignore_index=True).assign(k=np.arange(60 * N) % 700)
+    for f in (SERIES[0], SERIES[2], SERIES[3], summary):
+        check(lambda: many.groupby("k").apply(f), at_once=True, loop="groupby.apply")
+    check(lambda: many.groupby("k").x.apply(lambda x: pd.Series({"a": x.sum()})), at_once=True)
+
+
+CHOSEN = [
+    lambda d: d[d.x > 0].w.sum(),
+    lambda d: d[d.x > 0]["w"].mean(),
+    lambda d: d.loc[d.x > 0, "w"].max(),
+    lambda d: d.loc[(d.x > 0) & (d["w"] < 0.5), "n"].sum(),
+    lambda d: d.w[d.x > 0].std(),
+    lambda d: len(d[d.x > 0]) / len(d),
+    lambda d: d[d.x > d.x.mean()].x.quantile(0.5),
+    lambda d: d[d.x > 0].w.iloc[0],
+    lambda d: d[d.x > 0].shape[0],
+    lambda d: d[d.x > 0][d.w > 0.5].x.sum(),
+    lambda d: d.loc[d.x.idxmax(), "w"],
+    lambda d: d[["x", "w"]].sum().sum(),
+]
+
+
+@pytest.mark.parametrize("k", range(len(CHOSEN)))
+def test_some_rows_of_groups(k):
+    check(lambda: TABLE.groupby("k").apply(CHOSEN[k]))
+    check(lambda: TABLE.groupby("k")[["x", "w", "n"]].apply(CHOSEN[k]))
+
+
+def test_some_rows_of_groups_at_once(monkeypatch):
+    monkeypatch.setattr(LIMITS, "typed_worth", 0.0)
+    many = pd.concat([TABLE] * 60, ignore_index=True).assign(k=np.arange(60 * N) % 700)
+    for f in CHOSEN[:7]:
+        check(lambda: many.groupby("k").apply(f), at_once=True, loop="groupby.apply")

@@ -14,8 +14,8 @@ from ..loop.arguments import Looped
 from . import applied
 from .applied import Host, Job, Own
 from .labels import Refused
-from .results import NOT_SURE, elements, is_sure
-from .returns import FLOAT, MISSING, made, pair_of
+from .results import NOT_SURE, elements, is_sure, pair_of
+from .returns import FLOAT, MISSING, made
 
 
 def apply(

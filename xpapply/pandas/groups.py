@@ -15,8 +15,8 @@ from ..errors import TraceError
 from . import applied
 from .applied import Host, Job, Own
 from .labels import Labels, Refused
-from .results import NOT_SURE, elements, is_sure
-from .returns import made, of_part, pair_of
+from .results import NOT_SURE, OF_MANY_KINDS, elements, is_sure, pair_of, pairs_of, rows_of
+from .returns import made, of_part
 from .rows import COLUMN
 
 
@@ -31,8 +31,9 @@ def apply(
     name: Callable[[Any, int], Any],
     host: Host,
     truths: bool = False,
+    series: bool = False,
 ) -> Any:
-    """The results for all groups, as an array of objects; or an `Own`.
+    """The results for all groups, as an array of objects or a list of Series; or an `Own`.
 
     Parameters
     ----------
@@ -50,6 +51,8 @@ def apply(
         Who runs it.
     truths : bool
         Whether nothing else may be returned.
+    series : bool
+        Whether Series of numbers and texts may be.
     """
 
     def call(k: int) -> Any:
@@ -57,28 +60,39 @@ def apply(
 
     job = Job(f, own, call, len(start), host=host)
     try:
-        of, columns = _made(f, data, bool((start == end).any()))
+        of, columns = _made(f, data, bool((start == end).any()), series)
         function = of_part(of.of(f), len(args), tuple(kwargs), len(columns))
     except TraceError as error:
         return Own(host.by_pandas(job, str(error)))
 
-    def encode(result: Any, *_: Any) -> Any:
+    count = len(of.names or (0,))
+
+    def encode(result: Any, again: Any, k: int) -> Any:
+        if of.gives == "columns":
+            return None if isinstance(result, (list, tuple)) else pairs_of(result, of, again)
         taken = not truths or isinstance(result, (bool, np.bool_))
         return pair_of(result, of.texts) if taken else None
 
     what = applied.of_parts(
-        job, function, (start, end), columns, (np.float64, np.int64),
+        job, function, (start, end), columns, (np.float64, np.int64) * count,
         encode, args, kwargs, whole=of.whole, silent=of.silent,
     )  # fmt: skip
     found = applied.results(what)
     if isinstance(found, Own):
         return found
-    if not is_sure(*found):
+    pairs = [*zip(found[::2], found[1::2], strict=True)]
+    if not all(is_sure(*pair) for pair in pairs):
         return Own(host.by_pandas(job, NOT_SURE))
-    return elements(found[0], found[1], of.texts).astype(object)
+    if of.gives == "numbers":
+        return elements(*pairs[0], of.texts).astype(object)
+    made = rows_of(pairs, of.texts)
+    if made is None:
+        return Own(host.by_pandas(job, OF_MANY_KINDS))
+    index, dtype = job.result(0).index, made.dtype
+    return [pd.Series(row, index=index, dtype=dtype, copy=False) for row in made]
 
 
-def _made(f: Any, data: Any, empty: bool) -> tuple[Any, list[np.ndarray]]:
+def _made(f: Any, data: Any, empty: bool, series: bool) -> tuple[Any, list[np.ndarray]]:
     """The function written anew, and the columns that it reads."""
     if type(data) is pd.Series:
         of = made(f, labels_of(data, empty))
@@ -95,7 +109,7 @@ def _made(f: Any, data: Any, empty: bool) -> tuple[Any, list[np.ndarray]]:
         names = tuple(data.columns.tolist())
         of = made(f, Labels(names, "O", columns=known, inner=inner))
         columns = [each[known.index(name)].to_numpy() for name in of.columns]
-    if of.gives != "numbers":
+    if of.gives != "numbers" and not (series and of.gives == "columns"):
         raise Refused("it returns no single number for a group of numbers")
     if not columns:
         raise Refused("it reads no column of numbers")

@@ -101,6 +101,36 @@ def smallest(v: Any) -> Any:
     return np.nan if len(v) == 0 else v.min()
 
 
+def mean(v: Any) -> Any:
+    """``x.mean()`` of floats, of which there may be none."""
+    return np.nan if len(v) == 0 else v.mean()
+
+
+def median(v: Any) -> Any:
+    """``x.median()`` of floats, of which there may be none."""
+    return np.nan if len(v) == 0 else np.median(v)
+
+
+def std(v: Any, ddof: Any) -> Any:
+    """``x.std(ddof=ddof)`` of numbers that are all there, of which there may be few."""
+    return np.nan if len(v) <= ddof else np.std(v, ddof=ddof)
+
+
+def var(v: Any, ddof: Any) -> Any:
+    """``x.var(ddof=ddof)`` of numbers that are all there, of which there may be few."""
+    return np.nan if len(v) <= ddof else np.var(v, ddof=ddof)
+
+
+def std_of_those(v: Any, ddof: Any) -> Any:
+    """``x.std(ddof=ddof)`` of those that are there."""
+    return np.nan if (~np.isnan(v)).sum() <= ddof else np.nanstd(v, ddof=ddof)
+
+
+def var_of_those(v: Any, ddof: Any) -> Any:
+    """``x.var(ddof=ddof)`` of those that are there."""
+    return np.nan if (~np.isnan(v)).sum() <= ddof else np.nanvar(v, ddof=ddof)
+
+
 def percentile(v: Any, q: Any) -> Any:
     """``x.quantile(q / 100)`` of numbers, of which there may be none."""
     return np.nan if len(v) == 0 else np.percentile(v, q)

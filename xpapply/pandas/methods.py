@@ -29,7 +29,7 @@ REDUCED = {
 SPREAD = ("std", "var")
 OF_NONE = ("sum", "mean", "prod", "median", "std", "var")
 """Those that NumPy's arrays without elements have as well."""
-OR_NAN = {"min": "smallest", "max": "largest"}
+OR_NAN = {"min": "smallest", "max": "largest", "mean": "mean", "median": "median"}
 """Those that have NaN for none, and the helpers that do so."""
 HELPER = "_xpapply_helper_"
 """What the names of helpers begin with in functions that are written anew."""
@@ -399,8 +399,15 @@ def asked(
         raise Refused(f"{name!r} of a Series")
     if known and (name not in SPREAD or {*known} != {"ddof"} or known["ddof"] not in (0, 1)):
         raise Refused(f"{name!r} of a Series, with more arguments")
-    if labels.some and name in OR_NAN and labels.kind == "f" and not labels.gaps:
+    of_none = labels.some and labels.kind == "f" and not labels.gaps
+    if of_none and name in OR_NAN:
         return ast.copy_location(_helped(OR_NAN[name], inner.expr), node)
+    # of which there may be too few: NumPy warns, pandas does not
+    if name in SPREAD and labels.names is None and labels.kind in "fi":
+        of = name + "_of_those" * (labels.gaps and labels.kind == "f")
+        to.whole = True
+        ddof = ast.Constant(known.get("ddof", 1))
+        return ast.copy_location(_helped(of, inner.expr, ddof), node)
     if labels.some and (name not in OF_NONE or labels.kind == "b"):
         raise Refused(f"{name!r} of a Series that may be empty")
     if labels.kind == "n" and name != "mean":

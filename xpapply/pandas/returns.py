@@ -20,6 +20,7 @@ import pandas as pd
 from ..errors import TraceError
 from ..frontends.python.source.reading import find
 from ..functions.cache import BoundedDict, kept
+from .items import without_dict
 from .labels import NUMPY, Labels, Refused
 from .methods import helper
 from .series import Rewriter, meant
@@ -199,6 +200,7 @@ class _Writer:
         kinds = (ast.Yield, ast.YieldFrom, ast.Await)
         if any(isinstance(n, kinds) for statement in body for n in ast.walk(statement)):
             raise Refused("it is a generator")
+        body = without_dict(body)
         if labels is not None:
             series.learn(body)
         self._series = series
@@ -569,20 +571,3 @@ def of_part(f: FunctionType, args: int, names: tuple[str, ...], columns: int = 1
     code, tree = code_and_tree
     find.keep(code, tree)
     return FunctionType(code, f.__globals__, f.__name__, None, (types.CellType(f),))
-
-
-def pair_of(result: Any, texts: list[str]) -> tuple[Any, int] | None:
-    """What a function that is written anew returns for the user's result; None: nothing."""
-    if result is None or result is pd.NA:
-        return 0.0, MISSING if result is pd.NA else NONE
-    if isinstance(result, float):
-        return result, FLOAT
-    if isinstance(result, (bool, np.bool_)):
-        return result, BOOL
-    if isinstance(result, (int, np.int64)):
-        return result, INTEGER
-    if type(result) is np.float32:
-        return float(result), SINGLE
-    if type(result) is str and result in texts:
-        return float(texts.index(result)), TEXT
-    return None

@@ -18,8 +18,17 @@ from . import applied
 from .applied import Host, Job, Own
 from .elements import numbers_dtype, numbers_of
 from .labels import Labels, Refused
-from .results import NOT_SURE, elements, is_sure
-from .returns import FLOAT, INTEGER, NONE, TEXT, Made, made, pair_of
+from .results import (
+    NOT_SURE,
+    OF_MANY_KINDS,
+    elements,
+    index_of,
+    is_sure,
+    pair_of,
+    pairs_of,
+    rows_of,
+)
+from .returns import Made, made
 from .trees import constant
 
 COLUMN = "_xpapply_column_{}"
@@ -186,7 +195,7 @@ def _results(of: Made, frame: pd.DataFrame) -> tuple[Any, str, Any]:
     outputs, dtypes = ",".join(["()"] * (2 * count)), (np.float64, np.int64) * count
     if of.gives == "numbers":
         return lambda y, *_: pair_of(y, of.texts), f"(n)->{outputs}", dtypes
-    return lambda y, again, _: _pairs(y, of, again), f"(n)->{outputs}", dtypes
+    return lambda y, again, _: pairs_of(y, of, again), f"(n)->{outputs}", dtypes
 
 
 def _array(result: Any, of: Made) -> Any:
@@ -195,25 +204,6 @@ def _array(result: Any, of: Made) -> Any:
         return None
     found = result.to_numpy()
     return found if found.dtype.kind in "biuf" else None
-
-
-def _pairs(result: Any, of: Made, again: Callable[[], Any]) -> Any:
-    """The pairs that became a Series, or a list, whose elements have one dtype."""
-    if not isinstance(result, (pd.Series, list, tuple)) or tuple(_index(result)) != of.names:
-        return None
-    found = again()
-    for x, number, kind in zip(pd.Series(result).tolist(), found[::2], found[1::2], strict=True):
-        pair = pair_of(x, of.texts)
-        if pair is None or not np.allclose(float(pair[0]), float(number), equal_nan=True):
-            return None
-        if (kind in (TEXT, NONE)) != (pair[1] in (TEXT, NONE)):
-            return None
-    return found
-
-
-def _index(result: Any) -> pd.Index:
-    """The labels of a Series, or of a list that becomes one."""
-    return result.index if isinstance(result, pd.Series) else pd.RangeIndex(len(result))
 
 
 def _labelled(found: Any, of: Made, frame: pd.DataFrame, job: Job) -> Any:
@@ -234,28 +224,20 @@ def _labelled(found: Any, of: Made, frame: pd.DataFrame, job: Job) -> Any:
         return pd.Series(made, index=frame.index).__finalize__(frame, method="apply")
     made = _frame(pairs, of, frame, job)
     if made is None:
-        return job.host.by_pandas(job, "the elements of a Series that it returns are of many kinds")
+        return job.host.by_pandas(job, OF_MANY_KINDS)
     return made.__finalize__(frame, method="apply")
 
 
 def _frame(pairs: list[Any], of: Made, frame: pd.DataFrame, job: Job) -> pd.DataFrame | None:
     """A DataFrame of Series of results, each of which has a dtype of its own."""
-    kinds = np.stack([kind for _, kind in pairs], 1)
-    columns, index = _index(job.result(0)), frame.index
-    numbers = (kinds == FLOAT) | (kinds == INTEGER)
-    if numbers.all():
-        dtype = np.int64 if (kinds == INTEGER).all() else np.float64
-        values = np.stack([value for value, _ in pairs], 1)
-        return pd.DataFrame(values.astype(dtype, copy=False), index=index, columns=columns)
-    texts = kinds == TEXT
-    if (texts.any(1) & ~texts.all(1)).all():
-        each = {
-            k: elements(pair[0], pair[1], of.texts).astype(object) for k, pair in enumerate(pairs)
-        }
-        made = pd.DataFrame(each, index=index, dtype=object)
-        made.columns = columns
-        return made.infer_objects()
-    return None
+    columns, index = index_of(job.result(0)), frame.index
+    values = rows_of(pairs, of.texts)
+    if values is None or values.dtype != object:
+        return None if values is None else pd.DataFrame(values, index=index, columns=columns)
+    each = {k: values[:, k] for k in range(len(pairs))}
+    made = pd.DataFrame(each, index=index, dtype=object)
+    made.columns = columns
+    return made.infer_objects()
 
 
 # --- rows whose elements are of several kinds ---------------------------------------------------

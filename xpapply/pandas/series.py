@@ -129,6 +129,8 @@ class Rewriter(ast.NodeTransformer):
             labels = self._series.get(node.id)
             return None if labels is None or labels.columns else Array(node, labels)
         if isinstance(node, (ast.Subscript, ast.Attribute)):
+            if (some := self._of_some_rows(node)) is not None:
+                return some
             owner = node.value
             if isinstance(owner, ast.Name) and owner.id in self._series:
                 if (labels := self._series[owner.id]).inner:
@@ -149,10 +151,42 @@ class Rewriter(ast.NodeTransformer):
             return self._call(node)
         return None
 
+    def _of_some_rows(self, node: ast.Subscript | ast.Attribute) -> Array | None:
+        """``frame[mask].column``, and what else says the same."""
+        value, at = node.value, node.slice if isinstance(node, ast.Subscript) else None
+        column: ast.expr
+        if isinstance(value, ast.Attribute) and value.attr == "loc":
+            if not isinstance(at, ast.Tuple) or len(at.elts) != 2 or constant(at.elts[1]) is None:
+                return None
+            frame, rows = value.value, at.elts[0]
+            column = ast.Subscript(frame, at.elts[1], ast.Load())
+        elif isinstance(value, ast.Subscript):
+            frame, rows, column = value.value, value.slice, copied(node)
+            column.value = frame  # type: ignore[attr-defined]
+        else:
+            return None
+        mask = self._rows(frame, rows)
+        found = None if mask is None else self.array(column)
+        if found is None or mask is None:
+            return None
+        self.whole = True
+        labels = replace(found.labels, names=None, some=True)
+        return Array(ast.Subscript(found.expr, mask.expr, ast.Load()), labels)
+
+    def _rows(self, frame: ast.expr, rows: ast.expr) -> Array | None:
+        """The mask that chooses rows of a DataFrame; None: it is no mask, or no DataFrame."""
+        known = isinstance(frame, ast.Name) and self._series.get(frame.id)
+        if not known or not known.inner or constant(rows) is not None:
+            return None
+        mask = self.array(rows)
+        return mask if mask and mask.labels.kind == "b" and not mask.labels.some else None
+
     def _column(self, node: ast.Subscript | ast.Attribute, frame: Labels) -> Array | None:
         """A column of a DataFrame."""
         label = node.attr if isinstance(node, ast.Attribute) else constant(node.slice)
         by_name = isinstance(node, ast.Attribute)
+        if label is None and not by_name and self._rows(node.value, node.slice) is not None:
+            return None  # rows of it
         if label is None or not isinstance(node.ctx, ast.Load) or (by_name and label in _OF_FRAME):
             raise Refused("something else of a DataFrame than a column")
         place = methods.labels_of_one(frame, label)
@@ -382,6 +416,11 @@ class Rewriter(ast.NodeTransformer):
             return self._is_missing(args[0], known in (pd.notna, pd.notnull))
         if known in ELEMENT_BY_ELEMENT and any(map(self._is_series, args)):
             return self._elements_of(node)
+        if known is len and len(args) == 1 and isinstance(args[0], ast.Subscript):
+            mask = self._rows(args[0].value, args[0].slice)
+            if mask is not None:
+                self.whole = True
+                return ast.copy_location(method(mask.expr, "sum"), node)
         if known is len and len(args) == 1 and isinstance(args[0], ast.Name):
             frame = self._series.get(args[0].id)
             if frame is not None and frame.inner:
