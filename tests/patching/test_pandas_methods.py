@@ -216,3 +216,66 @@ def test_some_rows_of_groups_at_once(monkeypatch):
     many = pd.concat([TABLE] * 60, ignore_index=True).assign(k=np.arange(60 * N) % 700)
     for f in CHOSEN[:7]:
         check(lambda: many.groupby("k").apply(f), at_once=True, loop="groupby.apply")
+
+
+SPREAD = [
+    lambda x: x.shift(),
+    lambda x: x.shift(-2),
+    lambda x: x.shift(1, fill_value=0),
+    lambda x: x.diff(),
+    lambda x: x.diff(2) / x.std(),
+    lambda x: x.pct_change(),
+    lambda x: x.ffill(),
+    lambda x: x.bfill().fillna(0),
+    lambda x: x.cumsum(),
+    lambda x: x.cumsum() / x.sum(),
+    lambda x: x.cumprod(),
+    lambda x: x.cummax() - x,
+    lambda x: x.cummin(),
+    lambda x: x.rank(),
+    lambda x: x.rank(pct=True),
+    lambda x: x.rank(ascending=False),
+    lambda x: x.clip(0, 1),
+    lambda x: x.clip(x.quantile(0.2), x.quantile(0.8)),
+    lambda x: x.clip(lower=x.mean()),
+    lambda x: x.clip(1, 0),
+    lambda x: x.sub(x.mean()).div(x.std()),
+    lambda x: x.gt(x.quantile(0.5)),
+    lambda x: x.rolling(3).mean(),
+    lambda x: x.rolling(3, min_periods=1).std(),
+    lambda x: x.rolling(window=4, center=True).median(),
+    lambda x: x.shift(1).rolling(3).sum(),
+    lambda x: x.expanding().mean(),
+    lambda x: x.expanding(2).max(),
+    lambda x: x.ewm(span=3).mean(),
+    lambda x: x.ewm(alpha=0.5, adjust=False).mean(),
+    lambda x: x - x.rolling(3).mean(),
+    lambda x: x.rolling(3).mean().max(),
+    lambda x: x - x.rolling(3).mean().mean(),
+    lambda x: x.rolling(3).apply(lambda w: w.sum()),
+    lambda x: x - x.shift(1).mean(),
+    lambda x: x.nlargest(2),
+    lambda x: x.sort_values(),
+    lambda x: x.reset_index(drop=True),
+    lambda x: x.where(x > 0),
+    lambda x: np.cumsum(x),
+]
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("k", range(len(SPREAD)))
+@pytest.mark.parametrize("name", ["x", "g", "n"])
+def test_what_goes_on_within_groups(k, name):
+    table = TABLE.assign(s=TABLE.k.where(TABLE.w > 0.3)).set_index(TABLE.k // 2)
+    for how in ({"by": "k", "sort": False}, {"by": "s"}, {"level": 0, "group_keys": False}):
+        check(lambda: table.groupby(**how)[name].transform(SPREAD[k]))
+    check(lambda: table.groupby("k")[["x", name]].transform(SPREAD[k]))
+    one = TABLE.assign(k=1)
+    check(lambda: one.groupby("k")[name].transform(SPREAD[k]))
+
+
+def test_what_goes_on_within_groups_at_once(monkeypatch):
+    monkeypatch.setattr(LIMITS, "typed_worth", 0.0)
+    many = pd.concat([TABLE] * 60, ignore_index=True).assign(k=np.arange(60 * N) % 700)
+    for k in (0, 3, 5, 6, 9, 13, 17, 20, 22, 28, 30):
+        check(lambda: many.groupby("k").g.transform(SPREAD[k]), at_once=True)

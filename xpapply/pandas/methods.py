@@ -33,11 +33,11 @@ OR_NAN = {"min": "smallest", "max": "largest", "mean": "mean", "median": "median
 """Those that have NaN for none, and the helpers that do so."""
 HELPER = "_xpapply_helper_"
 """What the names of helpers begin with in functions that are written anew."""
-_AS_OPERATORS: dict[str, ast.operator] = {
+OPERATORS: dict[str, ast.operator] = {
     "add": ast.Add(), "sub": ast.Sub(), "subtract": ast.Sub(), "mul": ast.Mult(),
     "multiply": ast.Mult(), "div": ast.Div(), "truediv": ast.Div(), "divide": ast.Div(),
 }  # fmt: skip
-_AS_COMPARISONS: dict[str, ast.cmpop] = {
+COMPARISONS: dict[str, ast.cmpop] = {
     "eq": ast.Eq(), "ne": ast.NotEq(), "lt": ast.Lt(), "le": ast.LtE(), "gt": ast.Gt(),
     "ge": ast.GtE(),
 }  # fmt: skip
@@ -87,10 +87,10 @@ def of_series(
         return None if given is None else write(to, inner, given)
     if keywords:
         return None
-    if name in _AS_COMPARISONS and len(args) == 1:
-        return to.array(ast.Compare(_again(inner), [_AS_COMPARISONS[name]], args))
-    if name in _AS_OPERATORS and len(args) == 1:
-        return to.array(ast.BinOp(_again(inner), _AS_OPERATORS[name], args[0]))
+    if name in COMPARISONS and len(args) == 1:
+        return to.array(ast.Compare(_again(inner), [COMPARISONS[name]], args))
+    if name in OPERATORS and len(args) == 1:
+        return to.array(ast.BinOp(_again(inner), OPERATORS[name], args[0]))
     if name == "copy" and not args:
         return Array(method(expr, "copy"), labels)
     if name == "abs" and not args and labels.kind in "fi":
@@ -519,6 +519,45 @@ def of_both(name: str, arrays: list[Array]) -> Any:
     """A function of NumPy of two Series that is a helper; None: it is none."""
     kinds = {x.labels.kind for x in arrays}
     return _helped(name, *(x.expr for x in arrays)) if kinds == {"f"} else None
+
+
+class Windows(ast.Name):
+    """What stands for windows of a Series where it is in a function of one group."""
+
+
+_WINDOWS = {
+    "rolling": ("window", "min_periods", "center"),
+    "expanding": ("min_periods",),
+    "ewm": ("com", "span", "halflife", "alpha", "min_periods", "adjust"),
+}
+_OF_WINDOWS = ("mean", "sum", "std", "var", "min", "max", "median", "count")
+
+
+def windows(to: Rewriter, node: ast.expr) -> tuple[str, ast.expr, list[ast.keyword]] | None:
+    """``x.rolling(3)`` as its name, the Series and arguments; None: it is something else."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return None
+    names, series = _WINDOWS.get(node.func.attr), to.array(node.func.value)
+    if names is None or series is None or series.labels.kind not in "fi" or series.labels.some:
+        return None
+    given = _bound(names, node.args, node.keywords)
+    if given is None or not all(type(constant(x)) in (int, float, bool) for x in given.values()):
+        return None
+    more = [ast.keyword(name, value) for name, value in given.items()]
+    return node.func.attr, node.func.value, more
+
+
+def of_windows(to: Rewriter, function: ast.Attribute, node: ast.Call) -> Array | None:
+    """What a method of windows gives."""
+    if function.attr not in _OF_WINDOWS or node.args or node.keywords:
+        return None
+    if windows(to, function.value) is None:
+        return None
+    assert isinstance(function.value, ast.Call)
+    assert isinstance(function.value.func, ast.Attribute)
+    series = to.array(function.value.func.value)
+    assert series is not None
+    return Array(Windows("windows", ast.Load()), replace(series.labels, kind="f", gaps=True))
 
 
 def labels_of_one(labels: Labels, label: Hashable) -> int:

@@ -185,8 +185,9 @@ class Rewriter(ast.NodeTransformer):
         """A column of a DataFrame."""
         label = node.attr if isinstance(node, ast.Attribute) else constant(node.slice)
         by_name = isinstance(node, ast.Attribute)
-        if label is None and not by_name and self._rows(node.value, node.slice) is not None:
-            return None  # rows of it
+        if isinstance(node, ast.Subscript) and label is None:
+            if self._rows(node.value, node.slice) is not None:
+                return None  # rows of it
         if label is None or not isinstance(node.ctx, ast.Load) or (by_name and label in _OF_FRAME):
             raise Refused("something else of a DataFrame than a column")
         place = methods.labels_of_one(frame, label)
@@ -286,6 +287,8 @@ class Rewriter(ast.NodeTransformer):
             inner = self.array(function.value)
             if inner is not None:
                 return methods.of_series(self, inner, function.attr, args, node.keywords)
+            if (found := methods.of_windows(self, function, node)) is not None:
+                return found
         known = self.value(function)
         if len(args) == 1 and not node.keywords and (inner := self.array(args[0])) is not None:
             if isinstance(known, np.ufunc) and known.nin == known.nout == 1:

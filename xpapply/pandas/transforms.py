@@ -20,7 +20,8 @@ from .applied import Host, Job, Own
 from .groups import known_as, labels_of
 from .labels import Refused
 from .results import NOT_SURE, is_sure
-from .returns import BOOL, FLOAT, INTEGER, KINDS, ROWS, TEXT, Made, made, number, of_part
+from .returns import BOOL, FLOAT, INTEGER, KINDS, TEXT, Made, made, of_part
+from .spread import COUNTS, ROWS, number
 
 _DECIDES = (
     ast.If,
@@ -113,7 +114,7 @@ class _OfColumns:
 
         job = Job(f, whole.own, call, len(self._start), place, whole.host, whole.known)
         try:
-            of = made(f, labels_of(self._columns[0], bool((start == end).any())), spread=True)
+            of = made(f, labels_of(self._columns[0], bool((start == end).any())), spreads=True)
             if self._flat.dtype.char not in "?ld":
                 raise Refused(known_as(self._flat.dtype))
             function = of_part(of.of(f), len(args), tuple(kwargs))
@@ -162,7 +163,7 @@ def _spread(of: Made, rows: np.ndarray, counts: np.ndarray, found: Any) -> tuple
         if not here.any():
             continue
         at = None if here.all() else np.repeat(here, counts)
-        known = {ROWS: rows if at is None else rows[at], **spread.known}
+        known = {ROWS: rows if at is None else rows[at], COUNTS: counts[here], **spread.known}
         alone = spread.numbers == 1 and ROWS not in spread.code.co_names
         for place, (values, kinds) in enumerate(numbers[: spread.numbers]):
             values, kinds = values[here], kinds[here]
