@@ -9,7 +9,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from . import helpers
-from .labels import Array, Labels, Refused
+from .labels import LACKING, Array, Labels, Refused
 from .trees import constant, copied, method, numpys
 
 if TYPE_CHECKING:
@@ -79,6 +79,8 @@ def of_series(
     """The Series that a method gives; None: it gives none, or is not known."""
     labels, expr = inner.labels, inner.expr
     known = _BY_NAME.get(name)
+    if labels.masked and (known is not None or name in _RUNNING):
+        return None
     if known is not None:
         kinds, names, write = known
         if labels.kind not in kinds:
@@ -377,7 +379,11 @@ def asked(
     labels = inner.labels
     args = node.args if args is None else args
     keywords = node.keywords if keywords is None else keywords
-    if name in _ASKED and (found := _ASKED[name](to, inner, args, keywords)) is not None:
+    if labels.masked:
+        of_masked(inner, name not in (*REDUCED, "count"))
+        if labels.some and name in OR_NAN:
+            raise Refused(f"{name!r} of a Series that may be empty")
+    elif name in _ASKED and (found := _ASKED[name](to, inner, args, keywords)) is not None:
         return ast.copy_location(found, node)
     known = {k.arg: constant(k.value) for k in keywords}
     if name in ("to_numpy", "tolist", "to_list", "argmax", "argmin") and not (args or known):
@@ -399,11 +405,11 @@ def asked(
         raise Refused(f"{name!r} of a Series")
     if known and (name not in SPREAD or {*known} != {"ddof"} or known["ddof"] not in (0, 1)):
         raise Refused(f"{name!r} of a Series, with more arguments")
-    of_none = labels.some and labels.kind == "f" and not labels.gaps
+    of_none = labels.some and not labels.masked and labels.kind == "f" and not labels.gaps
     if of_none and name in OR_NAN:
         return ast.copy_location(_helped(OR_NAN[name], inner.expr), node)
     # of which there may be too few: NumPy warns, pandas does not
-    if name in SPREAD and labels.names is None and labels.kind in "fi":
+    if name in SPREAD and labels.names is None and not labels.masked and labels.kind in "fi":
         of = name + "_of_those" * (labels.gaps and labels.kind == "f")
         to.whole = True
         ddof = ast.Constant(known.get("ddof", 1))
@@ -417,6 +423,13 @@ def asked(
     gaps = labels.gaps and labels.kind in "fn"
     found = numpys(REDUCED[name][gaps], inner.expr, keywords=more)
     return ast.copy_location(found, node)
+
+
+def of_masked(inner: Array, known: bool = True) -> Array:
+    """The same, if it has no gaps in the place of pandas' NA; `known`: or if that is no matter."""
+    if known and inner.labels.masked and inner.labels.gaps:
+        raise Refused(LACKING)
+    return inner
 
 
 def _length(expr: Any) -> Any:

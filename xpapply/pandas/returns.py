@@ -65,6 +65,8 @@ class Made:
         What a Series that is returned is made of, for each return.
     asked : tuple of expr
         Elements that are read, and not in its code.
+    masked : bool
+        Whether it gets a Series of a nullable dtype: where NA comes to be NumPy warns.
     """
 
     code: CodeType
@@ -77,6 +79,7 @@ class Made:
     silent: bool = False
     spread: tuple[Spread, ...] = ()
     asked: tuple[ast.expr, ...] = ()
+    masked: bool = False
 
     def of(self, f: FunctionType) -> FunctionType:
         """The function, with what `f` reaches."""
@@ -207,7 +210,7 @@ class _Writer:
         sites = tuple(x for x, _ in self._spread or ())
         return Made(
             code, written, self._texts, gives, names, series.whole, columns, silent, sites,
-            tuple(series.asked),
+            tuple(series.asked), _is_masked(labels),
         )  # fmt: skip
 
     def _compiled(self, written: ast.FunctionDef) -> CodeType:
@@ -443,6 +446,10 @@ def _numbers(x: float, kind: int) -> list[ast.expr]:
 
 def _numpys(name: str) -> ast.expr:
     return ast.Attribute(ast.Name(NUMPY, ast.Load()), name, ast.Load())
+
+
+def _is_masked(labels: Labels | None) -> bool:
+    return labels is not None and any(x.masked for x in (labels, *labels.inner) if x)
 
 
 def _may_end(body: list[ast.stmt]) -> bool:

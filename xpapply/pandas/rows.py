@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +17,7 @@ from . import applied
 from .applied import Host, Job, Own
 from .elements import numbers_dtype, numbers_of
 from .labels import Labels, Refused
+from .lost import but_lost
 from .results import (
     NOT_SURE,
     OF_MANY_KINDS,
@@ -126,7 +126,7 @@ def _of_arrays(
             whole=of.whole, silent=of.silent,
         ))  # fmt: skip
 
-    return _labelled(_but_lost(frame, rows, of, job, args, kwargs, run), of, frame, job)
+    return _labelled(but_lost(rows, of, job, run, _rest(frame, job, args, kwargs)), of, frame, job)
 
 
 def _read(of: Made, count: int) -> Any:
@@ -140,43 +140,14 @@ def _read(of: Made, count: int) -> Any:
     return sorted({*places}) if known else slice(None)
 
 
-def _but_lost(
-    frame: pd.DataFrame, lost: Any, of: Made, job: Job, args: tuple, kwargs: dict[str, Any],
-    run: Callable[[Job, Any], Any],
-) -> Any:  # fmt: skip
-    """The results for all rows: `run` has them, but for those which lack what is read.
+def _rest(frame: pd.DataFrame, job: Job, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """pandas' own calls for some of the rows."""
 
-    These are pandas' own calls.
-    """
-    if lost is None or not lost.any():
-        return run(job, slice(None))
-    if lost.all():
-        raise Refused("something that it reads is missing in each row")
-    if of.gives != "numbers":
-        raise Refused("it returns Series, and something that it reads is missing in some rows")
-    at = np.flatnonzero(~lost)
-    try:
-        with warnings.catch_warnings(record=True) as seen:  # of what pandas may not come to
-            warnings.simplefilter("always")
-            found = run(job.of_some(at), at)
-    except Exception:
-        applied.warn(seen)
-        raise
-    if not isinstance(found, Own):
-        results = [np.zeros(len(frame), x.dtype) for x in found]
-        for x, y in zip(results, found, strict=True):
-            x[at] = y
-        found, rest = results, frame_apply(frame[lost], len, axis=1, kwargs={}).series_generator
-        for k, row in zip(np.flatnonzero(lost).tolist(), rest, strict=True):
-            try:
-                result = job.f(row, *args, **kwargs)
-            except Exception:
-                return Own(job.host.loop(job))  # one of the others may raise sooner
-            if (pair := pair_of(result, of.texts)) is None:
-                return Own(job.host.by_pandas(job, str(applied.NotTaken(result))))
-            results[0][k], results[1][k] = pair
-    applied.warn(seen)
-    return found
+    def results(at: np.ndarray) -> Any:
+        for row in frame_apply(frame.iloc[at], len, axis=1, kwargs={}).series_generator:
+            yield job.f(row, *args, **kwargs)
+
+    return results
 
 
 def _names(frame: pd.DataFrame) -> tuple[Any, ...]:
@@ -285,7 +256,7 @@ def _of_columns(
         of_all = job, function, some, "", dtypes, encode, (*given, *args), kwargs
         return applied.results(applied.applied(*of_all))
 
-    return _labelled(_but_lost(frame, lost, of, job, args, kwargs, run), of, frame, job)
+    return _labelled(but_lost(lost, of, job, run, _rest(frame, job, args, kwargs)), of, frame, job)
 
 
 def _by_texts(

@@ -34,6 +34,8 @@ OF_ARRAYS = (
     np.count_nonzero, np.gradient, np.histogram, np.unique,
 )  # fmt: skip
 """Functions of NumPy that make an array of a Series first."""
+OF_MASKED = (np.median, np.percentile, np.quantile)
+"""Those that are known for nullable dtypes, too."""
 SERIES_OF = {np.cumsum: "cumsum", np.cumprod: "cumprod"}
 """Functions of NumPy that call the method of this name, which gives a Series."""
 WITHOUT_DDOF = {np.std: "std", np.var: "var"}
@@ -251,6 +253,10 @@ class Rewriter(ast.NodeTransformer):
             for side, own in ((left, node.left), (right, node.right))
         ]
         found = replace(labels, gaps=True) if kinds != {"b"} else labels
+        if any(x.labels.masked for x in both):  # without a warning no NaN comes to be
+            if any(x.labels.gaps and not x.labels.masked for x in both):
+                raise Refused("a Series with NaN meets one of a nullable dtype")
+            found = replace(labels, masked=True, gaps=any(x.labels.gaps for x in both))
         if "f" in kinds or isinstance(node.op, ast.Div):
             found = replace(found, kind="f")
         elif kinds == {"i"} and len(both) < 2:
@@ -275,11 +281,15 @@ class Rewriter(ast.NodeTransformer):
         if any(x.labels.some for x in both) and len(both) > 1:
             raise Refused("two Series whose labels differ meet")
         self.whole = True
+        for x in both:
+            methods.of_masked(x)
+        masked = any(x.labels.masked for x in both)
         left, right = (
             x.expr if x is not None else self.scalar(own)
             for x, own in zip(found, sides, strict=True)
         )
-        return Array(ast.Compare(left, node.ops, [right]), replace(both[0].labels, kind="b"))
+        compared = replace(both[0].labels, kind="b", masked=masked)
+        return Array(ast.Compare(left, node.ops, [right]), compared)
 
     def _call(self, node: ast.Call) -> Array | None:
         function, args = node.func, node.args
@@ -294,7 +304,8 @@ class Rewriter(ast.NodeTransformer):
             if isinstance(known, np.ufunc) and known.nin == known.nout == 1:
                 self.whole = True
                 kind = "f" if inner.labels.kind == "f" else "n"
-                labels = replace(inner.labels, kind=kind, gaps=True)
+                gaps = inner.labels.gaps or not inner.labels.masked
+                labels = replace(inner.labels, kind=kind, gaps=gaps)
                 return Array(ast.Call(function, [inner.expr], []), labels)
             if known in SERIES_OF:
                 return methods.of_series(self, inner, SERIES_OF[known], [], [])
@@ -346,6 +357,7 @@ class Rewriter(ast.NodeTransformer):
         inner = self.array(value)
         if inner is None or type(label) is not int or inner.labels.some:
             raise Refused("a place in a Series that is not there as an array")
+        methods.of_masked(inner)
         return ast.copy_location(ast.Subscript(inner.expr, ast.Constant(label), ast.Load()), node)
 
     def _of_both(self, call: ast.expr, at: ast.expr) -> Any:
@@ -397,7 +409,7 @@ class Rewriter(ast.NodeTransformer):
         if node.attr not in _OF_SERIES:
             return self._element(node.value, node.attr)
         inner = self.array(node.value)
-        if inner is not None and node.attr == "values":
+        if inner is not None and node.attr == "values" and not inner.labels.masked:
             self.asks_numpy = True
             return inner.expr
         if inner is not None and node.attr in ("size", "shape"):
@@ -438,7 +450,9 @@ class Rewriter(ast.NodeTransformer):
             return self.generic_visit(node)
         if known in OF_ARRAYS:
             self.whole = self.asks_numpy = True
-            both = [x for x in arrays if x is not None]
+            both = [methods.of_masked(x) for x in arrays if x is not None]
+            if any(x.labels.masked for x in both) and known not in OF_MASKED:
+                raise Refused("a function of NumPy of a nullable dtype: astype('float64') helps")
             if known is np.average and len(args) == 1 and len(both) == 2:
                 if (found := methods.of_both("average", both)) is not None:
                     return ast.copy_location(found, node)
@@ -472,7 +486,7 @@ class Rewriter(ast.NodeTransformer):
         inner = self.array(node)
         if inner is None:
             raise Refused("it goes through elements of several kinds")
-        return ast.copy_location(method(inner.expr, "tolist"), node)
+        return ast.copy_location(method(methods.of_masked(inner).expr, "tolist"), node)
 
     def visit_Compare(self, node: ast.Compare) -> Any:
         """No element that is handed on is pandas' NA, or None."""
