@@ -69,7 +69,7 @@ def pair_of(result: Any, texts: list[str]) -> tuple[Any, int] | None:
     if isinstance(result, (int, np.int64)):
         return result, INTEGER
     if type(result) is np.float32:
-        return float(result), SINGLE
+        return result, SINGLE  # its dtype is compared
     if type(result) is str and result in texts:
         return float(texts.index(result)), TEXT
     return None
