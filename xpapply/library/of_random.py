@@ -312,6 +312,23 @@ def elements_weighed(rng: Any, a: Any, n: int, p: Any) -> Any:
     return elements_of(a, weighed(rng, n, p))
 
 
+def element_weighed(rng: Any, a: Any, p: Any) -> Any:
+    """``rng.choice(a, p=p)``."""
+    if len(a) != len(p):
+        raise ValueError
+    return a[weighed(rng, 1, p)[0]]
+
+
+def place_of(rng: Any, p: Any) -> Any:
+    """``rng.choice(len(p), p=p)``, where that is a number of NumPy's."""
+    return weighed(rng, 1, p)[0]
+
+
+def place_weighed(rng: Any, p: Any) -> int:
+    """``rng.choice(len(p), p=p)``."""
+    return int(weighed(rng, 1, p)[0])
+
+
 def weighed(rng: Any, n: int, p: Any) -> Any:
     """Places, each with its probability: ``rng.choice(len(p), n, p=p)``."""
     total = 0.0

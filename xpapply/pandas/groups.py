@@ -14,7 +14,7 @@ import pandas as pd
 from ..errors import TraceError
 from . import applied
 from .applied import Host, Job, Own
-from .elements import numbers_of
+from .elements import MASKED, numbers_of
 from .labels import Labels, Refused
 from .lost import but_lost
 from .results import NOT_SURE, OF_MANY_KINDS, elements, is_sure, pair_of, pairs_of, rows_of
@@ -171,7 +171,3 @@ def is_taken(dtype: Any) -> bool:
     if isinstance(dtype, np.dtype):
         return dtype.kind in "biuf"
     return isinstance(dtype, MASKED)
-
-
-MASKED = (pd.Int64Dtype, pd.Float64Dtype, pd.BooleanDtype)
-"""Nullable dtypes whose groups are known."""

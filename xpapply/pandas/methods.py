@@ -95,7 +95,7 @@ def of_series(
         return to.array(ast.BinOp(_again(inner), OPERATORS[name], args[0]))
     if name == "copy" and not args:
         return Array(method(expr, "copy"), labels)
-    if name == "abs" and not args and labels.kind in "fi":
+    if name == "abs" and not args and labels.kind in "fin":
         return Array(numpys("abs", expr), labels)
     if name in ("isna", "isnull", "notna", "notnull") and not args and labels.kind == "f":
         found = numpys("isnan", expr)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from ..limits import LIMITS
 from ..loop.arguments import Looped
 from . import applied
 from .applied import Host, Job, Own
-from .elements import numbers_dtype, numbers_of
+from .elements import nullable, numbers_dtype, numbers_of, plain
 from .labels import Labels, Refused
 from .lost import but_lost
 from .results import (
@@ -106,11 +108,14 @@ def _of_arrays(
     labels = Labels(_names(frame), values.dtype.kind.replace("u", "i"), gaps)
     if values.dtype.char not in "?ldf":
         raise Refused(f"rows are {values.dtype}: astype('int64') has numbers that are known")
+    is_masked = lost is not None
+    if is_masked:
+        labels = replace(labels, masked=True, gaps=False)
     of = made(job.f, labels, expand=expand)
-    if lost is not None and (of.whole or of.gives == "slices"):
-        raise Refused(
-            "a whole row of a nullable dtype has a meaning of its own: astype('float64') has not"
-        )
+    if is_masked and of.whole and values.dtype.kind == "f" and lost.any():
+        with suppress(Refused):  # then rows that lack something are pandas' own calls
+            of = made(job.f, replace(labels, gaps=True), expand=expand)
+            values, lost = np.where(lost, np.nan, values), None
     if values.dtype == np.float32 and (of.whole or of.gives != "numbers"):
         raise Refused("whole rows are float32, which pandas rounds in its own way: astype(float)")
     encode, signature, dtypes = _results(of, frame)
@@ -123,10 +128,14 @@ def _of_arrays(
     def run(job: Job, at: Any) -> Any:
         return applied.results(applied.applied(
             job, function, [values[at]], signature, dtypes, encode, (Looped(0), *args), kwargs,
-            whole=of.whole, silent=of.silent,
+            whole=of.whole, silent=of.silent and not is_masked,
         ))  # fmt: skip
 
-    return _labelled(but_lost(rows, of, job, run, _rest(frame, job, args, kwargs)), of, frame, job)
+    found = but_lost(rows, of, job, run, _rest(frame, job, args, kwargs))
+    if is_masked and of.gives == "slices" and not isinstance(found, Own):
+        if found.shape != values.shape or (np.isnan(found) & ~np.isnan(values)).any():
+            found = Own(job.host.by_pandas(job, "NaN comes to be in a nullable dtype"))
+    return _labelled(found, of, frame, job, is_masked)
 
 
 def _read(of: Made, count: int) -> Any:
@@ -171,19 +180,24 @@ def _results(of: Made, frame: pd.DataFrame) -> tuple[Any, str, Any]:
 
 def _array(result: Any, of: Made) -> Any:
     """The array of a Series with the labels that it should have."""
+    result = plain(result) if of.masked else result
     if not isinstance(result, pd.Series) or tuple(result.index.tolist()) != of.names:
         return None
     found = result.to_numpy()
     return found if found.dtype.kind in "biuf" else None
 
 
-def _labelled(found: Any, of: Made, frame: pd.DataFrame, job: Job) -> Any:
-    """What pandas makes of the results."""
+def _labelled(found: Any, of: Made, frame: pd.DataFrame, job: Job, masked: bool = False) -> Any:
+    """What pandas makes of the results; `masked`: rows are nullable."""
     if isinstance(found, Own):
         return found.result
     made: Any
     if of.gives == "slices":
         columns = job.result(0).index
+        if masked:
+            found = {k: nullable(found[:, k]) for k in range(found.shape[1])}
+            made = pd.DataFrame(found, index=frame.index).set_axis(columns, axis=1)
+            return made.__finalize__(frame, method="apply")
         made = pd.DataFrame(found, index=frame.index, columns=columns)
         return made.__finalize__(frame, method="apply")
     pairs = [*zip(found[::2], found[1::2], strict=True)]

@@ -392,6 +392,7 @@ class Rewriter(ast.NodeTransformer):
             return ast.copy_location(ast.Name(name, ast.Load()), value)
         inner = self.array(value)
         assert inner is not None
+        methods.of_masked(inner)
         place = ast.Constant(methods.labels_of_one(inner.labels, label))
         return ast.copy_location(ast.Subscript(inner.expr, place, ast.Load()), value)
 

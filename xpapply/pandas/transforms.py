@@ -19,7 +19,8 @@ from ..errors import TraceError
 from ..frontends.python.source.reading import find
 from . import applied
 from .applied import Host, Job, Own
-from .groups import MASKED, known_as, labels_of
+from .elements import nullable, plain
+from .groups import known_as, labels_of
 from .labels import LACKING, Refused
 from .results import NOT_SURE, is_sure
 from .returns import BOOL, FLOAT, INTEGER, KINDS, TEXT, Made, made, of_part
@@ -139,7 +140,7 @@ class _OfColumns:
         def encode(result: Any, again: Any, j: int) -> Any:
             part = self._flat[self._start[j] : self._end[j]]
             pairs = again()
-            result = _plain(result) if of.masked else result
+            result = plain(result) if of.masked else result
             index = self._columns[0].index[slice(*(x[j % self._groups] for x in self._bounds))]
             return pairs if _is_so(result, of, part, pairs, index) else None
 
@@ -170,28 +171,7 @@ class _OfColumns:
             return [(x, scalar) for x in parts]
         if values.dtype.kind == "f" and (np.isnan(values) & ~np.isnan(self._flat)).any():
             return Own(whole.host.by_pandas(job, "NaN comes to be in a nullable dtype"))
-        return [(_nullable(x), scalar) for x in parts]
-
-
-def _plain(result: Any) -> Any:
-    """A nullable Series as one of NumPy's dtypes; what is another result stays what it is."""
-    dtype = getattr(result, "dtype", None)
-    if not isinstance(result, pd.Series) or not isinstance(dtype, MASKED):
-        return None if isinstance(result, pd.Series) else result
-    lost = bool(result.isna().any())
-    if lost and dtype.kind != "f":
-        return None
-    plain = result.to_numpy(dtype.numpy_dtype, **({"na_value": np.nan} if lost else {}))
-    return pd.Series(plain, result.index)
-
-
-def _nullable(values: np.ndarray) -> Any:
-    """An array of a nullable dtype, in which NaN is missing."""
-    mask = np.isnan(values)
-    if values.dtype.kind == "b":
-        return pd.arrays.BooleanArray(values, mask)
-    array = pd.arrays.FloatingArray if values.dtype.kind == "f" else pd.arrays.IntegerArray
-    return array(values, mask)
+        return [(nullable(x), scalar) for x in parts]
 
 
 def _nothing_of(f: Any) -> FunctionType:

@@ -273,12 +273,18 @@ def _choice(masked: bool, names: str) -> Call:
         n = python_int(t, a) if isinstance(a, Num) else None
         of = n if n is not None else as_array(t, a, "biufc")
         if not again or weighs:
-            if dims is None or len(dims) > 1:
-                raise t.refuse(
-                    "it chooses one, or a table, by probabilities or without replacement"
-                )
+            if (dims is None and not weighs) or (dims is not None and len(dims) > 1):
+                raise t.refuse("it chooses a table by probabilities, or without replacement")
             if weighs:
                 weights = as_array(t, p, "f")
+                if dims is None:
+                    if n is None:
+                        return Inlined(of_random.element_weighed, [rng, of, weights], {})
+                    unlike = t.op("ne", "bool", places.length(t, weights), n.value)
+                    t.mark(unlike, "probabilities of another number of things")
+                    kind = _of_choice(LEGACY if masked else GENERATOR)
+                    one_of = of_random.place_weighed if kind == PYTHON else of_random.place_of
+                    return Inlined(one_of, [rng, weights], {})
                 if n is None:
                     return Inlined(of_random.elements_weighed, [rng, of, *dims, weights], {})
                 unlike = t.op("ne", "bool", places.length(t, weights), n.value)
