@@ -44,9 +44,9 @@ def test_no_folder_is_crowded():
 
 
 LINES = """
-    frontends 36750 -> 37410 generators of seeds, rows of a mask, nnls, splines, caches, time limits
+    frontends 36750 -> 37500 generators of seeds, rows of a mask, nnls, splines, caches, spawned
     codegen 20550 -> 20800 shuffles as a whole, numbers of MT19937, sums of long slices on GPUs
-    library 13400 -> 14400 generators of seeds, nnls, lsq_linear, splines, two orders of BLAS
+    library 13400 -> 14450 generators of seeds, nnls, lsq_linear, splines, BLAS, samples
     planning 10950 -> 10990 time limits of signals
     backends 9350 -> 9400 machine code for GPUs on disk
     ir 8700 -> 8750 functions of hosts beside those of devices
@@ -55,10 +55,10 @@ LINES = """
     . 3950 -> 4000 limits of loops that are timed
     cli 3000
     loop 2600
-    pandas 2150 -> 2800 groups transformed and filtered, nullable columns that lack some, lists
+    pandas 2150 -> 4100 groups transformed and filtered, nullable dtypes, lists, methods of Series
     functions 2150 -> 2200 what a cache keeps
     patching 1750 -> 1850 groups transformed and filtered
-    runtime 1650 -> 1700 seeds of MT19937
+    runtime 1650 -> 1800 seeds of MT19937, generators that are spawned
     slice_functions 1600
     testing 1500
     lowering 1150

@@ -6,14 +6,28 @@ import ast
 from collections.abc import Hashable
 from dataclasses import replace
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from . import helpers
 from .labels import LACKING, Array, Labels, Refused
 from .trees import constant, copied, method, numpys
 
-if TYPE_CHECKING:
-    from .series import Rewriter
+
+class Reader(Protocol):
+    """Who reads a function, as of `Rewriter`."""
+
+    whole: bool
+    asks_numpy: bool
+
+    def array(self, node: ast.expr) -> Array | None:
+        """The array that stands for a Series; None: the expression is none."""
+
+    def scalar(self, node: ast.expr) -> Any:
+        """What stands beside a Series."""
+
+    def value(self, node: ast.expr) -> Any:
+        """What an expression of global names is by now; None: that is not known."""
+
 
 REDUCED = {
     "sum": ("sum", "nansum"),
@@ -74,7 +88,7 @@ def _number(given: dict[str, ast.expr], name: str, default: int) -> int | None:
 
 
 def of_series(
-    to: Rewriter, inner: Array, name: str, args: list[ast.expr], keywords: list[ast.keyword]
+    to: Reader, inner: Array, name: str, args: list[ast.expr], keywords: list[ast.keyword]
 ) -> Array | None:
     """The Series that a method gives; None: it gives none, or is not known."""
     labels, expr = inner.labels, inner.expr
@@ -130,7 +144,7 @@ _RUNNING = {
 """Methods: NumPy's functions, and what pandas has them take in the place of NaN."""
 
 
-def _running(to: Rewriter, inner: Array, name: str) -> Array:
+def _running(to: Reader, inner: Array, name: str) -> Array:
     """What goes on from element to element, and leaves NaN out."""
     (of, neutral), labels = _RUNNING[name], inner.labels
     to.whole = True
@@ -156,21 +170,21 @@ def _infinite(x: float) -> Any:
 
 def _again(inner: Array) -> Any:
     """A Series that is known already, where an expression of one is asked for."""
-    return Known(inner)
+    return KnownSeries(inner)
 
 
-class Known(ast.expr):
+class KnownSeries(ast.expr):
     """An expression whose Series is known."""
 
     def __init__(self, found: Array) -> None:
         super().__init__()
         self.found = found
 
-    def __deepcopy__(self, memo: Any) -> Known:
-        return Known(Array(copied(self.found.expr), self.found.labels))
+    def __deepcopy__(self, memo: Any) -> KnownSeries:
+        return KnownSeries(Array(copied(self.found.expr), self.found.labels))
 
 
-def _filled(to: Rewriter, inner: Array, by: ast.expr) -> Array | None:
+def _filled(to: Reader, inner: Array, by: ast.expr) -> Array | None:
     labels, value = inner.labels, constant(by)
     isnan = numpys("isnan", inner.expr)
     if type(value) in (int, float):
@@ -186,7 +200,7 @@ def _filled(to: Rewriter, inner: Array, by: ast.expr) -> Array | None:
     return None
 
 
-def _shifted(to: Rewriter, inner: Array, given: dict[str, ast.expr]) -> Array | None:
+def _shifted(to: Reader, inner: Array, given: dict[str, ast.expr]) -> Array | None:
     periods = _number(given, "periods", 1)
     if periods is None:
         return None
@@ -195,7 +209,7 @@ def _shifted(to: Rewriter, inner: Array, given: dict[str, ast.expr]) -> Array | 
 
 
 def _changed(op: ast.operator, less: int) -> Any:
-    def write(to: Rewriter, inner: Array, given: dict[str, ast.expr]) -> Array | None:
+    def write(to: Reader, inner: Array, given: dict[str, ast.expr]) -> Array | None:
         before = _shifted(to, inner, given)
         if before is None:
             return None
@@ -212,7 +226,7 @@ def _filling(name: str) -> Any:
     return lambda to, inner, given: Array(_helped(name, inner.expr), inner.labels)
 
 
-def _ranked(to: Rewriter, inner: Array, given: dict[str, ast.expr]) -> Array | None:
+def _ranked(to: Reader, inner: Array, given: dict[str, ast.expr]) -> Array | None:
     share = constant(given["pct"]) if "pct" in given else False
     if type(share) is not bool or inner.labels.some:
         return None
@@ -220,7 +234,7 @@ def _ranked(to: Rewriter, inner: Array, given: dict[str, ast.expr]) -> Array | N
     return Array(found, replace(inner.labels, kind="f"))
 
 
-def _sorted(to: Rewriter, inner: Array, given: dict[str, ast.expr]) -> Array | None:
+def _sorted(to: Reader, inner: Array, given: dict[str, ast.expr]) -> Array | None:
     ascending = constant(given["ascending"]) if "ascending" in given else True
     if type(ascending) is not bool or (inner.labels.gaps and not ascending):
         return None
@@ -234,7 +248,7 @@ def _ordered(expr: Any, ascending: bool) -> Any:
 
 
 def _first(ascending: bool) -> Any:
-    def write(to: Rewriter, inner: Array, given: dict[str, ast.expr]) -> Array | None:
+    def write(to: Reader, inner: Array, given: dict[str, ast.expr]) -> Array | None:
         n = _number(given, "n", 5)
         if n is None or n < 1:
             return None
@@ -247,7 +261,7 @@ def _first(ascending: bool) -> Any:
 
 
 def _end(of: Any) -> Any:
-    def write(to: Rewriter, inner: Array, given: dict[str, ast.expr]) -> Array | None:
+    def write(to: Reader, inner: Array, given: dict[str, ast.expr]) -> Array | None:
         n = _number(given, "n", 5)
         if n is None or n < 1:
             return None
@@ -260,7 +274,7 @@ def _end(of: Any) -> Any:
     return write
 
 
-def _clipped(to: Rewriter, inner: Array, given: dict[str, ast.expr]) -> Array | None:
+def _clipped(to: Reader, inner: Array, given: dict[str, ast.expr]) -> Array | None:
     bounds: list[Any] = []
     for name, without in (("lower", float("-inf")), ("upper", float("inf"))):
         node = given.get(name)
@@ -280,7 +294,7 @@ def _clipped(to: Rewriter, inner: Array, given: dict[str, ast.expr]) -> Array | 
     return Array(_helped("clip", inner.expr, *bounds), inner.labels)
 
 
-def _between(to: Rewriter, inner: Array, given: dict[str, ast.expr]) -> Array | None:
+def _between(to: Reader, inner: Array, given: dict[str, ast.expr]) -> Array | None:
     if {*given} != {"left", "right"}:
         return None
     low = to.array(ast.Compare(_again(inner), [ast.GtE()], [given["left"]]))
@@ -290,7 +304,7 @@ def _between(to: Rewriter, inner: Array, given: dict[str, ast.expr]) -> Array | 
     return Array(ast.BinOp(low.expr, ast.BitAnd(), high.expr), low.labels)
 
 
-def _one_of(to: Rewriter, inner: Array, given: dict[str, ast.expr]) -> Array | None:
+def _one_of(to: Reader, inner: Array, given: dict[str, ast.expr]) -> Array | None:
     among = given.get("values")
     if not isinstance(among, (ast.List, ast.Tuple, ast.Set)) or not among.elts:
         return None
@@ -304,14 +318,14 @@ def _one_of(to: Rewriter, inner: Array, given: dict[str, ast.expr]) -> Array | N
     return Array(found, replace(inner.labels, kind="b", gaps=False))
 
 
-def _rounded(to: Rewriter, inner: Array, given: dict[str, ast.expr]) -> Array | None:
+def _rounded(to: Reader, inner: Array, given: dict[str, ast.expr]) -> Array | None:
     digits = _number(given, "decimals", 0)
     if digits is None:
         return None
     return Array(numpys("round", inner.expr, ast.Constant(digits)), inner.labels)
 
 
-def _as_floats(to: Rewriter, inner: Array, given: dict[str, ast.expr]) -> Array | None:
+def _as_floats(to: Reader, inner: Array, given: dict[str, ast.expr]) -> Array | None:
     dtype = given.get("dtype")
     named = isinstance(dtype, ast.Name) and dtype.id == "float" and to.value(dtype) is float
     if not named and (dtype is None or constant(dtype) not in ("float", "float64")):
@@ -321,7 +335,7 @@ def _as_floats(to: Rewriter, inner: Array, given: dict[str, ast.expr]) -> Array 
 
 
 def _chosen(keep: bool) -> Any:
-    def write(to: Rewriter, inner: Array, given: dict[str, ast.expr]) -> Array | None:
+    def write(to: Reader, inner: Array, given: dict[str, ast.expr]) -> Array | None:
         mask = to.array(given["cond"]) if "cond" in given else None
         other = given.get("other")
         if mask is None or mask.labels.kind != "b" or mask.labels.names != inner.labels.names:
@@ -339,7 +353,7 @@ def _chosen(keep: bool) -> Any:
     return write
 
 
-def _numbered(to: Rewriter, inner: Array, given: dict[str, ast.expr]) -> Array | None:
+def _numbered(to: Reader, inner: Array, given: dict[str, ast.expr]) -> Array | None:
     if "drop" not in given or constant(given["drop"]) is not True or inner.labels.names is not None:
         return None
     return inner
@@ -373,7 +387,7 @@ _BY_NAME: dict[str, tuple[str, tuple[str, ...], Any]] = {
 
 
 def asked(
-    to: Rewriter, inner: Array, name: str, node: ast.Call, args: Any = None, keywords: Any = None
+    to: Reader, inner: Array, name: str, node: ast.Call, args: Any = None, keywords: Any = None
 ) -> Any:
     """What a method gives that gives no Series."""
     labels = inner.labels
@@ -436,7 +450,7 @@ def _length(expr: Any) -> Any:
     return ast.Call(ast.Name("len", ast.Load()), [expr], [])
 
 
-def _quantile(to: Rewriter, inner: Array, args: Any, keywords: Any) -> Any:
+def _quantile(to: Reader, inner: Array, args: Any, keywords: Any) -> Any:
     given, labels = _bound(("q",), args, keywords), inner.labels
     if given is None or labels.kind not in "fi":
         return None
@@ -459,13 +473,13 @@ def _percentile(inner: Array, q: ast.expr) -> Any:
     return numpys("percentile", inner.expr, q)
 
 
-def _counted(to: Rewriter, inner: Array, args: Any, keywords: Any) -> Any:
+def _counted(to: Reader, inner: Array, args: Any, keywords: Any) -> Any:
     if args or keywords or inner.labels.kind not in "fi":
         return None
     return _helped("nunique", inner.expr)
 
 
-def _pair(to: Rewriter, inner: Array, args: Any, keywords: Any, name: str) -> Any:
+def _pair(to: Reader, inner: Array, args: Any, keywords: Any, name: str) -> Any:
     """A helper of this Series and another one of the same labels."""
     if len(args) != 1 or keywords:
         return None
@@ -486,7 +500,7 @@ def _with_another(name: str) -> Any:
     return lambda to, inner, args, keywords: _pair(to, inner, args, keywords, name)
 
 
-def _autocorr(to: Rewriter, inner: Array, args: Any, keywords: Any) -> Any:
+def _autocorr(to: Reader, inner: Array, args: Any, keywords: Any) -> Any:
     given = _bound(("lag",), args, keywords)
     lag = None if given is None else _number(given, "lag", 1)
     labels = inner.labels
@@ -500,7 +514,7 @@ def _autocorr(to: Rewriter, inner: Array, args: Any, keywords: Any) -> Any:
     return _helped("corr" + "_of_both" * labels.gaps, *parts)
 
 
-def _sem(to: Rewriter, inner: Array, args: Any, keywords: Any) -> Any:
+def _sem(to: Reader, inner: Array, args: Any, keywords: Any) -> Any:
     labels = inner.labels
     if args or keywords or labels.gaps or labels.some or labels.kind not in "fi":
         return None
@@ -546,7 +560,7 @@ _WINDOWS = {
 _OF_WINDOWS = ("mean", "sum", "std", "var", "min", "max", "median", "count")
 
 
-def windows(to: Rewriter, node: ast.expr) -> tuple[str, ast.expr, list[ast.keyword]] | None:
+def windows(to: Reader, node: ast.expr) -> tuple[str, ast.expr, list[ast.keyword]] | None:
     """``x.rolling(3)`` as its name, the Series and arguments; None: it is something else."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return None
@@ -560,7 +574,7 @@ def windows(to: Rewriter, node: ast.expr) -> tuple[str, ast.expr, list[ast.keywo
     return node.func.attr, node.func.value, more
 
 
-def of_windows(to: Rewriter, function: ast.Attribute, node: ast.Call) -> Array | None:
+def of_windows(to: Reader, function: ast.Attribute, node: ast.Call) -> Array | None:
     """What a method of windows gives."""
     if function.attr not in _OF_WINDOWS or node.args or node.keywords:
         return None

@@ -125,7 +125,7 @@ class Rewriter(ast.NodeTransformer):
 
     def array(self, node: ast.expr) -> Array | None:
         """The array that stands for a Series; None: the expression is none, or not known to be."""
-        if isinstance(node, methods.Known):
+        if isinstance(node, methods.KnownSeries):
             return node.found
         if isinstance(node, ast.Name):
             labels = self._series.get(node.id)

@@ -56,12 +56,12 @@ def spread(
 
     `once`: what names are that are assigned once, whatever happens; None: others.
     """
-    to = _Writer(series, once)
+    to = _OfRows(series, once)
     expr = ast.fix_missing_locations(ast.Expression(to.of(copied(value))))
     return Spread(compile(expr, file, "eval"), to.known, len(to.numbers)), to.numbers
 
 
-class _Writer:
+class _OfRows:
     def __init__(self, series: Rewriter, once: dict[str, ast.expr | None]) -> None:
         self._series, self._once = series, once
         self.numbers: list[ast.expr] = []
