@@ -269,13 +269,3 @@ def push_left(values: Any, x: Any, most: int) -> None:
 def first(values: Any) -> Any:
     """Take out the first element; the compiler has an instruction for it."""
     return values.pop(0)
-
-
-class Result(dict[str, Any]):
-    """What a solver gives with more than a number: values by name, as attributes or as items."""
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(name) from None

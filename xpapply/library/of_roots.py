@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .of_keys import Result
+from .of_results import Result
 
 Found = tuple[Any, int, int, bool]
 """A root, rounds (which SciPy does not set if it is an end), calls, and whether it is one."""

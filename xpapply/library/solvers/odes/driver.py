@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...of_keys import Result
+from ...of_results import Result
 from .equations import check, check_places
 from .events import active, evaluate, gathered, happened
 from .solution import solution
