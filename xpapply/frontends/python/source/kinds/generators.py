@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .....ir.typed import Literal
-from .....library import of_random, of_spawned
+from .....library import of_random
 from .....runtime import generators, ziggurats
 from .....runtime.generators import DISTRIBUTIONS, SHORT, Distribution
 from .....runtime.registry import (
@@ -39,7 +39,7 @@ from ..values import (
     Writes,
     integer,
 )
-from .draws import NONE, OURS, PLAIN, bounded, compared, is_quick, one, parameters
+from .draws import NONE, OURS, PLAIN, bounded, compared, is_quick, one, parameters, seeds_are_known
 
 _LARGE = 1 << 62
 
@@ -281,9 +281,9 @@ def _choice(masked: bool, names: str) -> Call:
                         return Inlined(of_random.element_weighed, [rng, of, weights], {})
                     unlike = t.op("ne", "bool", places.length(t, weights), n.value)
                     t.mark(unlike, "probabilities of another number of things")
-                    kind = _of_choice(LEGACY if masked else GENERATOR)
-                    one_of = of_random.place_weighed if kind == PYTHON else of_random.place_of
-                    return Inlined(one_of, [rng, weights], {})
+                    if _of_choice(LEGACY if masked else GENERATOR) != PYTHON:
+                        raise t.refuse("it chooses one, which is a number of NumPy's here")
+                    return Inlined(of_random.place_weighed, [rng, weights], {})
             assert dims is not None
             if weighs:
                 if n is None:
@@ -361,7 +361,7 @@ def _spawn(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     rng, *args = args
     (n,) = named(t, "n_children", args, kwargs, {})
     count = n.value.value if isinstance(n, Num) and isinstance(n.value, Literal) else 0
-    family = t.children(rng) if of_random.seeds_are_known() else None
+    family = t.children(rng) if seeds_are_known() else None
     if family is None:
         raise t.refuse(
             "it spawns generators of another kind than PCG64 of a SeedSequence, or of one that it "
@@ -373,7 +373,7 @@ def _spawn(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return Inlined(_SPAWNED[count - 1], given, {})
 
 
-_SPAWNED = (of_spawned.spawned, of_spawned.two_spawned, of_spawned.three_spawned)
+_SPAWNED = (of_random.spawned, of_random.two_spawned, of_random.three_spawned)
 
 
 def _reseeded(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
