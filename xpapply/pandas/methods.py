@@ -43,6 +43,8 @@ REDUCED = {
 SPREAD = ("std", "var")
 OF_NONE = ("sum", "mean", "prod", "median", "std", "var")
 """Those that NumPy's arrays without elements have as well."""
+FLOATS = ("mean", "median", "std", "var", "sem", "quantile")
+"""Those that give floats, whatever they are of."""
 OR_NAN = {"min": "smallest", "max": "largest", "mean": "mean", "median": "median"}
 """Those that have NaN for none, and the helpers that do so."""
 HELPER = "_xpapply_helper_"

@@ -257,11 +257,21 @@ class Rewriter(ast.NodeTransformer):
             if any(x.labels.gaps and not x.labels.masked for x in both):
                 raise Refused("a Series with NaN meets one of a nullable dtype")
             found = replace(labels, masked=True, gaps=any(x.labels.gaps for x in both))
-        if "f" in kinds or isinstance(node.op, ast.Div):
+        alone = [own for own, x in ((node.left, left), (node.right, right)) if x is None]
+        if "f" in kinds or isinstance(node.op, ast.Div) or any(map(self._is_float, alone)):
             found = replace(found, kind="f")
         elif kinds == {"i"} and len(both) < 2:
             found = replace(found, kind="n")
         return Array(ast.BinOp(sides[0], node.op, sides[1]), found)
+
+    def _is_float(self, node: ast.expr) -> bool:
+        """Whether a number beside a Series is a float, as means are."""
+        if isinstance(node, ast.BinOp):
+            return self._is_float(node.left) or self._is_float(node.right)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            of = node.func
+            return of.attr in methods.FLOATS and self.array(of.value) is not None
+        return type(constant(node)) is float
 
     def scalar(self, node: ast.expr) -> Any:
         """What stands beside a Series: nothing that may be one, or a list."""
