@@ -277,6 +277,22 @@ def test_what_goes_on_within_groups(k, name):
     check(lambda: one.groupby("k")[name].transform(SPREAD[k]))
 
 
+def test_a_group_that_raises_on_the_way():
+    def f(x):
+        if len(x) < 6:
+            raise ValueError("short")
+        return x.shift()
+
+    def g(x):
+        len(x.iloc[6:7])
+        x.iloc[6]
+        return x.diff()
+
+    check(lambda: TABLE.groupby("k").x.transform(f))
+    check(lambda: TABLE.groupby("k").x.transform(g))
+    check(lambda: TABLE.groupby("k").n.agg(lambda x: x.astype(float).diff().sum()))
+
+
 def test_what_goes_on_within_groups_at_once(monkeypatch):
     monkeypatch.setattr(LIMITS, "typed_worth", 0.0)
     many = pd.concat([TABLE] * 60, ignore_index=True).assign(k=np.arange(60 * N) % 700)

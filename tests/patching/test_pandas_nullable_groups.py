@@ -134,6 +134,16 @@ def test_filter():
     check(lambda: NULLABLE.groupby("k").j.filter(lambda x: x.mean() > 4))
 
 
+def test_nan_that_is_not_missing():
+    values = np.where(LACK, np.nan, TABLE.x)
+    table = NULLABLE.assign(q=pd.arrays.FloatingArray(values, np.zeros(N, np.bool_)))
+    for f in OF_GROUPS[:16]:
+        check(lambda: table.groupby("k").q.agg(f))
+        check(lambda: table[["f", "q"]].apply(f, axis=1))
+    for f in SPREAD:
+        check(lambda: table.groupby("k").q.transform(f))
+
+
 def test_run_at_once(monkeypatch):
     monkeypatch.setattr(LIMITS, "typed_worth", 0.0)
     many = pd.concat([NULLABLE] * 60, ignore_index=True).assign(k=np.arange(60 * N) % 700)

@@ -150,6 +150,8 @@ def labels_of(column: pd.Series, empty: bool) -> tuple[Labels, np.ndarray, Any]:
         values, lost = column.to_numpy(), None
     else:
         values, lost = numbers_of(column.array)  # type: ignore[misc]
+        if (lost & ~column.isna().to_numpy()).any():
+            raise Refused("NaN is among elements of a nullable dtype, and is not missing")
         if values.dtype.kind == "f":
             values, lost = np.where(lost, np.nan, values), None
         elif not lost.any():

@@ -112,7 +112,8 @@ def _of_arrays(
     if is_masked:
         labels = replace(labels, masked=True, gaps=False)
     of = made(job.f, labels, expand=expand)
-    if is_masked and of.whole and values.dtype.kind == "f" and lost.any():
+    known = is_masked and (lost == frame.isna().to_numpy()).all()
+    if known and of.whole and values.dtype.kind == "f" and lost.any():
         with suppress(Refused):  # then rows that lack something are pandas' own calls
             of = made(job.f, replace(labels, gaps=True), expand=expand)
             values, lost = np.where(lost, np.nan, values), None

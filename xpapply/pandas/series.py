@@ -568,7 +568,17 @@ class Rewriter(ast.NodeTransformer):
 
 
 _MEANT = frozenset(
-    {*BY_METHOD, *OF_ARRAYS, *SERIES_OF, *WITHOUT_DDOF, *ELEMENT_BY_ELEMENT, abs, len, pd.Series}
+    {
+        *BY_METHOD,
+        *OF_ARRAYS,
+        *SERIES_OF,
+        *WITHOUT_DDOF,
+        *ELEMENT_BY_ELEMENT,
+        abs,
+        float,
+        len,
+        pd.Series,
+    }
     | {pd.isna, pd.isnull, pd.notna, pd.notnull}
 )
 

@@ -146,7 +146,7 @@ class _OfColumns:
 
         count = 1 + max(x.numbers for x in of.spread)
         bounds = self._start, self._end
-        if count == 1 and len(of.spread) == 1:  # no number is asked of a group
+        if count == 1 and len(of.tree.body) == 1:  # nothing but a Series is made of a group
             what = applied.applied(
                 job, _nothing_of(f), bounds, "", (np.float64, np.int64), encode, (), {},
                 whole=of.whole or of.masked, silent=of.silent and not of.masked,

@@ -36,6 +36,8 @@ class Children(Source):
         return self.owner.bit_generator.seed_seq
 
     def _take(self) -> None:
+        if not may_spawn(self.owner):
+            raise Differs("another generator spawns, of another kind")
         self.lock = self.owner.bit_generator.lock
         seeds, key = _numbers_of(self._own.entropy), _numbers_of(self._own.spawn_key)
         if max(len(seeds), len(key)) > _SEEDS:

@@ -104,6 +104,24 @@ def test_another_generator_in_its_place():
             assert rng.bit_generator.seed_seq.n_children_spawned == len(SLICES)
 
 
+def test_a_generator_of_another_kind_in_its_place():
+    rng = np.random.default_rng(1)
+
+    def f(v):
+        return v[0] + rng.spawn(1)[0].normal()
+
+    for seed in (
+        np.random.SeedSequence(3), np.random.SeedSequence(3, pool_size=8),
+        np.random.SeedSequence([2**31] * 70),
+    ):  # fmt: skip
+        rng = np.random.default_rng(seed)
+        wanted = np.apply_along_axis(f, -1, SLICES)
+        rng = np.random.default_rng(np.random.SeedSequence(seed.entropy, pool_size=seed.pool_size))
+        with xpapply.options(fallback="silent"):
+            np.testing.assert_array_equal(xpapply.apply_along_axis(f, -1, SLICES), wanted)
+        assert rng.bit_generator.seed_seq.n_children_spawned == len(SLICES)
+
+
 def test_explain_spawns_nothing():
     rng = np.random.default_rng(1)
     assert xpapply.explain(FUNCTIONS[0], -1, SLICES, rng) is not None
