@@ -21,9 +21,10 @@ from ..errors import TraceError
 from ..frontends.python.source.reading import find
 from ..functions.cache import BoundedDict, kept
 from .items import without_dict
+from .known import meant
 from .labels import NUMPY, Labels, Refused
 from .methods import Windows, helper
-from .series import Rewriter, meant
+from .series import Rewriter
 from .spread import Spread, number, spread
 from .trees import bound, copied
 

@@ -12,36 +12,25 @@ import ast
 import builtins
 from collections.abc import Callable, Hashable
 from dataclasses import replace
-from types import BuiltinFunctionType, CodeType, FunctionType
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from . import methods
+from .known import (
+    BY_METHOD,
+    ELEMENT_BY_ELEMENT,
+    OF_ARRAYS,
+    OF_MASKED,
+    SERIES_OF,
+    WITHOUT_DDOF,
+    known_as_it_is,
+)
 from .labels import Array, Labels, Refused
 from .trees import bound, constant, copied, method
 
-BY_METHOD = {
-    getattr(np, name): name for name in ("sum", "mean", "prod", "min", "max", "argmax", "argmin")
-}
-"""Functions of NumPy that call the method of this name."""
-OF_ARRAYS = (
-    np.median, np.percentile, np.quantile, np.polyfit, np.asarray, np.array, np.diff, np.interp,
-    np.nansum, np.nanmean, np.nanmin, np.nanmax, np.nanstd, np.nanvar, np.nanmedian,
-    np.corrcoef, np.sort, np.argsort, np.average, np.cov, np.dot, np.inner, np.vdot, np.trapezoid,
-    np.convolve, np.nanpercentile, np.nanquantile, np.ptp, np.linalg.norm, np.where,
-    np.count_nonzero, np.gradient, np.histogram, np.unique,
-)  # fmt: skip
-"""Functions of NumPy that make an array of a Series first."""
-OF_MASKED = (np.median, np.percentile, np.quantile)
-"""Those that are known for nullable dtypes, too."""
-SERIES_OF = {np.cumsum: "cumsum", np.cumprod: "cumprod"}
-"""Functions of NumPy that call the method of this name, which gives a Series."""
-WITHOUT_DDOF = {np.std: "std", np.var: "var"}
-"""Those that call a method with ``ddof=0``, if nothing else is said."""
-ELEMENT_BY_ELEMENT = (sum, max, min, sorted, list, tuple, enumerate, zip, any, all)
-"""Builtins that go through a Series, whose elements are Python's numbers then."""
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 _ITSELF = ("copy", "to_numpy")
 _PLACES = ("iloc", "iat")
@@ -554,56 +543,14 @@ class Rewriter(ast.NodeTransformer):
         if isinstance(node, ast.Attribute):
             owner = self.value(node.value)
             known = owner is np or owner is pd or owner is np.linalg
-            return _known(getattr(owner, node.attr, None)) if known else None
+            return known_as_it_is(getattr(owner, node.attr, None)) if known else None
         if not isinstance(node, ast.Name) or node.id in self._own:
             return None
         f = self._f
         if node.id in f.__code__.co_freevars:
             cell = (f.__closure__ or ())[f.__code__.co_freevars.index(node.id)]
             try:
-                return _known(cell.cell_contents)
+                return known_as_it_is(cell.cell_contents)
             except ValueError:
                 return None
-        return _known(f.__globals__.get(node.id, vars(builtins).get(node.id)))
-
-
-_MEANT = frozenset(
-    {
-        *BY_METHOD,
-        *OF_ARRAYS,
-        *SERIES_OF,
-        *WITHOUT_DDOF,
-        *ELEMENT_BY_ELEMENT,
-        abs,
-        float,
-        len,
-        pd.Series,
-    }
-    | {pd.isna, pd.isnull, pd.notna, pd.notnull}
-)
-
-
-def _known(x: Any) -> Any:
-    """`x` if it is a function that is known here, NumPy or pandas; these are for ever."""
-    if x is np or x is pd or x is pd.NA or x is np.linalg or isinstance(x, np.ufunc):
-        return x
-    return x if isinstance(x, _FUNCTIONS) and x in _MEANT else None
-
-
-_FUNCTIONS = (FunctionType, BuiltinFunctionType, type(np.sum), type)
-
-
-def meant(f: FunctionType) -> tuple[Any, ...]:
-    """What the names in a function mean by now, as far as it is known here."""
-    found: list[Any] = []
-    codes = [f.__code__]
-    for code in codes:
-        codes += [x for x in code.co_consts if isinstance(x, CodeType)]
-        for name in code.co_names:
-            found.append(_known(f.__globals__.get(name, vars(builtins).get(name))))
-    for cell in f.__closure__ or ():
-        try:
-            found.append(_known(cell.cell_contents))
-        except ValueError:  # not yet set
-            found.append(None)
-    return tuple(found)
+        return known_as_it_is(f.__globals__.get(node.id, vars(builtins).get(node.id)))
