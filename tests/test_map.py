@@ -55,7 +55,7 @@ LINES = """
     . 3950 -> 4000 limits of loops that are timed
     cli 3000
     loop 2600
-    pandas 2150 -> 4100 groups transformed and filtered, nullable dtypes, lists, methods of Series
+    pandas 2150 -> 4150 groups transformed and filtered, nullable dtypes, lists, methods of Series
     functions 2150 -> 2200 what a cache keeps
     patching 1750 -> 1850 groups transformed and filtered
     runtime 1650 -> 1800 seeds of MT19937, generators that are spawned

@@ -17,7 +17,6 @@ from ....ir.typed import Array, Block, Instruction, Literal, Mark, Register, Slo
 from ....ir.typed.function import Type, Value
 from ....limits import LIMITS
 from ....runtime.generators import Source
-from ....runtime.spawned import Children, may_spawn
 from . import calls, numbers
 from .frames import ERRORS, HUB, RESULT, At, Guess, Place, State, Version, calls_itself
 from .keys import built, joined, taken_apart
@@ -280,6 +279,8 @@ class Blocks:
 
     def children(self, rng: Tup) -> Arr | None:
         """What the generators are made of that one spawns; None: they are not known."""
+        from ....runtime.spawned import Children, may_spawn  # which few functions need
+
         of = self._spawning.get(rng.items[0].value)  # type: ignore[union-attr]
         if of is None or not may_spawn(of.owner):
             return None
