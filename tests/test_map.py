@@ -44,9 +44,9 @@ def test_no_folder_is_crowded():
 
 
 LINES = """
-    frontends 36750 -> 37440 generators of seeds, masks, nnls, splines, caches, time limits
+    frontends 36750 -> 37540 generators of seeds, masks, nnls, splines, caches, spawned
     codegen 20550 -> 20800 shuffles as a whole, numbers of MT19937, sums of long slices on GPUs
-    library 13400 -> 14400 generators of seeds, nnls, lsq_linear, splines, two orders of BLAS
+    library 13400 -> 14490 generators of seeds, nnls, lsq_linear, splines, BLAS, samples, fits
     planning 10950 -> 11100 time limits of signals, calls on few slices beside the loop
     backends 9350 -> 9400 machine code for GPUs on disk
     ir 8700 -> 8750 functions of hosts beside those of devices
@@ -55,10 +55,10 @@ LINES = """
     . 3950 -> 4000 limits of loops that are timed
     cli 3000
     loop 2600 -> 2620 results that end a loop at once
-    pandas 2150 -> 2850 groups transformed, filtered, nullable columns, lists, classes of elements
+    pandas 2150 -> 4200 groups transformed, nullable dtypes, lists, methods of Series, classes
     functions 2150 -> 2200 what a cache keeps
     patching 1750 -> 1860 groups transformed and filtered, one look at all names
-    runtime 1650 -> 1700 seeds of MT19937
+    runtime 1650 -> 1800 seeds of MT19937, generators that are spawned
     slice_functions 1600 -> 1650 complex numbers as pairs, which stood in special
     testing 1500
     lowering 1150

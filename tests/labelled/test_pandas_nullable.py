@@ -69,7 +69,6 @@ def test_nullable_dtypes_run_at_once():
         ("missing", "it returns Series, and something", lambda r: pd.Series([r.a, 1])),
         ("Int8", "Int8: astype", lambda r: r.a + r.b),
         ("Float32", "Float32: astype", lambda r: r.a + r.b),
-        ("Int64", "a whole row of a nullable dtype", lambda r: r.sum()),
         ("unread", "is missing in each row", lambda r: r.c + 1),
         ("float32", "whole rows are float32", lambda r: r.std()),
     ):
@@ -152,3 +151,56 @@ def test_dtypes_of_pyarrow():
             mapped(table[name], lambda x: x + 1)
             mapped(table[name], lambda x: "a" if x > 0 else pd.NA, na_action="ignore")
     check(pd.concat([missing.astype("int64[pyarrow]")] * 50), two, at_once=True)
+
+
+WHOLE = [
+    lambda r: r.sum(),
+    lambda r: r.mean(),
+    lambda r: r.max() - r.min(),
+    lambda r: r.std(),
+    lambda r: r.median(),
+    lambda r: r.count(),
+    lambda r: r.isna().sum(),
+    lambda r: r.fillna(0).sum(),
+    lambda r: (r > 0).sum(),
+    lambda r: (r > r.mean()).mean(),
+    lambda r: (r - r.mean()).abs().max(),
+    lambda r: r[["a", "b"]].sum(),
+    lambda r: r[["a", "b"]].std(),
+    lambda r: r / r.sum(),
+    lambda r: r - r.mean(),
+    lambda r: r * 2,
+    lambda r: -r,
+    lambda r: r / r,
+    lambda r: r > 0,
+    lambda r: r[["a", "b"]] * 2,
+    lambda r: r.fillna(r.mean()),
+    lambda r: r.a / r.sum(),
+    lambda r: r.iloc[0] + r.max(),
+    lambda r: pd.Series({"s": r.sum(), "m": r.max()}),
+    lambda r: "high" if r.mean() > 0 else "low",
+    lambda r: r.quantile(0.5),
+    lambda r: r.rank(),
+    lambda r: np.percentile(r, 50),
+    lambda r: r.cumsum(),
+]
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("k", range(len(WHOLE)))
+@pytest.mark.parametrize("name", NULLABLES)
+def test_whole_rows(k, name):
+    table = NULLABLES[name]
+    check(table, WHOLE[k])
+    check(table.select_dtypes("number"), WHOLE[k])
+
+
+def test_whole_rows_run_at_once():
+    many = {name: pd.concat([table] * 50) for name, table in NULLABLES.items()}
+    for k in (0, 1, 2, 3, 8, 10, 13, 14, 21, 23):
+        check(many["Float64"], WHOLE[k], at_once=True)
+    for k in (0, 1, 8, 13):
+        check(many["Int64"], WHOLE[k], at_once=True)
+    for k in (0, 1, 3, 14):
+        check(many["NaN"], WHOLE[k], at_once=True)
+    check(many["missing"], WHOLE[0], at_once=True)

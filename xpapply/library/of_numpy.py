@@ -114,6 +114,15 @@ def taken(v: Any, places: Any) -> Any:
     return out
 
 
+def taken_table(v: Any, places: Any) -> Any:
+    """``v[places]`` of places of two axes, such as samples of a bootstrap."""
+    out = np.empty((len(places), places.shape[1]), v.dtype)
+    for k in range(len(places)):
+        for j in range(places.shape[1]):
+            out[k, j] = v[places[k, j]]
+    return out
+
+
 def chosen_rows(x: Any, mask: Any) -> Any:
     """``x[mask]`` of two axes: rows, side by side in memory however `x` lies there."""
     if len(mask) != len(x):

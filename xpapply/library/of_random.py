@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..runtime.generators import INTERVAL, MERSENNE, Source, drawn
-from ..runtime.ziggurats import like, started, steps_are_known
+from ..runtime.ziggurats import started
 
 
 def one(rng: Any, of: str, given: tuple[Any, ...]) -> Any:
@@ -312,6 +312,18 @@ def elements_weighed(rng: Any, a: Any, n: int, p: Any) -> Any:
     return elements_of(a, weighed(rng, n, p))
 
 
+def element_weighed(rng: Any, a: Any, p: Any) -> Any:
+    """``rng.choice(a, p=p)``."""
+    if len(a) != len(p):
+        raise ValueError
+    return a[weighed(rng, 1, p)[0]]
+
+
+def place_weighed(rng: Any, p: Any) -> int:
+    """``rng.choice(len(p), p=p)``."""
+    return int(weighed(rng, 1, p)[0])
+
+
 def weighed(rng: Any, n: int, p: Any) -> Any:
     """Places, each with its probability: ``rng.choice(len(p), n, p=p)``."""
     total = 0.0
@@ -446,6 +458,32 @@ def made(seeds: Any, key: Any, like: Any, kind: Any) -> Any:
     return generator_of(generator(seeds, key, like), kind)
 
 
+def _child(family: Any, like: Any, kind: Any) -> Any:
+    """The next generator that one spawns."""
+    count, n, m = family[0], family[1], family[2]
+    family[0] = count + 1
+    key = np.empty(m + 1, np.int64)
+    for k in range(m):
+        key[k] = family[3 + n + k]
+    key[m] = count
+    return made(family[3 : 3 + n], key, like, kind)
+
+
+def spawned(family: Any, like: Any, kind: Any) -> Any:
+    """``rng.spawn(1)``."""
+    return (_child(family, like, kind),)
+
+
+def two_spawned(family: Any, like: Any, kind: Any) -> Any:
+    """``rng.spawn(2)``."""
+    return _child(family, like, kind), _child(family, like, kind)
+
+
+def three_spawned(family: Any, like: Any, kind: Any) -> Any:
+    """``rng.spawn(3)``."""
+    return _child(family, like, kind), _child(family, like, kind), _child(family, like, kind)
+
+
 def state_of(words: Any, kept: Any) -> Any:
     """A ``RandomState`` with such words and a kept normal number: compiled it is no object."""
     raise NotImplementedError
@@ -558,20 +596,5 @@ def legacy_is_known() -> bool:
     given: dict[Any, tuple[float, ...]] = {normal: (0.3, 1.7), exponential: (1.7,)}
     for f in list(LEGACY.values()) * 75:
         if getattr(a, f.__name__)(*given.get(f, ())) != f(b, *given.get(f, ())):
-            return False
-    return True
-
-
-@functools.cache
-def seeds_are_known() -> bool:
-    """Whether this NumPy seeds with these steps."""
-    if not steps_are_known():
-        return False
-    several = [12345, 0, 1 << 33, 5, 7, (1 << 63) - 1]
-    for seeds, key in [([x], []) for x in several] + [(several[:n], several[n:]) for n in range(7)]:
-        words, state = generator(seeds, key, like()), np.random.SeedSequence(seeds, spawn_key=key)
-        found = np.random.PCG64(state).state["state"]
-        mine = [int(x) for x in words[8:]]
-        if [mine[0] | mine[1] << 64, mine[2] | mine[3] << 64] != [found["state"], found["inc"]]:
             return False
     return True

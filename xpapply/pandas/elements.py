@@ -13,8 +13,8 @@ from ..loop.arguments import Looped
 from . import applied
 from .applied import Host, Job, Own, Refusal
 from .labels import Refused
-from .results import NOT_SURE, elements, is_sure
-from .returns import FLOAT, MISSING, made, pair_of
+from .results import NOT_SURE, elements, is_sure, pair_of
+from .returns import FLOAT, MISSING, made
 
 
 def apply(
@@ -125,3 +125,28 @@ def numbers_of(values: Any) -> tuple[np.ndarray, np.ndarray] | None:
 
 def _itself(x: Any) -> Any:
     return x
+
+
+MASKED = (pd.Int64Dtype, pd.Float64Dtype, pd.BooleanDtype)
+"""Nullable dtypes whose Series are known."""
+
+
+def plain(result: Any) -> Any:
+    """A nullable Series as one of NumPy's dtypes; what is another result stays what it is."""
+    dtype = getattr(result, "dtype", None)
+    if not isinstance(result, pd.Series) or not isinstance(dtype, MASKED):
+        return None if isinstance(result, pd.Series) else result
+    lost = bool(result.isna().any())
+    if lost and dtype.kind != "f":
+        return None
+    plain = result.to_numpy(dtype.numpy_dtype, **({"na_value": np.nan} if lost else {}))
+    return pd.Series(plain, result.index)
+
+
+def nullable(values: np.ndarray) -> Any:
+    """An array of a nullable dtype, in which NaN is missing."""
+    mask = np.isnan(values)
+    if values.dtype.kind == "b":
+        return pd.arrays.BooleanArray(values, mask)
+    array = pd.arrays.FloatingArray if values.dtype.kind == "f" else pd.arrays.IntegerArray
+    return array(values, mask)

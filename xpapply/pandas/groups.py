@@ -13,9 +13,11 @@ import pandas as pd
 
 from . import applied
 from .applied import Host, Job, Own, Refusal
+from .elements import MASKED, numbers_of
 from .labels import Labels, Refused
-from .results import NOT_SURE, elements, is_sure
-from .returns import made, of_part, pair_of
+from .lost import but_lost
+from .results import NOT_SURE, OF_MANY_KINDS, elements, is_sure, pair_of, pairs_of, rows_of
+from .returns import made, of_part
 from .rows import COLUMN
 
 
@@ -30,8 +32,9 @@ def apply(
     name: Callable[[Any, int], Any],
     host: Host,
     truths: bool = False,
+    series: bool = False,
 ) -> Any:
-    """The results for all groups, as an array of objects; or an `Own`.
+    """The results for all groups, as an array of objects or a list of Series; or an `Own`.
 
     Parameters
     ----------
@@ -49,6 +52,8 @@ def apply(
         Who runs it.
     truths : bool
         Whether nothing else may be returned.
+    series : bool
+        Whether Series of numbers and texts may be.
     """
 
     def call(k: int) -> Any:
@@ -56,58 +61,104 @@ def apply(
 
     job = Job(f, own, call, len(start), host=host)
     with Refusal() as refused:
-        of, columns = _made(f, data, bool((start == end).any()))
+        of, columns, lost = _made(f, data, bool((start == end).any()), series)
         function = of_part(of.of(f), len(args), tuple(kwargs), len(columns))
     if refused.why is not None:
         return Own(host.by_pandas(job, refused.why))
 
-    def encode(result: Any, *_: Any) -> Any:
+    count = len(of.names or (0,))
+
+    def encode(result: Any, again: Any, k: int) -> Any:
+        if of.gives == "columns":
+            return None if isinstance(result, (list, tuple)) else pairs_of(result, of, again)
         taken = not truths or isinstance(result, (bool, np.bool_))
         return pair_of(result, of.texts) if taken else None
 
-    what = applied.of_parts(
-        job, function, (start, end), columns, (np.float64, np.int64),
-        encode, args, kwargs, whole=of.whole, silent=of.silent,
-    )  # fmt: skip
-    found = applied.results(what)
+    masked = of.masked
+
+    def run(job: Job, at: Any) -> Any:
+        return applied.results(applied.of_parts(
+            job, function, (start[at], end[at]), columns, (np.float64, np.int64) * count,
+            lambda y, again, k: encode(y, again, k), args, kwargs,
+            whole=of.whole or masked, silent=of.silent and not masked,
+        ))  # fmt: skip
+
+    with Refusal() as refused:
+        found = but_lost(
+            _groups_of(lost, start, end), of, job, run, lambda at: map(call, at), truths
+        )
+    if refused.why is not None:
+        return Own(host.by_pandas(job, refused.why))
     if isinstance(found, Own):
         return found
-    if not is_sure(*found):
+    pairs = [*zip(found[::2], found[1::2], strict=True)]
+    if not all(is_sure(*pair) for pair in pairs):
         return Own(host.by_pandas(job, NOT_SURE))
-    return elements(found[0], found[1], of.texts).astype(object)
+    if of.gives == "numbers":
+        return elements(*pairs[0], of.texts).astype(object)
+    made = rows_of(pairs, of.texts)
+    if made is None:
+        return Own(host.by_pandas(job, OF_MANY_KINDS))
+    index, dtype = job.result(0).index, made.dtype
+    return [pd.Series(row, index=index, dtype=dtype, copy=False) for row in made]
 
 
-def _made(f: Any, data: Any, empty: bool) -> tuple[Any, list[np.ndarray]]:
-    """The function written anew, and the columns that it reads."""
+def _groups_of(lost: Any, start: np.ndarray, end: np.ndarray) -> Any:
+    """Groups that have rows that are lost."""
+    if lost is None:
+        return None
+    before = np.concatenate(([0], np.cumsum(lost)))
+    return before[end] > before[start]
+
+
+def _made(f: Any, data: Any, empty: bool, series: bool) -> tuple[Any, list[np.ndarray], Any]:
+    """The function written anew, the columns that it reads, and which of their rows are lost."""
     if type(data) is pd.Series:
-        of = made(f, labels_of(data, empty))
-        columns = [data.to_numpy()]
+        labels, *rest = labels_of(data, empty)
+        of = made(f, labels)
+        found: list[Any] = [rest]
     else:
         if isinstance(data.columns, pd.MultiIndex):
             raise Refused("its columns have labels of several levels")
         each = [data.iloc[:, k] for k in range(data.shape[1])]
-        taken = [_is_taken(x.dtype) for x in each]
+        taken = [is_taken(x.dtype) for x in each]
         known = tuple(COLUMN.format(k) if taken[k] else "" for k in range(len(each)))
-        inner = tuple(
+        parts: list[Any] = [
             labels_of(x, empty) if own else None for x, own in zip(each, taken, strict=True)
-        )
+        ]
+        inner = tuple(part and part[0] for part in parts)
         names = tuple(data.columns.tolist())
         of = made(f, Labels(names, "O", columns=known, inner=inner))
-        columns = [each[known.index(name)].to_numpy() for name in of.columns]
-    if of.gives != "numbers":
+        found = [parts[known.index(name)][1:] for name in of.columns]
+    if of.gives != "numbers" and not (series and of.gives == "columns"):
         raise Refused("it returns no single number for a group of numbers")
-    if not columns:
+    if not found:
         raise Refused("it reads no column of numbers")
-    return of, columns
+    lost = [x for _, x in found if x is not None]
+    return of, [x for x, _ in found], np.logical_or.reduce(lost) if lost else None
 
 
-def labels_of(column: pd.Series, empty: bool) -> Labels:
-    """What is known of a group's part of a column; `empty`: whether it may have no elements."""
-    values = column.to_numpy()
-    if not _is_taken(column.dtype):
+def labels_of(column: pd.Series, empty: bool) -> tuple[Labels, np.ndarray, Any]:
+    """What is known of a group's part of a column, its numbers, and which are lost for good.
+
+    `empty`: whether a part may have no elements. NaN stands for missing floats.
+    """
+    if not is_taken(column.dtype):
         raise Refused(known_as(column.dtype))
+    if isinstance(column.dtype, np.dtype):
+        values, lost = column.to_numpy(), None
+    else:
+        values, lost = numbers_of(column.array)  # type: ignore[misc]
+        if (lost & ~column.isna().to_numpy()).any():
+            raise Refused("NaN is among elements of a nullable dtype, and is not missing")
+        if values.dtype.kind == "f":
+            values, lost = np.where(lost, np.nan, values), None
+        elif not lost.any():
+            lost = None
     gaps = values.dtype.kind == "f" and bool(np.isnan(values).any())
-    return Labels(None, values.dtype.kind.replace("u", "i"), gaps, empty)
+    masked = not isinstance(column.dtype, np.dtype)
+    kind = values.dtype.kind.replace("u", "i")
+    return Labels(None, kind, gaps, empty, masked=masked), values, lost
 
 
 def known_as(dtype: Any) -> str:
@@ -116,5 +167,8 @@ def known_as(dtype: Any) -> str:
     return f"its elements are {dtype}{advice}"
 
 
-def _is_taken(dtype: Any) -> bool:
-    return isinstance(dtype, np.dtype) and dtype.kind in "biuf"
+def is_taken(dtype: Any) -> bool:
+    """Whether elements are numbers that are known."""
+    if isinstance(dtype, np.dtype):
+        return dtype.kind in "biuf"
+    return isinstance(dtype, MASKED)

@@ -29,6 +29,8 @@ class Labels:
     columns : tuple of str
         Names of parameters, one for each label, where the Series is not there as an array;
         "" where there is none.
+    masked : bool
+        Whether its dtype is a nullable one: what has gaps has them in the place of pandas' NA.
     inner : tuple of Labels
         What is known of the columns, where these are Series: it is a DataFrame.
     """
@@ -39,6 +41,7 @@ class Labels:
     some: bool = False
     columns: tuple[str, ...] = ()
     inner: tuple[Labels | None, ...] = ()
+    masked: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,3 +54,7 @@ class Array:
 
 class Refused(TraceError):
     """Why a function cannot be written anew."""
+
+
+LACKING = "elements of a nullable dtype of which some are missing: fillna, or astype('float64')"
+"""Why a function of some Series with gaps is pandas' business."""

@@ -20,8 +20,13 @@ import pandas as pd
 from ..errors import TraceError
 from ..frontends.python.source.reading import find
 from ..functions.cache import BoundedDict, kept
+from .items import without_dict
+from .known import meant
 from .labels import NUMPY, Labels, Refused
-from .series import Rewriter, bound, meant
+from .methods import Windows, helper
+from .series import Rewriter
+from .spread import Spread, number, spread
+from .trees import bound, copied
 
 FLOAT, INTEGER, BOOL, NONE, TEXT, MISSING, SINGLE, OTHER = range(8)
 """What a result is. MISSING: pandas' NA; SINGLE: a `numpy.float32`."""
@@ -63,6 +68,8 @@ class Made:
         What a Series that is returned is made of, for each return.
     asked : tuple of expr
         Elements that are read, and not in its code.
+    masked : bool
+        Whether it gets a Series of a nullable dtype: where NA comes to be NumPy warns.
     """
 
     code: CodeType
@@ -75,11 +82,15 @@ class Made:
     silent: bool = False
     spread: tuple[Spread, ...] = ()
     asked: tuple[ast.expr, ...] = ()
+    masked: bool = False
 
     def of(self, f: FunctionType) -> FunctionType:
         """The function, with what `f` reaches."""
         cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
         cells[NUMPY] = types.CellType(np)
+        for name in self.code.co_freevars:
+            if (known := helper(name)) is not None:
+                cells[name] = types.CellType(known)
         closure = tuple(cells[name] for name in self.code.co_freevars)
         made = FunctionType(self.code, f.__globals__, f.__name__, f.__defaults__, closure)
         made.__kwdefaults__, made.__qualname__ = f.__kwdefaults__, f.__qualname__
@@ -88,46 +99,12 @@ class Made:
         return made
 
 
-@dataclass(frozen=True)
-class Spread:
-    """Element by element, what a Series that is returned is made of its argument and of numbers.
-
-    Attributes
-    ----------
-    code : code
-        An expression of `ROWS`, the numbers ``number(k)``, and functions of NumPy.
-    known : dict
-        What else it reaches.
-    numbers : int
-        How many numbers there are.
-    """
-
-    code: CodeType
-    known: dict[str, Any]
-    numbers: int
-
-
-ROWS = "_xpapply_rows"
-_TOLD = "_xpapply_told"
-
-
-def number(k: int) -> str:
-    """What the number of this place is called."""
-    return f"{RESULT}_{k}"
-
-
-def _told(ufunc: np.ufunc, x: np.ndarray) -> np.ndarray:
-    """A ufunc of the user's, which warns where pandas calls it: then it raises here."""
-    with np.errstate(all="raise", under="ignore"):
-        return ufunc(x)  # type: ignore[no-any-return]
-
-
 _made: BoundedDict = kept(BoundedDict())
 """By the code of a function, and what it is applied to."""
 
 
 def made(
-    f: Any, labels: Labels | None, *, floats: bool = False, spread: bool = False,
+    f: Any, labels: Labels | None, *, floats: bool = False, spreads: bool = False,
     expand: bool = False,
 ) -> Made:  # fmt: skip
     """`f` written anew.
@@ -140,7 +117,7 @@ def made(
         What is known of its first argument, a Series; None: that is a number.
     floats : bool
         Whether results are floats, whatever they are.
-    spread : bool
+    spreads : bool
         Whether results are as long as the Series, or become so.
     expand : bool
         Whether lists become Series.
@@ -152,11 +129,11 @@ def made(
     """
     if type(f) is not FunctionType:
         raise Refused("it is no function of Python")
-    key = (f.__code__, meant(f), labels, floats, spread, expand)
+    key = (f.__code__, meant(f), labels, floats, spreads, expand)
     found = _made.get(key)
     if found is None:
         try:
-            found = _Writer(f, labels, floats, spread, expand).made()
+            found = _Writer(f, labels, floats, spreads, expand).made()
         except TraceError as error:
             found = error
         _made[key] = found
@@ -169,10 +146,10 @@ class _Writer:
     """Writes one function anew."""
 
     def __init__(
-        self, f: FunctionType, labels: Labels | None, floats: bool, spread: bool, expand: bool
+        self, f: FunctionType, labels: Labels | None, floats: bool, spreads: bool, expand: bool
     ) -> None:
         self._f, self._labels, self._floats, self._expand = f, labels, floats, expand
-        self._spread: list[tuple[Spread, ast.Tuple]] | None = [] if spread else None
+        self._spread: list[tuple[Spread, ast.Tuple]] | None = [] if spreads else None
         self._once: dict[str, ast.expr | None] = {}
         self._texts: list[str] = []
         self._gives: set[tuple[str, Any]] = set()
@@ -180,7 +157,7 @@ class _Writer:
 
     def made(self) -> Made:
         f, labels = self._f, self._labels
-        tree = _copied(find.tree_of(f))
+        tree = copied(find.tree_of(f))
         args = tree.args
         if not (args.posonlyargs or args.args):
             raise Refused("its first argument has no name")
@@ -196,6 +173,7 @@ class _Writer:
         kinds = (ast.Yield, ast.YieldFrom, ast.Await)
         if any(isinstance(n, kinds) for statement in body for n in ast.walk(statement)):
             raise Refused("it is a generator")
+        body = without_dict(body)
         if labels is not None:
             series.learn(body)
         self._series = series
@@ -228,17 +206,20 @@ class _Writer:
         most = max((x.numbers for x, _ in self._spread or ()), default=0)
         for one, returned in self._spread or ():
             returned.elts += [x for _ in range(most - one.numbers) for x in _numbers(0, INTEGER)]
+        if any(isinstance(n, Windows) for n in ast.walk(written)):
+            raise Refused("windows of a Series within the function")
         code = self._compiled(written)
         silent = series.whole and not series.asks_numpy
-        spread = tuple(x for x, _ in self._spread or ())
+        sites = tuple(x for x, _ in self._spread or ())
         return Made(
-            code, written, self._texts, gives, names, series.whole, columns, silent, spread,
-            tuple(series.asked),
+            code, written, self._texts, gives, names, series.whole, columns, silent, sites,
+            tuple(series.asked), _is_masked(labels),
         )  # fmt: skip
 
     def _compiled(self, written: ast.FunctionDef) -> CodeType:
         code = self._f.__code__
-        free = [*code.co_freevars, NUMPY]
+        names = {n.id for n in ast.walk(written) if isinstance(n, ast.Name)}
+        free = [*code.co_freevars, NUMPY, *sorted(filter(helper, names))]
         assigned = "; ".join(f"{name} = None" for name in free if name.isidentifier())
         if written.name not in free:
             assigned = f"global {written.name}; {assigned}"
@@ -320,78 +301,17 @@ class _Writer:
     def _of_spread(self, value: ast.expr) -> list[ast.stmt]:
         """What is returned for a Series, or a number that becomes one."""
         assert self._spread is not None
-        numbers: list[ast.expr] = []
-        known: dict[str, Any] = {NUMPY: np, _TOLD: _told}
-        expr = ast.Expression(self._spread_of(_copied(value), numbers, known))
-        code = compile(ast.fix_missing_locations(expr), self._f.__code__.co_filename, "eval")
+        file = self._f.__code__.co_filename
+        one, numbers = spread(self._series, self._once, value, file)
         made: list[ast.stmt] = []
         returned = ast.Tuple(_numbers(len(self._spread), INTEGER), ast.Load())
         for k, inner in enumerate(numbers):
             before, pair = self._pair(inner, number(k))
             made += before
             returned.elts += pair
-        self._spread.append((Spread(code, known, len(numbers)), returned))
+        self._spread.append((one, returned))
         self._gives.add(("spread", None))
         return [*made, ast.Return(returned)]
-
-    def _spread_of(self, node: ast.expr, numbers: list[ast.expr], known: dict[str, Any]) -> Any:
-        """An expression of all rows; what is a number in each call goes to `numbers`."""
-
-        def inner(x: ast.expr) -> Any:
-            return self._spread_of(x, numbers, known)
-
-        array = self._series.array(node)
-        if array is None:
-            if isinstance(node, (ast.Tuple, ast.List, ast.Dict, ast.Set, ast.ListComp)):
-                raise Refused("it returns a container")
-            if isinstance(node, ast.Constant) and type(node.value) not in (
-                int, float, bool, str,
-            ):  # fmt: skip
-                raise Refused("it returns what is no number")
-            numbers.append(node)
-            return ast.Name(number(len(numbers) - 1), ast.Load())
-        self._series.whole = True
-        if isinstance(node, ast.Name):
-            once = self._once.get(node.id)
-            if node.id not in self._once:
-                return ast.Name(ROWS, ast.Load())
-            if once is None or any(
-                isinstance(x, ast.Name) and self._once.get(x.id, once) is None
-                for x in ast.walk(once)
-            ):
-                raise Refused(f"{node.id!r} may be one Series or another")
-            return inner(_copied(once))
-        if isinstance(node, ast.BinOp):
-            return ast.BinOp(inner(node.left), node.op, inner(node.right))
-        if isinstance(node, ast.UnaryOp):
-            return ast.UnaryOp(node.op, inner(node.operand))
-        if isinstance(node, ast.Compare):
-            return ast.Compare(inner(node.left), node.ops, [inner(node.comparators[0])])
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and (self._series.array(node.func.value) is not None)
-        ):
-            of, name = inner(node.func.value), node.func.attr
-            if name == "copy":
-                return of
-            if name == "abs":
-                return ast.Call(_numpys("abs"), [of], [])
-            if name in ("isna", "isnull", "notna", "notnull"):
-                found: Any = ast.Call(_numpys("isnan"), [of], [])
-                return ast.UnaryOp(ast.Invert(), found) if name[:3] == "not" else found
-            if name == "fillna":
-                missing = ast.Call(_numpys("isnan"), [_copied(of)], [])
-                return ast.Call(_numpys("where"), [missing, inner(node.args[0]), of], [])
-        elif isinstance(node, ast.Call):
-            function = self._series.value(node.func)
-            if function is abs:
-                return ast.Call(_numpys("abs"), [inner(node.args[0])], [])
-            name = f"_xpapply_ufunc_{len(known)}"
-            known[name] = function
-            of = [ast.Name(name, ast.Load()), inner(node.args[0])]
-            return ast.Call(ast.Name(_TOLD, ast.Load()), of, [])
-        raise Refused("it returns a part of a Series, or something of several elements each")
 
     def _learn_once(self, args: ast.arguments, body: list[ast.stmt]) -> None:
         """Find the names that are assigned once, whatever happens, and what; None: others are."""
@@ -404,7 +324,7 @@ class _Writer:
             if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
                 name = statement.targets[0].id
                 if len(statement.targets) == 1 and stores.count(name) == 1 and name not in given:
-                    self._once[name] = _copied(statement.value)
+                    self._once[name] = copied(statement.value)
 
     def _columns(self, value: ast.expr) -> dict[Hashable, ast.expr] | None:
         """The elements of a Series that is made of them, by their labels."""
@@ -457,7 +377,7 @@ class _Writer:
         found = self._series.visit(value)
         read = ast.Name(name, ast.Load())
         kind: ast.expr = ast.Constant(OTHER)
-        for number, name_of in (
+        for code, name_of in (
             (INTEGER, "int"),
             (INTEGER | NUMPYS, "int64"),
             (BOOL, "bool"),
@@ -469,7 +389,7 @@ class _Writer:
             is_python = name_of in ("int", "bool", "float")
             of_class = ast.Name(name_of, ast.Load()) if is_python else _numpys(name_of)
             test = ast.Call(ast.Name("isinstance", ast.Load()), [read, of_class], [])
-            kind = ast.IfExp(test, ast.Constant(number), kind)
+            kind = ast.IfExp(test, ast.Constant(code), kind)
         return [ast.Assign([ast.Name(name, ast.Store())], found)], [read, kind]
 
     def _either(self, value: ast.IfExp, name: str) -> tuple[list[ast.stmt], list[ast.expr]]:
@@ -528,10 +448,8 @@ def _numpys(name: str) -> ast.expr:
     return ast.Attribute(ast.Name(NUMPY, ast.Load()), name, ast.Load())
 
 
-def _copied(tree: Any) -> Any:
-    import copy
-
-    return copy.deepcopy(tree)
+def _is_masked(labels: Labels | None) -> bool:
+    return labels is not None and any(x.masked for x in (labels, *labels.inner) if x)
 
 
 def _may_end(body: list[ast.stmt]) -> bool:
@@ -568,22 +486,3 @@ def of_part(f: FunctionType, args: int, names: tuple[str, ...], columns: int = 1
     code, tree = code_and_tree
     find.keep(code, tree)
     return FunctionType(code, f.__globals__, f.__name__, None, (types.CellType(f),))
-
-
-_CLASSES = dict(zip((float, int, bool), range(3), strict=True)) | dict(
-    zip(KINDS, range(NUMPYS, NUMPYS + 3), strict=True)
-)
-
-
-def pair_of(result: Any, texts: list[str]) -> tuple[Any, int] | None:
-    """What a function that is written anew returns for the user's result; None: nothing."""
-    if result is None or result is pd.NA:
-        return 0.0, MISSING if result is pd.NA else NONE
-    kind = _CLASSES.get(type(result))
-    if kind is not None:
-        return result, kind
-    if type(result) is np.float32:
-        return result, SINGLE
-    if type(result) is str and result in texts:
-        return float(texts.index(result)), TEXT
-    return None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,21 @@ from ..limits import LIMITS
 from ..loop.arguments import Looped
 from . import applied
 from .applied import Host, Job, Own, Refusal
-from .elements import numbers_dtype, numbers_of
+from .elements import nullable, numbers_dtype, numbers_of, plain
 from .labels import Labels, Refused
-from .results import NOT_SURE, elements, is_sure
-from .returns import FLOAT, INTEGER, NONE, NUMPYS, TEXT, Made, made, pair_of
-from .series import constant
+from .lost import but_lost
+from .results import (
+    NOT_SURE,
+    OF_MANY_KINDS,
+    elements,
+    index_of,
+    is_sure,
+    pair_of,
+    pairs_of,
+    rows_of,
+)
+from .returns import Made, made
+from .trees import constant
 
 COLUMN = "_xpapply_column_{}"
 
@@ -96,11 +107,15 @@ def _of_arrays(
     labels = Labels(_names(frame), values.dtype.kind.replace("u", "i"), gaps)
     if values.dtype.char not in "?ldf":
         raise Refused(f"rows are {values.dtype}: astype('int64') has numbers that are known")
+    is_masked = lost is not None
+    if is_masked:
+        labels = replace(labels, masked=True, gaps=False)
     of = made(job.f, labels, expand=expand)
-    if lost is not None and (of.whole or of.gives == "slices"):
-        raise Refused(
-            "a whole row of a nullable dtype has a meaning of its own: astype('float64') has not"
-        )
+    known = is_masked and (lost == frame.isna().to_numpy()).all()
+    if known and of.whole and values.dtype.kind == "f" and lost.any():
+        with suppress(Refused):  # then rows that lack something are pandas' own calls
+            of = made(job.f, replace(labels, gaps=True), expand=expand)
+            values, lost = np.where(lost, np.nan, values), None
     if values.dtype == np.float32 and (of.whole or of.gives != "numbers"):
         raise Refused("whole rows are float32, which pandas rounds in its own way: astype(float)")
     encode, signature, dtypes = _results(of, frame)
@@ -113,10 +128,14 @@ def _of_arrays(
     def run(job: Job, at: Any) -> Any:
         return applied.results(applied.applied(
             job, function, [values[at]], signature, dtypes, encode, (Looped(0), *args), kwargs,
-            whole=of.whole, silent=of.silent,
+            whole=of.whole, silent=of.silent and not is_masked,
         ))  # fmt: skip
 
-    return _labelled(_but_lost(frame, rows, of, job, args, kwargs, run), of, frame, job)
+    found = but_lost(rows, of, job, run, _rest(frame, job, args, kwargs))
+    if is_masked and of.gives == "slices" and not isinstance(found, Own):
+        if found.shape != values.shape or (np.isnan(found) & ~np.isnan(values)).any():
+            found = Own(job.host.by_pandas(job, "NaN comes to be in a nullable dtype"))
+    return _labelled(found, of, frame, job, is_masked)
 
 
 def _read(of: Made, count: int) -> Any:
@@ -130,46 +149,14 @@ def _read(of: Made, count: int) -> Any:
     return sorted({*places}) if known else slice(None)
 
 
-def _but_lost(
-    frame: pd.DataFrame, lost: Any, of: Made, job: Job, args: tuple, kwargs: dict[str, Any],
-    run: Callable[[Job, Any], Any],
-) -> Any:  # fmt: skip
-    """The results for all rows: `run` has them, but for those which lack what is read.
+def _rest(frame: pd.DataFrame, job: Job, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """pandas' own calls for some of the rows."""
 
-    These are pandas' own calls.
-    """
-    if lost is None or not lost.any():
-        return run(job, slice(None))
-    if lost.all():
-        raise Refused("something that it reads is missing in each row")
-    if of.gives != "numbers":
-        raise Refused("it returns Series, and something that it reads is missing in some rows")
-    at = np.flatnonzero(~lost)
-    try:
-        with warnings.catch_warnings(record=True) as seen:  # of what pandas may not come to
-            warnings.simplefilter("always")
-            found = run(job.of_some(at), at)
-    except Exception:
-        applied.warn(seen)
-        raise
-    if not isinstance(found, Own):
-        results = [np.zeros(len(frame), x.dtype) for x in found]
-        for x, y in zip(results, found, strict=True):
-            x[at] = y
-        found, rest = results, frame_apply(frame[lost], len, axis=1, kwargs={}).series_generator
-        for k, row in zip(np.flatnonzero(lost).tolist(), rest, strict=True):
-            raised = False
-            try:
-                result = job.f(row, *args, **kwargs)
-            except Exception:
-                raised = True
-            if raised:
-                return Own(job.host.loop(job))  # one of the others may raise sooner
-            if (pair := pair_of(result, of.texts)) is None:
-                return Own(job.host.by_pandas(job, str(applied.NotTaken(result))))
-            results[0][k], results[1][k] = pair
-    applied.warn(seen)
-    return found
+    def results(at: np.ndarray) -> Any:
+        for row in frame_apply(frame.iloc[at], len, axis=1, kwargs={}).series_generator:
+            yield job.f(row, *args, **kwargs)
+
+    return results
 
 
 def _names(frame: pd.DataFrame) -> tuple[Any, ...]:
@@ -188,43 +175,29 @@ def _results(of: Made, frame: pd.DataFrame) -> tuple[Any, str, Any]:
     outputs, dtypes = ",".join(["()"] * (2 * count)), (np.float64, np.int64) * count
     if of.gives == "numbers":
         return lambda y, *_: pair_of(y, of.texts), f"(n)->{outputs}", dtypes
-    return lambda y, again, _: _pairs(y, of, again), f"(n)->{outputs}", dtypes
+    return lambda y, again, _: pairs_of(y, of, again), f"(n)->{outputs}", dtypes
 
 
 def _array(result: Any, of: Made) -> Any:
     """The array of a Series with the labels that it should have."""
+    result = plain(result) if of.masked else result
     if not isinstance(result, pd.Series) or tuple(result.index.tolist()) != of.names:
         return None
     found = result.to_numpy()
     return found if found.dtype.kind in "biuf" else None
 
 
-def _pairs(result: Any, of: Made, again: Callable[[], Any]) -> Any:
-    """The pairs that became a Series, or a list, whose elements have one dtype."""
-    if not isinstance(result, (pd.Series, list, tuple)) or tuple(_index(result)) != of.names:
-        return None
-    found = again()
-    for x, number, kind in zip(pd.Series(result).tolist(), found[::2], found[1::2], strict=True):
-        pair = pair_of(x, of.texts)
-        if pair is None or not np.allclose(float(pair[0]), float(number), equal_nan=True):
-            return None
-        if (kind in (TEXT, NONE)) != (pair[1] in (TEXT, NONE)):
-            return None
-    return found
-
-
-def _index(result: Any) -> pd.Index:
-    """The labels of a Series, or of a list that becomes one."""
-    return result.index if isinstance(result, pd.Series) else pd.RangeIndex(len(result))
-
-
-def _labelled(found: Any, of: Made, frame: pd.DataFrame, job: Job) -> Any:
-    """What pandas makes of the results."""
+def _labelled(found: Any, of: Made, frame: pd.DataFrame, job: Job, masked: bool = False) -> Any:
+    """What pandas makes of the results; `masked`: rows are nullable."""
     if isinstance(found, Own):
         return found.result
     made: Any
     if of.gives == "slices":
         columns = job.result(0).index
+        if masked:
+            found = {k: nullable(found[:, k]) for k in range(found.shape[1])}
+            made = pd.DataFrame(found, index=frame.index).set_axis(columns, axis=1)
+            return made.__finalize__(frame, method="apply")
         made = pd.DataFrame(found, index=frame.index, columns=columns)
         return made.__finalize__(frame, method="apply")
     pairs = [*zip(found[::2], found[1::2], strict=True)]
@@ -236,28 +209,20 @@ def _labelled(found: Any, of: Made, frame: pd.DataFrame, job: Job) -> Any:
         return pd.Series(made, index=frame.index).__finalize__(frame, method="apply")
     made = _frame(pairs, of, frame, job)
     if made is None:
-        return job.host.by_pandas(job, "the elements of a Series that it returns are of many kinds")
+        return job.host.by_pandas(job, OF_MANY_KINDS)
     return made.__finalize__(frame, method="apply")
 
 
 def _frame(pairs: list[Any], of: Made, frame: pd.DataFrame, job: Job) -> pd.DataFrame | None:
     """A DataFrame of Series of results, each of which has a dtype of its own."""
-    kinds = np.stack([kind for _, kind in pairs], 1) % NUMPYS
-    columns, index = _index(job.result(0)), frame.index
-    numbers = (kinds == FLOAT) | (kinds == INTEGER)
-    if numbers.all():
-        dtype = np.int64 if (kinds == INTEGER).all() else np.float64
-        values = np.stack([value for value, _ in pairs], 1)
-        return pd.DataFrame(values.astype(dtype, copy=False), index=index, columns=columns)
-    texts = kinds == TEXT
-    if (texts.any(1) & ~texts.all(1)).all():
-        each = {
-            k: elements(pair[0], pair[1], of.texts).astype(object) for k, pair in enumerate(pairs)
-        }
-        made = pd.DataFrame(each, index=index, dtype=object)
-        made.columns = columns
-        return made.infer_objects()
-    return None
+    columns, index = index_of(job.result(0)), frame.index
+    values = rows_of(pairs, of.texts)
+    if values is None or values.dtype != object:
+        return None if values is None else pd.DataFrame(values, index=index, columns=columns)
+    each = {k: values[:, k] for k in range(len(pairs))}
+    made = pd.DataFrame(each, index=index, dtype=object)
+    made.columns = columns
+    return made.infer_objects()
 
 
 # --- rows whose elements are of several kinds ---------------------------------------------------
@@ -305,7 +270,7 @@ def _of_columns(
         of_all = job, function, some, "", dtypes, encode, (*given, *args), kwargs
         return applied.results(applied.applied(*of_all))
 
-    return _labelled(_but_lost(frame, lost, of, job, args, kwargs, run), of, frame, job)
+    return _labelled(but_lost(lost, of, job, run, _rest(frame, job, args, kwargs)), of, frame, job)
 
 
 def _by_texts(

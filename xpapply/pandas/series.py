@@ -10,41 +10,27 @@ from __future__ import annotations
 
 import ast
 import builtins
-import copy
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from dataclasses import replace
-from types import BuiltinFunctionType, CodeType, FunctionType
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from .labels import NUMPY, Array, Labels, Refused
+from . import methods
+from .known import (
+    BY_METHOD,
+    ELEMENT_BY_ELEMENT,
+    OF_ARRAYS,
+    OF_MASKED,
+    SERIES_OF,
+    WITHOUT_DDOF,
+    known_as_it_is,
+)
+from .labels import Array, Labels, Refused
+from .trees import bound, constant, copied, method
 
-REDUCED = {
-    "sum": ("sum", "nansum"),
-    "mean": ("mean", "nanmean"),
-    "prod": ("prod", "nanprod"),
-    "min": ("min", "nanmin"),
-    "max": ("max", "nanmax"),
-    "median": ("median", "nanmedian"),
-    "std": ("std", "nanstd"),
-    "var": ("var", "nanvar"),
-}
-"""Methods: NumPy's functions that do the same, without and with NaN to leave out."""
-SPREAD = ("std", "var")
-OF_NONE = ("sum", "mean", "prod", "median", "std", "var")
-"""Those that NumPy's arrays without elements have as well."""
-BY_METHOD = {getattr(np, name): name for name in ("sum", "mean", "prod", "min", "max")}
-"""Functions of NumPy that call the method of this name."""
-OF_ARRAYS = (
-    np.median, np.percentile, np.quantile, np.polyfit, np.asarray, np.array, np.diff, np.interp,
-    np.nansum, np.nanmean, np.nanmin, np.nanmax, np.nanstd, np.nanvar, np.nanmedian,
-    np.corrcoef, np.sort, np.argsort, np.average,
-)  # fmt: skip
-"""Functions of NumPy that make an array of a Series first."""
-ELEMENT_BY_ELEMENT = (sum, max, min, sorted, list, tuple, enumerate, zip, any, all)
-"""Builtins that go through a Series, whose elements are Python's numbers then."""
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 _ITSELF = ("copy", "to_numpy")
 _PLACES = ("iloc", "iat")
@@ -128,10 +114,14 @@ class Rewriter(ast.NodeTransformer):
 
     def array(self, node: ast.expr) -> Array | None:
         """The array that stands for a Series; None: the expression is none, or not known to be."""
+        if isinstance(node, methods.KnownSeries):
+            return node.found
         if isinstance(node, ast.Name):
             labels = self._series.get(node.id)
             return None if labels is None or labels.columns else Array(node, labels)
         if isinstance(node, (ast.Subscript, ast.Attribute)):
+            if (some := self._of_some_rows(node)) is not None:
+                return some
             owner = node.value
             if isinstance(owner, ast.Name) and owner.id in self._series:
                 if (labels := self._series[owner.id]).inner:
@@ -152,13 +142,46 @@ class Rewriter(ast.NodeTransformer):
             return self._call(node)
         return None
 
+    def _of_some_rows(self, node: ast.Subscript | ast.Attribute) -> Array | None:
+        """``frame[mask].column``, and what else says the same."""
+        value, at = node.value, node.slice if isinstance(node, ast.Subscript) else None
+        column: ast.expr
+        if isinstance(value, ast.Attribute) and value.attr == "loc":
+            if not isinstance(at, ast.Tuple) or len(at.elts) != 2 or constant(at.elts[1]) is None:
+                return None
+            frame, rows = value.value, at.elts[0]
+            column = ast.Subscript(frame, at.elts[1], ast.Load())
+        elif isinstance(value, ast.Subscript):
+            frame, rows, column = value.value, value.slice, copied(node)
+            column.value = frame  # type: ignore[attr-defined]
+        else:
+            return None
+        mask = self._rows(frame, rows)
+        found = None if mask is None else self.array(column)
+        if found is None or mask is None:
+            return None
+        self.whole = True
+        labels = replace(found.labels, names=None, some=True)
+        return Array(ast.Subscript(found.expr, mask.expr, ast.Load()), labels)
+
+    def _rows(self, frame: ast.expr, rows: ast.expr) -> Array | None:
+        """The mask that chooses rows of a DataFrame; None: it is no mask, or no DataFrame."""
+        known = isinstance(frame, ast.Name) and self._series.get(frame.id)
+        if not known or not known.inner or constant(rows) is not None:
+            return None
+        mask = self.array(rows)
+        return mask if mask and mask.labels.kind == "b" and not mask.labels.some else None
+
     def _column(self, node: ast.Subscript | ast.Attribute, frame: Labels) -> Array | None:
         """A column of a DataFrame."""
         label = node.attr if isinstance(node, ast.Attribute) else constant(node.slice)
         by_name = isinstance(node, ast.Attribute)
+        if isinstance(node, ast.Subscript) and label is None:
+            if self._rows(node.value, node.slice) is not None:
+                return None  # rows of it
         if label is None or not isinstance(node.ctx, ast.Load) or (by_name and label in _OF_FRAME):
             raise Refused("something else of a DataFrame than a column")
-        place = self._place(frame, label)
+        place = methods.labels_of_one(frame, label)
         labels = frame.inner[place]
         if labels is None:
             raise Refused(f"elements of the column {label!r} are no numbers")
@@ -187,7 +210,7 @@ class Rewriter(ast.NodeTransformer):
             some = replace(labels, names=None, some=True)
             return Array(ast.Subscript(inner.expr, mask.expr, ast.Load()), some)
         if isinstance(at, ast.List) and all(isinstance(x, ast.Constant) for x in at.elts):
-            places = [self._place(labels, x.value) for x in at.elts]  # type: ignore[attr-defined]
+            places = [methods.labels_of_one(labels, x.value) for x in at.elts]  # type: ignore[attr-defined]
             chosen = ast.List([ast.Constant(k) for k in places], ast.Load())
             assert labels.names is not None
             names = tuple(labels.names[k] for k in places)
@@ -195,15 +218,6 @@ class Rewriter(ast.NodeTransformer):
                 ast.Subscript(inner.expr, chosen, ast.Load()), replace(labels, names=names)
             )
         return None
-
-    def _place(self, labels: Labels, label: Hashable) -> int:
-        names = labels.names
-        if names is None:
-            raise Refused(f"its labels are not known: {label!r}")
-        found = [k for k, x in enumerate(names) if type(x) is type(label) and x == label]
-        if len(found) != 1:
-            raise Refused(f"there is no single column {label!r}")
-        return found[0]
 
     def _operation(self, node: ast.BinOp) -> Array | None:
         left, right = self.array(node.left), self.array(node.right)
@@ -224,21 +238,35 @@ class Rewriter(ast.NodeTransformer):
                 raise Refused("an operation of Series with a meaning of its own")
         self.whole = True
         sides = [
-            side.expr if side is not None else self._scalar(own)
+            side.expr if side is not None else self.scalar(own)
             for side, own in ((left, node.left), (right, node.right))
         ]
         found = replace(labels, gaps=True) if kinds != {"b"} else labels
-        if "f" in kinds or isinstance(node.op, ast.Div):
+        if any(x.labels.masked for x in both):  # without a warning no NaN comes to be
+            if any(x.labels.gaps and not x.labels.masked for x in both):
+                raise Refused("a Series with NaN meets one of a nullable dtype")
+            found = replace(labels, masked=True, gaps=any(x.labels.gaps for x in both))
+        alone = [own for own, x in ((node.left, left), (node.right, right)) if x is None]
+        if "f" in kinds or isinstance(node.op, ast.Div) or any(map(self._is_float, alone)):
             found = replace(found, kind="f")
         elif kinds == {"i"} and len(both) < 2:
             found = replace(found, kind="n")
         return Array(ast.BinOp(sides[0], node.op, sides[1]), found)
 
-    def _scalar(self, node: ast.expr) -> Any:
+    def _is_float(self, node: ast.expr) -> bool:
+        """Whether a number beside a Series is a float, as means are."""
+        if isinstance(node, ast.BinOp):
+            return self._is_float(node.left) or self._is_float(node.right)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            of = node.func
+            return of.attr in methods.FLOATS and self.array(of.value) is not None
+        return type(constant(node)) is float
+
+    def scalar(self, node: ast.expr) -> Any:
         """What stands beside a Series: nothing that may be one, or a list."""
         if isinstance(node, (ast.List, ast.Tuple, ast.Dict, ast.ListComp)):
             raise Refused("a Series meets a list")
-        return self.visit(_copy(node))
+        return self.visit(copied(node))
 
     def _comparison(self, node: ast.Compare) -> Array | None:
         sides = [node.left, *node.comparators]
@@ -252,62 +280,36 @@ class Rewriter(ast.NodeTransformer):
         if any(x.labels.some for x in both) and len(both) > 1:
             raise Refused("two Series whose labels differ meet")
         self.whole = True
+        for x in both:
+            methods.of_masked(x)
+        masked = any(x.labels.masked for x in both)
         left, right = (
-            x.expr if x is not None else self._scalar(own)
+            x.expr if x is not None else self.scalar(own)
             for x, own in zip(found, sides, strict=True)
         )
-        return Array(ast.Compare(left, node.ops, [right]), replace(both[0].labels, kind="b"))
+        compared = replace(both[0].labels, kind="b", masked=masked)
+        return Array(ast.Compare(left, node.ops, [right]), compared)
 
     def _call(self, node: ast.Call) -> Array | None:
         function, args = node.func, node.args
         if isinstance(function, ast.Attribute):
             inner = self.array(function.value)
-            if inner is not None and not node.keywords:
-                return self._method(inner, function.attr, args)
+            if inner is not None:
+                return methods.of_series(self, inner, function.attr, args, node.keywords)
+            if (found := methods.of_windows(self, function, node)) is not None:
+                return found
         known = self.value(function)
         if len(args) == 1 and not node.keywords and (inner := self.array(args[0])) is not None:
             if isinstance(known, np.ufunc) and known.nin == known.nout == 1:
                 self.whole = True
                 kind = "f" if inner.labels.kind == "f" else "n"
-                labels = replace(inner.labels, kind=kind, gaps=True)
+                gaps = inner.labels.gaps or not inner.labels.masked
+                labels = replace(inner.labels, kind=kind, gaps=gaps)
                 return Array(ast.Call(function, [inner.expr], []), labels)
+            if known in SERIES_OF:
+                return methods.of_series(self, inner, SERIES_OF[known], [], [])
             if known is abs and inner.labels.kind in "fi":
                 return Array(ast.Call(function, [inner.expr], []), inner.labels)
-        return None
-
-    def _method(self, inner: Array, name: str, args: list[ast.expr]) -> Array | None:
-        labels = inner.labels
-        if name == "copy" and not args:
-            return Array(_method(inner.expr, "copy"), labels)
-        if name == "abs" and not args and labels.kind in "fi":
-            return Array(_numpys("abs", inner.expr), labels)
-        if name in ("isna", "isnull", "notna", "notnull") and not args and labels.kind == "f":
-            found = _numpys("isnan", inner.expr)
-            if name.startswith("not"):
-                found = ast.UnaryOp(ast.Invert(), found)
-            return Array(found, replace(labels, kind="b", gaps=False))
-        if name in ("cumsum", "cumprod") and not args and labels.kind in "fi" and not labels.gaps:
-            self.whole = True
-            return Array(_method(inner.expr, name), replace(labels, gaps=True))
-        if name == "fillna" and len(args) == 1 and labels.kind == "f":
-            value, by = constant(args[0]), args[0]
-            isnan = _numpys("isnan", inner.expr)
-            if type(value) in (int, float):
-                filled = _numpys("where", isnan, ast.Constant(float(value)), inner.expr)
-                return Array(filled, replace(labels, gaps=value != value))
-            # a float, as what is asked is one of a Series of floats
-            if isinstance(by, ast.Call) and isinstance(by.func, ast.Attribute):
-                of = self.array(by.func.value)
-                if of is not None and of.labels.kind == "f" and by.func.attr in REDUCED:
-                    self.whole = True
-                    filled = _numpys("where", isnan, self._scalar(by), inner.expr)
-                    return Array(filled, replace(labels, gaps=True))
-        if name == "dropna" and not args and labels.kind == "f":
-            if not labels.gaps:
-                return inner
-            kept = ast.UnaryOp(ast.Invert(), _numpys("isnan", inner.expr))
-            some = replace(labels, names=None, some=True, gaps=False)
-            return Array(ast.Subscript(inner.expr, kept, ast.Load()), some)
         return None
 
     # --- what is asked of one ---------------------------------------------------------------
@@ -338,6 +340,10 @@ class Rewriter(ast.NodeTransformer):
         if isinstance(value, ast.Attribute) and self._is_series(value.value):
             by_place, by_label = value.attr in _PLACES, value.attr in _BY_LABEL
             value = value.value if by_place or by_label else value
+        if (pair := self._of_both(value, at)) is not None:
+            return ast.copy_location(pair, node)
+        if (mode := self._is_mode(value)) is not None and constant(at) == 0:
+            return ast.copy_location(methods.commonest(mode), node)
         if not self._is_series(value):
             return self.generic_visit(node)
         if not isinstance(node.ctx, ast.Load):
@@ -350,18 +356,43 @@ class Rewriter(ast.NodeTransformer):
         inner = self.array(value)
         if inner is None or type(label) is not int or inner.labels.some:
             raise Refused("a place in a Series that is not there as an array")
+        methods.of_masked(inner)
         return ast.copy_location(ast.Subscript(inner.expr, ast.Constant(label), ast.Load()), node)
+
+    def _of_both(self, call: ast.expr, at: ast.expr) -> Any:
+        """``np.corrcoef(a, b)[0, 1]``, and the same of `cov`."""
+        pair = isinstance(at, ast.Tuple) and [constant(x) for x in at.elts]
+        if pair not in ([0, 1], [1, 0]) or not isinstance(call, ast.Call) or call.keywords:
+            return None
+        name = {np.corrcoef: "corrcoef", np.cov: "cov"}.get(self.value(call.func))
+        arrays = [x for x in map(self.array, call.args) if x is not None]
+        if name is None or len(call.args) != 2 or len(arrays) != 2:
+            return None
+        self.whole = self.asks_numpy = True
+        return methods.of_both(name, arrays)
+
+    def _is_mode(self, node: ast.expr) -> Array | None:
+        """The Series whose `mode` is asked for."""
+        if isinstance(node, ast.Attribute) and node.attr in (*_PLACES, "values"):
+            node = node.value
+        if not isinstance(node, ast.Call) or node.args or node.keywords:
+            return None
+        of = node.func
+        if not isinstance(of, ast.Attribute) or of.attr != "mode":
+            return None
+        return self.array(of.value)
 
     def _element(self, value: ast.expr, label: Hashable) -> Any:
         """The element under a label."""
         if isinstance(value, ast.Name) and (labels := self._series[value.id]).columns:
-            name = labels.columns[self._place(labels, label)]
+            name = labels.columns[methods.labels_of_one(labels, label)]
             if not name:
                 raise Refused(f"elements of the column {label!r} are no numbers or texts")
             return ast.copy_location(ast.Name(name, ast.Load()), value)
         inner = self.array(value)
         assert inner is not None
-        place = ast.Constant(self._place(inner.labels, label))
+        methods.of_masked(inner)
+        place = ast.Constant(methods.labels_of_one(inner.labels, label))
         return ast.copy_location(ast.Subscript(inner.expr, place, ast.Load()), value)
 
     def _is_series(self, node: ast.expr) -> bool:
@@ -378,7 +409,7 @@ class Rewriter(ast.NodeTransformer):
         if node.attr not in _OF_SERIES:
             return self._element(node.value, node.attr)
         inner = self.array(node.value)
-        if inner is not None and node.attr == "values":
+        if inner is not None and node.attr == "values" and not inner.labels.masked:
             self.asks_numpy = True
             return inner.expr
         if inner is not None and node.attr in ("size", "shape"):
@@ -394,12 +425,17 @@ class Rewriter(ast.NodeTransformer):
             inner = self.array(function.value)
             if inner is None:
                 raise Refused(f"{function.attr!r} of a Series of several kinds of elements")
-            return self._asked(inner, function.attr, node)
+            return methods.asked(self, inner, function.attr, node)
         known = self.value(function)
         if known in (pd.isna, pd.isnull, pd.notna, pd.notnull) and len(args) == 1:
             return self._is_missing(args[0], known in (pd.notna, pd.notnull))
         if known in ELEMENT_BY_ELEMENT and any(map(self._is_series, args)):
             return self._elements_of(node)
+        if known is len and len(args) == 1 and isinstance(args[0], ast.Subscript):
+            mask = self._rows(args[0].value, args[0].slice)
+            if mask is not None:
+                self.whole = True
+                return ast.copy_location(method(mask.expr, "sum"), node)
         if known is len and len(args) == 1 and isinstance(args[0], ast.Name):
             frame = self._series.get(args[0].id)
             if frame is not None and frame.inner:
@@ -409,17 +445,33 @@ class Rewriter(ast.NodeTransformer):
                 return ast.copy_location(
                     ast.Call(function, [ast.Name(column, ast.Load())], []), node
                 )
-        if not args or (inner := self.array(args[0])) is None:
+        arrays = [self.array(x) for x in (*args, *(k.value for k in node.keywords))]
+        if not args or not any(arrays):
+            return self.generic_visit(node)
+        if known in OF_ARRAYS:
+            self.whole = self.asks_numpy = True
+            both = [methods.of_masked(x) for x in arrays if x is not None]
+            if any(x.labels.masked for x in both) and known not in OF_MASKED:
+                raise Refused("a function of NumPy of a nullable dtype: astype('float64') helps")
+            if known is np.average and len(args) == 1 and len(both) == 2:
+                if (found := methods.of_both("average", both)) is not None:
+                    return ast.copy_location(found, node)
+            sides = [
+                self.visit(own) if x is None else x.expr
+                for own, x in zip((*args, *(k.value for k in node.keywords)), arrays, strict=True)
+            ]
+            more = zip(node.keywords, sides[len(args) :], strict=True)
+            keywords = [ast.keyword(k.arg, x) for k, x in more]
+            return ast.copy_location(ast.Call(function, sides[: len(args)], keywords), node)
+        if (inner := arrays[0]) is None:
             return self.generic_visit(node)
         if known is len and inner.labels.columns == ():
             return ast.copy_location(ast.Call(function, [inner.expr], []), node)
         if known in BY_METHOD and len(args) == 1 and not node.keywords:
-            return self._asked(inner, BY_METHOD[known], node, ())
-        if known in OF_ARRAYS:
-            self.whole = self.asks_numpy = True
-            rest = [self.visit(x) for x in args[1:]]
-            keywords = [ast.keyword(k.arg, self.visit(k.value)) for k in node.keywords]
-            return ast.copy_location(ast.Call(function, [inner.expr, *rest], keywords), node)
+            return methods.asked(self, inner, BY_METHOD[known], node, ())
+        if known in WITHOUT_DDOF and len(args) == 1:
+            ddof = node.keywords or [ast.keyword("ddof", ast.Constant(0))]
+            return methods.asked(self, inner, WITHOUT_DDOF[known], node, (), ddof)
         return self.generic_visit(node)
 
     def _elements_of(self, node: ast.Call) -> Any:
@@ -434,7 +486,7 @@ class Rewriter(ast.NodeTransformer):
         inner = self.array(node)
         if inner is None:
             raise Refused("it goes through elements of several kinds")
-        return ast.copy_location(_method(inner.expr, "tolist"), node)
+        return ast.copy_location(method(methods.of_masked(inner).expr, "tolist"), node)
 
     def visit_Compare(self, node: ast.Compare) -> Any:
         """No element that is handed on is pandas' NA, or None."""
@@ -442,7 +494,7 @@ class Rewriter(ast.NodeTransformer):
         nothing = right.value is None if isinstance(right, ast.Constant) else False
         if (nothing or self.value(right) is pd.NA) and self._is_element(left):
             if len(node.ops) == 1 and isinstance(op, (ast.Is, ast.IsNot)):
-                self.asked.append(self.visit(_copy(left)))
+                self.asked.append(self.visit(copied(left)))
                 return ast.copy_location(ast.Constant(isinstance(op, ast.IsNot)), node)
         return self.generic_visit(node)
 
@@ -473,37 +525,6 @@ class Rewriter(ast.NodeTransformer):
             return self._element(value, label)
         return self.visit(args[1]) if len(args) > 1 else ast.Constant(None)
 
-    def _asked(self, inner: Array, name: str, node: ast.Call, args: Any = None) -> Any:
-        """A method that gives no Series."""
-        labels, known = inner.labels, {k.arg: constant(k.value) for k in node.keywords}
-        args = node.args if args is None else args
-        if name in ("to_numpy", "tolist", "to_list", "argmax", "argmin") and not (args or known):
-            if name.startswith("arg") and (labels.gaps or labels.some):
-                raise Refused(f"{name!r} of a Series with NaN, or of some of its elements")
-            found = inner.expr
-            self.asks_numpy |= name == "to_numpy"
-            if name != "to_numpy":
-                found = _method(found, name.replace("to_l", "tol"))
-            return ast.copy_location(found, node)
-        if name in ("any", "all") and labels.kind == "b" and not (args or known):
-            return ast.copy_location(_method(inner.expr, name), node)
-        if name == "count" and labels.kind == "f" and not (args or known):
-            kept = ast.UnaryOp(ast.Invert(), _numpys("isnan", inner.expr))
-            return ast.copy_location(_method(kept, "sum"), node)
-        if name not in REDUCED or args or (name not in ("sum",) and labels.kind == "b"):
-            raise Refused(f"{name!r} of a Series")
-        if known and (name not in SPREAD or {*known} != {"ddof"} or known["ddof"] not in (0, 1)):
-            raise Refused(f"{name!r} of a Series, with more arguments")
-        if labels.some and name not in OF_NONE:
-            raise Refused(f"{name!r} of a Series that may be empty")
-        if labels.kind == "n" and name != "mean":
-            raise Refused(f"{name!r} of a Series whose dtype is not known")
-        self.whole = True
-        more = [ast.keyword("ddof", ast.Constant(known.get("ddof", 1)))] * (name in SPREAD)
-        gaps = labels.gaps and labels.kind in "fn"
-        found = _numpys(REDUCED[name][gaps], inner.expr, keywords=more)
-        return ast.copy_location(found, node)
-
     def _is_missing(self, node: ast.expr, not_so: bool) -> Any:
         """Whether a number is NaN; texts are not asked."""
         if self._is_series(node):
@@ -512,7 +533,7 @@ class Rewriter(ast.NodeTransformer):
         if not isinstance(found, (ast.Name, ast.Subscript)):
             raise Refused("whether a value is missing that is no column")
         op: ast.cmpop = ast.Eq() if not_so else ast.NotEq()
-        same = ast.Compare(found, [op], [_copy(found)])
+        same = ast.Compare(found, [op], [copied(found)])
         return ast.copy_location(ast.Call(ast.Name("bool", ast.Load()), [same], []), node)
 
     # --- names ------------------------------------------------------------------------------
@@ -521,80 +542,15 @@ class Rewriter(ast.NodeTransformer):
         """What an expression of global names is by now; None: that is not known."""
         if isinstance(node, ast.Attribute):
             owner = self.value(node.value)
-            known = owner is np or owner is pd
-            return _known(getattr(owner, node.attr, None)) if known else None
+            known = owner is np or owner is pd or owner is np.linalg
+            return known_as_it_is(getattr(owner, node.attr, None)) if known else None
         if not isinstance(node, ast.Name) or node.id in self._own:
             return None
         f = self._f
         if node.id in f.__code__.co_freevars:
             cell = (f.__closure__ or ())[f.__code__.co_freevars.index(node.id)]
             try:
-                return _known(cell.cell_contents)
+                return known_as_it_is(cell.cell_contents)
             except ValueError:
                 return None
-        return _known(f.__globals__.get(node.id, vars(builtins).get(node.id)))
-
-
-_MEANT = frozenset(
-    {*BY_METHOD, *OF_ARRAYS, *ELEMENT_BY_ELEMENT, abs, len, pd.Series}
-    | {pd.isna, pd.isnull, pd.notna, pd.notnull}
-)
-
-
-def _known(x: Any) -> Any:
-    """`x` if it is a function that is known here, NumPy or pandas; these are for ever."""
-    if x is np or x is pd or x is pd.NA or isinstance(x, np.ufunc):
-        return x
-    return x if isinstance(x, _FUNCTIONS) and x in _MEANT else None
-
-
-_FUNCTIONS = (FunctionType, BuiltinFunctionType, type(np.sum), type)
-
-
-def meant(f: FunctionType) -> tuple[Any, ...]:
-    """What the names in a function mean by now, as far as it is known here."""
-    found: list[Any] = []
-    codes = [f.__code__]
-    for code in codes:
-        codes += [x for x in code.co_consts if isinstance(x, CodeType)]
-        for name in code.co_names:
-            found.append(_known(f.__globals__.get(name, vars(builtins).get(name))))
-    for cell in f.__closure__ or ():
-        try:
-            found.append(_known(cell.cell_contents))
-        except ValueError:  # not yet set
-            found.append(None)
-    return tuple(found)
-
-
-def constant(node: ast.expr) -> Any:
-    """The constant that an expression is; None: it is none."""
-    if isinstance(node, ast.Constant):
-        return node.value
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        inner = constant(node.operand)
-        return -inner if type(inner) in (int, float) else None
-    return None
-
-
-def bound(node: ast.AST) -> Iterator[str]:
-    """Names that a node of a function's body binds, parameters of functions in it among them."""
-    if isinstance(node, ast.arg):
-        yield node.arg
-    elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-        yield node.id
-    elif isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.ExceptHandler)) and node.name:
-        yield node.name
-
-
-def _copy(node: Any) -> Any:
-    return copy.deepcopy(node)
-
-
-def _numpys(name: str, *args: Any, keywords: Any = ()) -> Any:
-    function = ast.Attribute(ast.Name(NUMPY, ast.Load()), name, ast.Load())
-    return ast.Call(function, list(args), list(keywords))
-
-
-def _method(expr: Any, name: str, *args: Any) -> Any:
-    return ast.Call(ast.Attribute(expr, name, ast.Load()), list(args), [])
+        return known_as_it_is(f.__globals__.get(node.id, vars(builtins).get(node.id)))

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -17,10 +19,12 @@ from ..errors import TraceError
 from ..frontends.python.source.reading import find
 from . import applied
 from .applied import Host, Job, Own, Refusal
+from .elements import nullable, plain
 from .groups import known_as, labels_of
-from .labels import Refused
+from .labels import LACKING, Refused
 from .results import NOT_SURE, is_sure
-from .returns import BOOL, FLOAT, INTEGER, KINDS, NUMPYS, ROWS, TEXT, Made, made, number, of_part
+from .returns import BOOL, FLOAT, INTEGER, KINDS, NUMPYS, TEXT, Made, made, of_part
+from .spread import COUNTS, ROWS, number
 
 _DECIDES = (
     ast.If,
@@ -89,7 +93,11 @@ class _OfColumns:
         self._columns, self._at, self._count, self._groups = columns, at, count, len(start)
         self._bounds = start, end
         rows = len(columns[0])
-        arrays = [x.to_numpy() for x in columns]
+        known = [labels_of(x, bool((start == end).any())) for x in columns]
+        if any(lost is not None for *_, lost in known):
+            raise Refused(LACKING)
+        self._labels, arrays = known[0][0], [x for _, x, _ in known]
+        self._labels = replace(self._labels, gaps=any(x.gaps for x, *_ in known))
         self._flat = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
         places = rows * np.arange(len(columns))[:, None]
         self._start, self._end = (places + start).ravel(), (places + end).ravel()
@@ -113,7 +121,7 @@ class _OfColumns:
 
         job = Job(f, whole.own, call, len(self._start), place, whole.host, whole.known)
         with Refusal() as refused:
-            of = made(f, labels_of(self._columns[0], bool((start == end).any())), spread=True)
+            of = made(f, self._labels, spreads=True)
             if self._flat.dtype.char not in "?ld":
                 raise Refused(known_as(self._flat.dtype))
             function = of_part(of.of(f), len(args), tuple(kwargs))
@@ -132,14 +140,23 @@ class _OfColumns:
         def encode(result: Any, again: Any, j: int) -> Any:
             part = self._flat[self._start[j] : self._end[j]]
             pairs = again()
+            result = plain(result) if of.masked else result
             index = self._columns[0].index[slice(*(x[j % self._groups] for x in self._bounds))]
             return pairs if _is_so(result, of, part, pairs, index) else None
 
         count = 1 + max(x.numbers for x in of.spread)
-        what = applied.of_parts(
-            job, function, (self._start, self._end), (self._flat,), (np.float64, np.int64) * count,
-            encode, args, kwargs, whole=of.whole, silent=of.silent,
-        )  # fmt: skip
+        bounds = self._start, self._end
+        if count == 1 and len(of.tree.body) == 1:  # nothing but a Series is made of a group
+            what = applied.applied(
+                job, _nothing_of(f), bounds, "", (np.float64, np.int64), encode, (), {},
+                whole=of.whole or of.masked, silent=of.silent and not of.masked,
+            )  # fmt: skip
+        else:
+            what = applied.of_parts(
+                job, function, bounds, (self._flat,), (np.float64, np.int64) * count,
+                encode, args, kwargs, whole=of.whole or of.masked,
+                silent=of.silent and not of.masked,
+            )  # fmt: skip
         found = applied.results(what)
         if isinstance(found, Own):
             return found
@@ -150,7 +167,23 @@ class _OfColumns:
                 raise Refused("NumPy warns of what a function of its gets") from None
         if refused.why is not None:
             return Own(whole.host.by_pandas(job, refused.why))
-        return [(x, scalar) for x in np.split(values, len(self._columns))]
+        parts = np.split(values, len(self._columns))
+        if not of.masked or scalar:
+            return [(x, scalar) for x in parts]
+        if values.dtype.kind == "f" and (np.isnan(values) & ~np.isnan(self._flat)).any():
+            return Own(whole.host.by_pandas(job, "NaN comes to be in a nullable dtype"))
+        return [(nullable(x), scalar) for x in parts]
+
+
+def _nothing_of(f: Any) -> FunctionType:
+    """What is asked of a group: which one of one Series is made of it. It counts as `f`."""
+    of = f.__code__
+    code = (lambda begin, until: (0, INTEGER)).__code__
+    code = code.replace(
+        co_name=of.co_name, co_filename=of.co_filename, co_firstlineno=of.co_firstlineno,
+        co_qualname=of.co_qualname,
+    )  # fmt: skip
+    return FunctionType(code, globals(), f.__name__)
 
 
 def _spread(of: Made, rows: np.ndarray, counts: np.ndarray, found: Any) -> tuple[np.ndarray, bool]:
@@ -163,7 +196,7 @@ def _spread(of: Made, rows: np.ndarray, counts: np.ndarray, found: Any) -> tuple
         if not here.any():
             continue
         at = None if here.all() else np.repeat(here, counts)
-        known = {ROWS: rows if at is None else rows[at], **spread.known}
+        known = {ROWS: rows if at is None else rows[at], COUNTS: counts[here], **spread.known}
         alone = spread.numbers == 1 and ROWS not in spread.code.co_names
         for place, (values, kinds) in enumerate(numbers[: spread.numbers]):
             values, kinds = values[here], kinds[here] % NUMPYS

@@ -200,9 +200,12 @@ def _groupwise(original: Callable[..., Any], self: Any, f: Any, data: Any) -> An
     def own(f: Any) -> Any:
         return original(self, _with(f, args, kwargs), data)
 
-    found = _grouped("groupby.apply", self, data, f, args, kwargs, own, _named(self))
+    found = _grouped("groupby.apply", self, data, f, args, kwargs, own, _named(self), series=True)
+    if isinstance(found, list) and data.ndim == 1:
+        groups = self._get_splitter(data)
+        return found, not all(x.index.equals(y.index) for x, y in zip(found, groups, strict=True))
     # results that are no Series have not the index of their groups
-    return (found.tolist(), True) if isinstance(found, np.ndarray) else found
+    return ([*found], True) if isinstance(found, (np.ndarray, list)) else found
 
 
 def _transformed(

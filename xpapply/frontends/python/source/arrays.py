@@ -82,6 +82,14 @@ def item(t: Writes, x: Abstract, index: Abstract) -> Abstract:
         by = "chosen" if index.type.dtype == "bool" else "taken"
         which = getattr(of_numpy, by if x.type.ndim == 1 else f"{by}_rows")
         return Inlined(which, [x, index], {})
+    if isinstance(index, Arr) and index.type.ndim == 2 and x.type.ndim == 1:
+        if index.type.dtype != "bool":
+            from ....library import of_numpy
+
+            # what is taken lies in memory as the places do
+            rows, columns = (t.op("stride", "int64", index.value, what=k) for k in (0, 1))
+            t.mark(t.op("lt", "bool", rows, columns), "places of columns before those of rows")
+            return Inlined(of_numpy.taken_table, [x, index], {})
     indices = _indices(t, index)
     if len([i for i in indices if not is_none(i)]) > x.type.ndim:
         raise Leaves(f"{len(indices)} indices of {described(x)}", IndexError)

@@ -85,6 +85,7 @@ class Blocks:
         self.cached: dict[Any, Any] = {}
         self._tables: dict[tuple[Any, ...], np.ndarray] = {}
         self._constants: dict[Value, np.ndarray] = {}
+        self._spawning: dict[Value, Source] = {}
 
     def expect(self, results: Sequence[Expected] | None) -> None:
         """Say what results are like; None: that is not known."""
@@ -272,8 +273,25 @@ class Blocks:
             self.made.sources.append(known[0])
             self.watch.add(known[0].is_kept)
         words = self.constant(known[0].words)
+        self._spawning[words.value] = known[0]
         kept = [self.constant(known[0].gauss)._replace(own=True)] * known[0].has_gauss
         return Tup((words, *kept, Known(known[0].kind)))
+
+    def children(self, rng: Tup) -> Arr | None:
+        """What the generators are made of that one spawns; None: they are not known."""
+        from ....runtime.spawned import Children, may_spawn  # which few functions need
+
+        of = self._spawning.get(rng.items[0].value)  # type: ignore[union-attr]
+        if of is None or not may_spawn(of.owner):
+            return None
+        key = "children", of.key
+        known = [x for x in self.made.sources if x.key == key]
+        if not known:
+            known = [Children(of.owner, of.place)]
+            known[0].key = key
+            self.made.sources.append(known[0])
+            self.watch.add(known[0].is_kept)
+        return self.constant(known[0].words)._replace(own=True)
 
     def site(self, part: int = 0) -> int:
         """The number of this place in the source, where a list is made, or one of several."""

@@ -513,6 +513,9 @@ class Writes(Protocol):
         `place`: what gives it, where others may come; `key`: of that place.
         """
 
+    def children(self, rng: Tup) -> Arr | None:
+        """What the generators are made of that one spawns; None: they are not known."""
+
     def site(self, part: int = 0) -> int:
         """The number of this place in the source, where a list is made, or one of several."""
 

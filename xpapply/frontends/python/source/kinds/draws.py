@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -205,3 +206,21 @@ OURS: dict[Any, Call] = {
     of_random.exchanges: _exchanges, of_random.mersenne: seeded,
 }  # fmt: skip
 """Rows of our own functions."""
+
+
+@functools.cache
+def seeds_are_known() -> bool:
+    """Whether this NumPy seeds with these steps."""
+    if not ziggurats.steps_are_known():
+        return False
+    several = [12345, 0, 1 << 33, 5, 7, (1 << 63) - 1]
+    for seeds, key in [([x], []) for x in several] + [(several[:n], several[n:]) for n in range(7)]:
+        words, state = (
+            of_random.generator(seeds, key, ziggurats.like()),
+            np.random.SeedSequence(seeds, spawn_key=key),
+        )
+        found = np.random.PCG64(state).state["state"]
+        mine = [int(x) for x in words[8:]]
+        if [mine[0] | mine[1] << 64, mine[2] | mine[3] << 64] != [found["state"], found["inc"]]:
+            return False
+    return True

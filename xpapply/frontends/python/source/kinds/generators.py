@@ -39,7 +39,7 @@ from ..values import (
     Writes,
     integer,
 )
-from .draws import NONE, OURS, PLAIN, bounded, compared, is_quick, one, parameters
+from .draws import NONE, OURS, PLAIN, bounded, compared, is_quick, one, parameters, seeds_are_known
 
 _LARGE = 1 << 62
 
@@ -88,7 +88,6 @@ MADE = ("bit_generator",)
 _INSTEAD = {
     "multivariate_normal": "; write mean + factor @ rng.standard_normal(len(mean)), with "
     "factor = np.linalg.cholesky(cov) before: other numbers, of the same distribution",
-    "spawn": "; write np.random.default_rng([seed, k]) for the k-th generator of a seed",
 }
 """Methods that are not compiled, and what is."""
 
@@ -273,12 +272,20 @@ def _choice(masked: bool, names: str) -> Call:
         n = python_int(t, a) if isinstance(a, Num) else None
         of = n if n is not None else as_array(t, a, "biufc")
         if not again or weighs:
-            if dims is None or len(dims) > 1:
-                raise t.refuse(
-                    "it chooses one, or a table, by probabilities or without replacement"
-                )
+            if (dims is None and not weighs) or (dims is not None and len(dims) > 1):
+                raise t.refuse("it chooses a table by probabilities, or without replacement")
             if weighs:
                 weights = as_array(t, p, "f")
+                if dims is None:
+                    if n is None:
+                        return Inlined(of_random.element_weighed, [rng, of, weights], {})
+                    unlike = t.op("ne", "bool", places.length(t, weights), n.value)
+                    t.mark(unlike, "probabilities of another number of things")
+                    if _of_choice(LEGACY if masked else GENERATOR) != PYTHON:
+                        raise t.refuse("it chooses one, which is a number of NumPy's here")
+                    return Inlined(of_random.place_weighed, [rng, weights], {})
+            assert dims is not None
+            if weighs:
                 if n is None:
                     return Inlined(of_random.elements_weighed, [rng, of, *dims, weights], {})
                 unlike = t.op("ne", "bool", places.length(t, weights), n.value)
@@ -349,6 +356,26 @@ def _shuffle(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return Inlined(of_random.shuffled, [rng, TAKEN["array"](t, x)], {})
 
 
+def _spawn(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """``spawn``: which ones come depends on how many came before."""
+    rng, *args = args
+    (n,) = named(t, "n_children", args, kwargs, {})
+    count = n.value.value if isinstance(n, Num) and isinstance(n.value, Literal) else 0
+    family = t.children(rng) if seeds_are_known() else None
+    if family is None:
+        raise t.refuse(
+            "it spawns generators of another kind than PCG64 of a SeedSequence, or of one that it "
+            "makes; write np.random.default_rng([seed, k]) for the k-th generator of a seed"
+        )
+    if not 1 <= count <= len(_SPAWNED):
+        raise t.refuse(f"it spawns a number of generators that is not 1 to {len(_SPAWNED)}")
+    given = [family, t.constant(ziggurats.like()), Known(MADE)]
+    return Inlined(_SPAWNED[count - 1], given, {})
+
+
+_SPAWNED = (of_random.spawned, of_random.two_spawned, of_random.three_spawned)
+
+
 def _reseeded(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """``np.random.seed``, and that of a ``RandomState``."""
     rng, *args = args
@@ -371,7 +398,7 @@ def _of_dims(name: str) -> Call:
 _ROWS: dict[str, Call] = {name: _distribution(name) for name in DISTRIBUTIONS} | {
     "integers": _integers(False, "low high size dtype endpoint", np.int64),
     "choice": _choice(False, "a size replace p axis shuffle"),
-    "permutation": _permutation, "shuffle": _shuffle, "binomial": _binomial,
+    "permutation": _permutation, "shuffle": _shuffle, "binomial": _binomial, "spawn": _spawn,
 }  # fmt: skip
 """Methods of a ``Generator``."""
 _RANDOM = _distribution("random", legacy=True)

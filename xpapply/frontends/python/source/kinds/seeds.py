@@ -16,7 +16,7 @@ from .. import places
 from ..calls.arguments import as_array
 from ..calls.common import Call, number, python_int
 from ..values import NUMPY, Arr, Inlined, Known, Lst, Num, Record, Tup, Writes
-from .draws import NONE
+from .draws import NONE, seeds_are_known
 from .generators import MADE, is_made, is_one, method, named
 
 _BITS, _SEQUENCE = ("pcg64",), ("entropy", "spawn_key")
@@ -28,7 +28,7 @@ def _of_seed(t: Writes, seed: Any, kind: tuple[str, ...]) -> Inlined:
         seed, key = seed.values
     if t.fetches or t.element != NUMPY or not isinstance(seed, (Num, Arr, Lst, Tup)):
         raise t.refuse(f"it makes a generator of {places.described(seed)}")
-    if not of_random.seeds_are_known():
+    if not seeds_are_known():
         raise t.refuse("it makes a generator, which this NumPy seeds in another way")
     seed = Tup((number(t, seed),)) if isinstance(seed, Num) else seed
     given = [_integers(t, seed), _integers(t, key), t.constant(ziggurats.like()), Known(kind)]
