@@ -49,7 +49,7 @@ LINES = """
     library 13400 -> 14400 generators of seeds, nnls, lsq_linear, splines, two orders of BLAS
     planning 10950 -> 10990 time limits of signals
     backends 9350 -> 9400 machine code for GPUs on disk
-    ir 8700 -> 8750 functions of hosts beside those of devices
+    ir 8700 -> 8830 functions of hosts beside those of devices, what a block does twice
     batching 5650 -> 5850 least squares of rows of a mask
     models 4700
     . 3950 -> 4000 limits of loops that are timed
