@@ -111,7 +111,8 @@ class Limits:
 
     # the same side by side, where a call of math's functions is a long text besides
     typed_lanes_unrolled = 150
-    typed_lanes = 8  # slices that go side by side through a typed function
+    # slices that go side by side through a typed function; twice as many where registers have 512 bits
+    typed_lanes = 8
     typed_row = 64  # numbers that follow each other from which a kernel for such rows is compiled
     typed_tile = 1 << 18  # bytes that they may take
     typed_lanes_price = 4.0  # times what compiling a function takes: to compile it for lanes
