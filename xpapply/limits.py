@@ -111,7 +111,8 @@ class Limits:
 
     # the same side by side, where a call of math's functions is a long text besides
     typed_lanes_unrolled = 150
-    # slices that go side by side through a typed function; twice as many where registers have 512 bits
+    # slices that go side by side through a typed function, and half of those that do so where
+    # registers have 512 bits
     typed_lanes = 8
     typed_row = 64  # numbers that follow each other from which a kernel for such rows is compiled
     typed_tile = 1 << 18  # bytes that they may take
