@@ -119,7 +119,7 @@ class Limits:
     typed_lanes_price = 4.0  # times what compiling a function takes: to compile it for lanes
     typed_lanes_tried = 1024  # slices from which an eighth tells what one after the other takes
     typed_lanes_checked = 1024  # slices whose results are compared before lanes are used
-    typed_lanes_gain = 0.9  # of what one after the other takes, under which lanes stay
+    typed_lanes_gain = 0.95  # of what one after the other takes, under which lanes stay
     # times how they are timed until it is known whether lanes stay: if that is plain, ...
     typed_lanes_looks = 3
     # ... and if they take about as long, by up to this factor
