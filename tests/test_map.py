@@ -44,12 +44,12 @@ def test_no_folder_is_crowded():
 
 
 LINES = """
-    frontends 36750 -> 37410 generators of seeds, rows of a mask, nnls, splines, caches, time limits
+    frontends 36750 -> 37430 generators of seeds, rows of a mask, nnls, splines, caches, time limits
     codegen 20550 -> 20800 shuffles as a whole, numbers of MT19937, sums of long slices on GPUs
     library 13400 -> 14400 generators of seeds, nnls, lsq_linear, splines, two orders of BLAS
     planning 10950 -> 10990 time limits of signals
     backends 9350 -> 9400 machine code for GPUs on disk
-    ir 8700 -> 8830 functions of hosts beside those of devices, what a block does twice
+    ir 8700 -> 8940 functions of hosts beside those of devices, what a block does twice, quotients
     batching 5650 -> 5850 least squares of rows of a mask
     models 4700
     . 3950 -> 4000 limits of loops that are timed

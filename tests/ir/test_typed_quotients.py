@@ -8,7 +8,7 @@ from loop_functions import typed_function
 from xpapply.backends.cpu import typed as backend
 from xpapply.frontends.python.source import typed as frontend
 from xpapply.functions.guards import Guards
-from xpapply.ir.typed import Array
+from xpapply.ir.typed import Array, quotients
 from xpapply.ir.typed.evaluate import evaluate
 from xpapply.ir.typed.verify import verify
 
@@ -76,7 +76,7 @@ def test_others_stay_as_they_are(expression):
 
 def test_a_device_keeps_its_own(monkeypatch):
     seen = []
-    monkeypatch.setattr(frontend, "rounded_down", seen.append)
+    monkeypatch.setattr(quotients, "rounded_down", seen.append)
     f = loops.made("def f(v):\n    return v[0] // 100\n")
     watch = Guards()
     watch.start(f)

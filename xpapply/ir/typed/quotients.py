@@ -19,10 +19,8 @@ _Writes = dict[Value, Instruction]
 def rounded_down(made: TypedFunction) -> None:
     """Write such quotients and remainders anew, in place."""
     for f in (made, *made.functions):
-        if not any(x.op == "rem" for b in f.blocks for x in b.instructions):
-            continue
         used = (x.result.number for b in f.blocks for x in b.instructions if x.result)
-        numbers = itertools.count(1 + max(used))
+        numbers = itertools.count(1 + max(used, default=0))
         for block in f.blocks:
             _rewrite(block, numbers)
 
