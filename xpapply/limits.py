@@ -111,13 +111,15 @@ class Limits:
 
     # the same side by side, where a call of math's functions is a long text besides
     typed_lanes_unrolled = 150
-    typed_lanes = 8  # slices that go side by side through a typed function
+    # slices that go side by side through a typed function, and half of those that do so where
+    # registers have 512 bits
+    typed_lanes = 8
     typed_row = 64  # numbers that follow each other from which a kernel for such rows is compiled
     typed_tile = 1 << 18  # bytes that they may take
     typed_lanes_price = 4.0  # times what compiling a function takes: to compile it for lanes
     typed_lanes_tried = 1024  # slices from which an eighth tells what one after the other takes
     typed_lanes_checked = 1024  # slices whose results are compared before lanes are used
-    typed_lanes_gain = 0.9  # of what one after the other takes, under which lanes stay
+    typed_lanes_gain = 0.95  # of what one after the other takes, under which lanes stay
     # times how they are timed until it is known whether lanes stay: if that is plain, ...
     typed_lanes_looks = 3
     # ... and if they take about as long, by up to this factor

@@ -177,7 +177,7 @@ class vectorize(OwnVectorize):  # called as a function
         loops = ready if type(ready) is Loops else None
         if ready is not None and loops is None:
             asks = self._core is None and self.otypes is None
-            found = ready(self.pyfunc, args, asks)
+            found = ready(self.pyfunc, [*map(_as_array, args)], asks)
             if found is not None:
                 if ready.kind is not self._like:
                     self._called_with(ready.kind)
@@ -495,8 +495,14 @@ class vectorize(OwnVectorize):  # called as a function
         if type(self.pyfunc) is not FunctionType:
             return None
         how: list[Hashable]
-        if {np.ndarray}.issuperset(map(type, args)):
-            how = [(x.shape, x.strides, x.dtype, x.flags.aligned) for x in args]
+        kinds = {*map(type, args)}
+        if np.ndarray in kinds and kinds <= _HELD:
+            how = [
+                (x.shape, x.strides, x.dtype, x.flags.aligned)
+                if type(x) is np.ndarray
+                else (type(x), _as_array(x).dtype)
+                for x in args
+            ]
         elif len(found := {arrays.library(x) for x in args}) == 1 and found <= {"cupy", "torch"}:
             how = [*map(signature, args)]
         else:
@@ -534,8 +540,15 @@ class vectorize(OwnVectorize):  # called as a function
 
 _OWN = frozenset(GUFUNC)
 _NDARRAY = frozenset((np.ndarray,))
+_HELD = frozenset((np.ndarray, float, int, bool))
+"""What calls like those before may get: numbers of Python are arrays without an axis there."""
 _FRESH = ("_fits", "_again", "_plain", "_ufunc", "_like", "_kinds")
 """Attributes that are not pickled."""
+
+
+def _as_array(x: Any) -> Any:
+    """A number as an array."""
+    return np.asarray(x) if isinstance(x, (float, int)) else x
 
 
 def _fresh() -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Slices that go side by side through a typed function: as one after the other, bit for bit."""
 
+import dataclasses
 from collections import Counter
 
 import loop_functions
@@ -468,7 +469,7 @@ def test_lanes_stay_where_they_pay():
     arr = RNG.standard_normal((4000, 4))
     with xpapply.options(threads=1), LIMITS.set(typed_lanes_price=0.0):
         compiled = backend.Compiled(made)
-        for gain, width in ((0.0, 1), (1e9, LIMITS.typed_lanes)):
+        for gain, width in ((0.0, 1), (1e9, backend.widths()[0])):
             with LIMITS.set(typed_lanes_gain=gain):
                 compiled = backend.Compiled(made)
                 for _ in range(LIMITS.typed_lanes_most):
@@ -501,9 +502,34 @@ def test_both_ways_are_timed_before_one_stays(monkeypatch, count):
             outs = [np.full((count, *p.shape), 7, p.dtype) for p in parts]
             assert not compiled.run([arr], outs, 1).any()
             np.testing.assert_array_equal(outs[0][::9], want)
-            assert (compiled._lanes[True].is_good is None) == (ran.count(LANES) < 3), k
+            (lanes,) = compiled._lanes.values()
+            assert (lanes.is_good is None) == (ran.count(LANES) < 3), k
     assert ran.count(LANES) == 3
     assert ran.count(ONE) >= 3
+
+
+@needs_cpu
+@pytest.mark.parametrize("bits", [256, 512])
+def test_registers_of_512_bits_are_two_for_each_number(bits, monkeypatch):
+    """Few slices, and long ones, take one: so no lane is empty, and all lie in the cache."""
+    host = backend.compiler.host()
+    if bits > host.bits:
+        pytest.skip("shorter registers")
+    monkeypatch.setattr(backend.compiler, "host", lambda: dataclasses.replace(host, bits=bits))
+    few = LIMITS.typed_lanes
+    long = LIMITS.typed_tile // (8 * 2 * few) + 1
+    made, parts = typed_function(loop_functions.longest_run, np.ones(4))
+    compiled, most = backend.Compiled(made), 2 * few if bits == 512 else few
+    assert backend.widths()[0] == most
+    for count, length, width in ((40, 4, few), (1003, 4, most), (70, long, few), (7, 4, few)):
+        arr = RNG.standard_normal((count, length))
+        outs = [np.full((count, *p.shape), 7, p.dtype) for p in parts]
+        layout = compiled._begun([arr], outs, 1)[0].layout
+        assert (layout.width, layout.fits) == (width, count > 7), (count, length)
+        marks = compiled.run([arr], outs, 1, form=LANES)
+        assert not marks.any()
+        np.testing.assert_array_equal(outs[0], [loop_functions.longest_run(v) for v in arr])
+    assert {key[-1] for key in compiled._forms if key[0] == LANES} == {few, most}
 
 
 def test_one_slow_timing_does_not_choose():
@@ -551,7 +577,8 @@ def test_lanes_with_other_results_are_not_used(monkeypatch):
         compiled = backend.Compiled(made)
         for _ in range(LIMITS.typed_lanes_most):
             assert not compiled.run([arr], [out], 1).any()
-            assert compiled._lanes[True].is_good is False
+            (lanes,) = compiled._lanes.values()
+            assert lanes.is_good is False
             np.testing.assert_array_equal(out, np.apply_along_axis(f, 1, arr))
 
 

@@ -288,6 +288,30 @@ def test_a_square_is_not_negative():
         assert out == f([x])
 
 
+def rests(v):
+    n = int(v[0])
+    return (n * n + 1) % int(v[1]) if n < 9 else -1 - n * n % int(v[1])
+
+
+def below(v):
+    n = int(v[0])
+    return n % int(v[1]) if n < 0 else 7
+
+
+def test_whether_signs_differ_is_a_question_of_one_of_them(monkeypatch):
+    for f in (rests, below):
+        whole, short, _ = both(f, np.array([3, 5]), monkeypatch)
+        assert sum(x.op == "xor" for x in whole.instructions) > 0
+        left = sum(x.op == "xor" for x in short.instructions)
+        assert left == 0 or f is below  # what is left may be zero, which has no sign
+        for n in (*range(-60, 61, 7), -(2**63), 2**63 - 1):
+            for by in (-7, -1, 0, 1, 5, 50, -(2**63), 2**63 - 1):
+                v, outs = np.array([n, by]), [np.zeros((), np.int64), np.zeros((), np.int64)]
+                marks = [evaluate(m, [v], [o]) for m, o in zip((whole, short), outs, strict=True)]
+                assert marks[0] == marks[1], (n, by)
+                assert marks[0] or outs[0] == outs[1] == f(v.tolist()), (n, by)
+
+
 def caught(v):
     n = 0
     for i in range(len(v)):

@@ -82,6 +82,16 @@ def test_numbers(f, otypes, quick):
     assert sum(quick) >= 6
 
 
+def test_numbers_of_python_are_told_apart_by_their_types(quick):
+    ours, theirs = xpapply.vectorize(larger), np.vectorize(larger)
+    a = np.random.default_rng(2).integers(-50, 50, 100)
+    for b in (3, 3, 7, 7.0, 2.5, 2.5, 1, True, True, np.inf, 3, 2.5, np.float64(3), 7, -0.0, False):
+        got, want = ours(a, b), theirs(a, b)
+        assert type(got) is type(want)
+        np.testing.assert_array_equal(got, want, strict=True)
+    assert sum(quick) >= 6
+
+
 @pytest.mark.parametrize("shapes", [((20, 50), (20, 50)), ((20, 50), (50,)), ((4, 1, 5), (6, 5))])
 def test_slices(shapes, quick):
     ours = xpapply.vectorize(correlation, signature="(n),(n)->()")

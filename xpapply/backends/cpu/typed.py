@@ -45,6 +45,15 @@ def why_not() -> str | None:
     return why
 
 
+def widths() -> tuple[int, ...]:
+    """How many slices may go side by side, the most first.
+
+    Two registers each of 512 bits: what waits for one of them goes on with the other.
+    """
+    few = LIMITS.typed_lanes
+    return (2 * few, few) if compiler.host().bits >= 512 else (few,)
+
+
 _ODD = "its elements lie at odd places"
 
 
@@ -64,10 +73,10 @@ class Compiled:
 
     def __init__(self, made: TypedFunction) -> None:
         self.made = made
-        self._forms: dict[tuple[str, bool], compiler.Function] = {}
+        self._forms: dict[tuple[str, bool, int], compiler.Function] = {}
         self.has_compiled = False
         self._of_numbers = text_of.of_numbers(made)
-        self._lanes = {near: Lanes() for near in (True, False)}
+        self._lanes: dict[tuple[str, bool, int], Lanes] = {}
         instructions = [*made.instructions]
         self._size = len(instructions)
         self._calls = any(x.op == "call" for x in instructions)
@@ -94,7 +103,7 @@ class Compiled:
     @property
     def width(self) -> int:
         """The number of slices side by side, as far as known."""
-        return LIMITS.typed_lanes if any(x.is_good for x in self._lanes.values()) else 1
+        return max((key[-1] for key, x in self._lanes.items() if x.is_good), default=1)
 
     def _own_seconds(self) -> float:
         """What compiling it takes, about; no less than it has taken."""
@@ -106,11 +115,13 @@ class Compiled:
             return self._size < LIMITS.typed_unrolled
         return self._size < LIMITS.typed_lanes_unrolled and not self._calls
 
-    def compile(self, form: str = ONE, side_by_side: bool = True) -> compiler.Function:
+    def compile(
+        self, form: str = ONE, side_by_side: bool = True, width: int = 0
+    ) -> compiler.Function:
         """The function in a form, compiled if that has not been done.
 
         `side_by_side`: whether the elements of slices lie so, which makes no difference to lanes,
-        or numbers.
+        or numbers. `width`: how many lanes; 0: as many as there may be.
 
         Raises
         ------
@@ -119,15 +130,14 @@ class Compiled:
         CompilerError
             If LLVM does not take it.
         """
-        key = self._key(form, side_by_side)
+        key = self._key(form, side_by_side, width or widths()[0])
         found = self._forms.get(key)
         if found is None:
             self._addresses()
             target = compiler.host()
             began, loads = time.thread_time(), loading() > 0
             if form == LANES:
-                width = LIMITS.typed_lanes
-                how = (width, self._may_warn, c_library.is_near(), side_by_side)
+                how = (key[-1], self._may_warn, c_library.is_near(), side_by_side)
                 text = text_of.kernel_of_lanes(self.made, target, *how)
             else:
                 text = text_of.kernel(
@@ -151,8 +161,10 @@ class Compiled:
                 self._took = time.thread_time() - began
         return found
 
-    def _key(self, form: str, side_by_side: bool) -> tuple[str, bool]:
-        return form, side_by_side or (form == LANES and not self._of_numbers)
+    def _key(self, form: str, side_by_side: bool, width: int) -> tuple[str, bool, int]:
+        if form == LANES:
+            return form, side_by_side or not self._of_numbers, width
+        return form, side_by_side, 1
 
     def run(
         self,
@@ -242,32 +254,39 @@ class Compiled:
         dims = dims[::-1] if dims and dims[0].axis > dims[-1].axis else dims
         sizes = np.array([d.size for d in dims] or [1], np.int64)
         steps = [np.array([d.steps[k] for d in dims] or [0], np.int64) for k in range(len(strides))]
-        own = [x.shape[batch:] for x in arrays]
-        tile = text_of.tile_bytes(self.made, own, LIMITS.typed_lanes)
+        own, count = [x.shape[batch:] for x in arrays], math.prod(shape)
+        for width in widths():
+            tile = text_of.tile_bytes(self.made, own, width)
+            fits = tile <= LIMITS.typed_tile and count >= 4 * width
+            if fits:
+                break
         words, numbers = self._words(arrays, outs, batch), sum(map(math.prod, own))
         places = [of_array(s) for s in steps]
         near = all(x.strides[-1] == x.itemsize for x in everything if x.ndim > batch)
         if self._of_numbers:
             near = sizes[-1] >= LIMITS.typed_row
             near = near and all(s[-1] == x.itemsize for s, x in zip(steps, everything, strict=True))
-        return Prepared(shape, math.prod(shape), sizes, steps, places, words, numbers, tile, near)
+        how = numbers, tile, width, fits, near
+        return Prepared(shape, count, sizes, steps, places, words, *how)
 
     def _in_forms(self, call: Call, marks: np.ndarray) -> None:
         """All slices: one after the other, or side by side once that is seen to pay."""
         lanes, count = self._lanes_of(call), call.layout.count
-        fits = call.layout.tile <= LIMITS.typed_tile and count >= 4 * LIMITS.typed_lanes
-        if not fits or lanes.is_good is False:
+        if not call.layout.fits or lanes.is_good is False:
             self._go(ONE, call, 0, count)
         elif lanes.is_good:
             if self._beside(call, marks, 0, count) > LIMITS.typed_lanes_left * count:
                 lanes.again()
-        elif self._key(LANES, call.layout.side_by_side) in self._forms:
+        elif self._lanes_key(call) in self._forms:
             self._look(call, marks)
         else:
             self._begin_lanes(call, marks)
 
     def _lanes_of(self, call: Call) -> Lanes:
-        return self._lanes[self._key(LANES, call.layout.side_by_side)[1]]
+        return self._lanes.setdefault(self._lanes_key(call), Lanes())
+
+    def _lanes_key(self, call: Call) -> tuple[str, bool, int]:
+        return self._key(LANES, call.layout.side_by_side, call.layout.width)
 
     def _begin_lanes(self, call: Call, marks: np.ndarray) -> None:
         """All slices, and the lanes' first look once one after the other has taken long enough."""
@@ -279,7 +298,7 @@ class Compiled:
             lanes.took += self._timed(ONE, call, marks, done, count)
             return
         try:
-            self.compile(LANES, call.layout.side_by_side)
+            self.compile(*self._lanes_key(call))
         except (UnsupportedError, CompilerError):
             lanes.is_good = False
             self._go(ONE, call, done, count)
@@ -292,7 +311,7 @@ class Compiled:
 
     def _look(self, call: Call, marks: np.ndarray) -> None:
         """Both ways on half of the slices each, or by turns on all, if they are few."""
-        lanes, count, width = self._lanes_of(call), call.layout.count, LIMITS.typed_lanes
+        lanes, count, width = self._lanes_of(call), call.layout.count, call.layout.width
         forms = (LANES, ONE) if lanes.is_turned else (ONE, LANES)
         lanes.is_turned = not lanes.is_turned
         half = count if count < LIMITS.typed_lanes_tried else -(-count // (2 * width)) * width
@@ -377,7 +396,7 @@ class Compiled:
         """Run some slices in one form; `again`: only those marked as warned of."""
         if begin == end:
             return
-        function = self.compile(form, call.layout.side_by_side)
+        function = self.compile(form, call.layout.side_by_side, call.layout.width)
         tile = call.layout.tile if form == LANES else 0
         drawn = np.array([begin], np.int64)
         frames: list[np.ndarray] = []
@@ -410,7 +429,7 @@ class Compiled:
                 rates[form] = min(took / (end - begin), LIMITS.typed_dearer * known)
             return
         # the first slices tell how many are done before an interruption is looked for
-        width = LIMITS.typed_lanes if form == LANES else 1
+        width = call.layout.width if form == LANES else 1
         each, first = math.inf, begin
         for _ in range(2):  # where they take very long, something else may have the processor
             count = max(1, 1024 // max(1, call.layout.numbers), int(LIMITS.typed_piece / known))

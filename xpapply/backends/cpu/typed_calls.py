@@ -35,8 +35,11 @@ class Prepared:
         Where these lie.
     words : array
         The frame, but for the memory of a thread.
-    numbers, tile : int
-        How many numbers a slice has, and bytes of as many slices as there are lanes.
+    numbers, tile, width : int
+        How many numbers a slice has, bytes of as many slices as there are lanes, and how many
+        lanes.
+    fits : bool
+        Whether slices may go side by side: there are enough, and they take little memory.
     side_by_side : bool
         Whether the elements of slices and results lie side by side; of a function of numbers,
         whether these follow each other in rows.
@@ -52,6 +55,8 @@ class Prepared:
     words: np.ndarray
     numbers: int
     tile: int
+    width: int
+    fits: bool
     side_by_side: bool
     rates: dict[str, float] = field(default_factory=dict)
 

@@ -39,6 +39,7 @@ from .order import in_order, read_later, run_once
 
 _ROOTS = 24
 """The most symbolic values for which relative bounds are kept."""
+_ZERO = Literal(0, "int64")
 _PATIENCE = 2
 """Visits of a block after which bounds that still grow are given up."""
 _COMPARED = frozenset("lt le gt ge eq ne".split())
@@ -265,6 +266,8 @@ class _Ranges:
                     block.targets = (block.targets[not known],)
                 if now.op == "catch":
                     run.assume(x.args[0], False)
+            if now.op == "lt":
+                now = run.of_sign(now)
             run.take(x)
             if x.op == "run":
                 new = [run.plainly(a) for a in x.args]
@@ -294,6 +297,7 @@ class _Walk:
         self._bounds: dict[int, Bounds] = {}
         self._writes: dict[int, Instruction] = {}
         self._truths: dict[int, bool] = {}
+        self._mixed: dict[Value, tuple[Value, ...]] = {}  # operands of "xor"
         self._shapes: dict[int, _Shape] = {}
         self._checked: set[tuple[str, tuple[Value, ...]]] = set()
         self._tries = False  # whether what is assumed holds for a while only
@@ -347,6 +351,8 @@ class _Walk:
             if op in _ONCE and self._of.runs_once(self._k):
                 r = self._of.root(result.number, r)
             self._bounds[result.number] = r
+            if op == "xor":
+                self._mixed[result] = x.args
             if op == "load":
                 self._held.setdefault(x.what, result)
         elif result.type == "bool":
@@ -417,7 +423,20 @@ class _Walk:
 
     # --- truth ----------------------------------------------------------------------------
 
+    def of_sign(self, x: Instruction) -> Instruction:
+        """Whether two signs differ, as a question of one sign, where the other is known.
+
+        So a remainder waits for its dividend alone, in a loop whose divisor stays.
+        """
+        for one, other in _both_ways(self._mixed.get(x.args[0], ())):
+            r = self.bounds(one)
+            if x.args[1] == _ZERO and (r.low >= 0 or r.high < 0):
+                return x._replace(op="lt" if r.low >= 0 else "ge", args=(other, _ZERO))
+        return x
+
     def _is_so(self, x: Instruction) -> bool | None:
+        if x.op == "lt" and self._mixed:
+            x = self.of_sign(x)
         op, args = x.op, x.args
         if op in ("and", "or"):
             a, b = map(self.known, args)
@@ -505,6 +524,10 @@ class _Walk:
             count = both(self.bounds(args[3]), LENGTH)
             return (*shape[: x.what], count, *shape[x.what + 1 :])
         return shape if op in ("part", "as type") else None
+
+
+def _both_ways(args: tuple[Value, ...]) -> tuple[tuple[Value, ...], ...]:
+    return (args, args[::-1]) if args else ()
 
 
 def _ndim(slot: Slot) -> int:

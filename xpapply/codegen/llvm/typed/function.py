@@ -11,6 +11,7 @@ import numpy as np
 
 from ....ir.typed import Array, Block, Instruction, Literal, Register, Slot, TypedFunction, strides
 from ....ir.typed.function import PARTS, Type, Value
+from ....ir.typed.repeated import INDEX
 from ....limits import LIMITS
 from .forms import (
     ARENA,
@@ -27,9 +28,6 @@ from .forms import (
     suffix,
 )
 from .notes import Notes
-
-_INDEX = tuple("add lt select lt ge or mark".split())
-"""An index from the beginning, as it is written for one that may be below zero."""
 
 
 class FunctionWriter:
@@ -412,8 +410,8 @@ class FunctionWriter:
         for k, x in enumerate(block.instructions):
             if k < done:
                 continue
-            if self._index(block.instructions[k : k + len(_INDEX)]):
-                done = k + len(_INDEX)
+            if self._index(block.instructions[k : k + len(INDEX)]):
+                done = k + len(INDEX)
                 continue
             end = _ENDS.get(x.op)
             if end is not None:
@@ -427,7 +425,7 @@ class FunctionWriter:
         That it is within is one comparison, and mostly so; only else it is looked at again. To add
         the length or nothing takes more, and the element waits for it.
         """
-        if tuple(x.op for x in some) != _INDEX:
+        if tuple(x.op for x in some) != INDEX:
             return False
         back, _, chosen, *_, mark = some
         i, n = back.args

@@ -265,6 +265,8 @@ def _module(declared: Sequence[str], one: str, lines: Sequence[str]) -> str:
         "attributes #2 = { strictfp }",
         "attributes #3 = { nounwind willreturn memory(none) }",
         'attributes #4 = { "no-builtins" }',
+        # of the C library: it notes something, and writes to no array
+        "attributes #5 = { nounwind willreturn memory(inaccessiblemem: readwrite) }",
         '!0 = !{!"branch_weights", i32 1, i32 1000000}',
         "!1 = !{}",
         # the loops over slices and axes are called now and then: not worth their code

@@ -205,7 +205,7 @@ def _call(w: FunctionWriter, x: Instruction) -> None:
         w.line(f"br i1 {is_known}, label %{on}, label %{ask}")
         w.begin(ask)
     f = function_at(w, x.what)
-    how = "#3" if _is_pure(w, x.what) else "#1"
+    how = "#3" if _is_pure(w, x.what) else "#5" if w.made.externals[x.what][0] == "libm" else "#1"
     value = w.emit(f"call {kind} {f}({', '.join(map(w.typed, x.args))}) {how}")
     if found is not None:
         w.line(f"store {kind} {value}, ptr {at}")

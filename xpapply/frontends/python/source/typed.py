@@ -19,6 +19,7 @@ from ....ir.typed import Array, Literal, TypedFunction
 from ....ir.typed.counters import unchecked
 from ....ir.typed.function import COUNTED, COUNTED_OF_OURS, Type
 from ....ir.typed.ranges import decided
+from ....ir.typed.repeated import done_once
 from ....ir.typed.shrinking import asked_once
 from ....ir.typed.sooner import asked_sooner
 from ....limits import LIMITS
@@ -186,6 +187,13 @@ class Typer(SharedCalls):
                 asked_sooner(made)  # no thread of a GPU guesses, and LLVM sees less through it
         if self.expected is not None:
             decided(self.made)
+            if not self.on_device:  # LLVM's own passes see most of that for a GPU
+                asked_sooner(self.made)  # what is left
+                done_once(self.made)
+                if any(x.op == "rem" for x in self.made.instructions):
+                    from ....ir.typed.quotients import rounded_down
+
+                    rounded_down(self.made)
         if self.on_device:
             from ....ir.typed.margins import with_margins
 
