@@ -58,21 +58,21 @@ def apply(
 
     job = Job(f, own, call, len(looped), number, host)
     with Refusal() as refused:
-        of = made(f, None)
+        of = made(f, None, classes=lost is not None)
         function = of.of(f)
         pair: Any = (np.nan, FLOAT) if plain is None else (0.0, MISSING)
         if lost is not None and not skip:  # each of them is pandas' NA
             if impure := applied.why_impure(function):
                 raise Refused(impure)
             try:
-                pair = pair_of(result := f(pd.NA, *args, **kwargs), of.texts)
+                pair = pair_of(result := f(pd.NA, *args, **kwargs), of)
             except Exception as error:  # one of the others may raise sooner
                 raise Refused(f"it raises {type(error).__name__} for pandas' NA") from None
             if pair is None:
                 raise Refused(str(applied.NotTaken(result)))
         what = applied.applied(
             job, function, [looped], "", (np.float64, np.int64),
-            lambda y, *_: pair_of(y, of.texts), (Looped(0), *args), kwargs,
+            lambda y, *_: pair_of(y, of), (Looped(0), *args), kwargs,
         )  # fmt: skip
     if refused.why is not None:
         return host.by_pandas(job, refused.why)

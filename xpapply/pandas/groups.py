@@ -72,7 +72,7 @@ def apply(
         if of.gives == "columns":
             return None if isinstance(result, (list, tuple)) else pairs_of(result, of, again)
         taken = not truths or isinstance(result, (bool, np.bool_))
-        return pair_of(result, of.texts) if taken else None
+        return pair_of(result, of) if taken else None
 
     masked = of.masked
 

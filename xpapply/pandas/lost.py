@@ -12,7 +12,7 @@ from . import applied
 from .applied import Job, Own
 from .labels import Refused
 from .results import pair_of
-from .returns import Made
+from .returns import MISSING, NONE, TEXT, Made
 
 
 def but_lost(
@@ -69,9 +69,11 @@ def but_lost(
                 raised = True
             if raised:  # no more is handled, which would become the context of what the loop raises
                 return Own(job.host.loop(job))  # one of the others may raise sooner
-            pair = pair_of(result, of.texts)
+            pair = pair_of(result, of)
             if pair is None or (truths and not isinstance(result, (bool, np.bool_))):
                 return Own(job.host.by_pandas(job, str(applied.NotTaken(result))))
+            if pair[1] in (NONE, MISSING, TEXT) and not of.classes:
+                return Own(job.host.by_pandas(job, "numbers of unknown classes go with objects"))
             results[0][k], results[1][k] = pair
     applied.warn(seen)
     return found

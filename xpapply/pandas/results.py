@@ -84,17 +84,17 @@ _CLASSES = dict(zip((float, int, bool), range(3), strict=True)) | dict(
 """Kinds of numbers by their classes."""
 
 
-def pair_of(result: Any, texts: list[str]) -> tuple[Any, int] | None:
+def pair_of(result: Any, of: Made) -> tuple[Any, int] | None:
     """What a function that is written anew returns for the user's result; None: nothing."""
     if result is None or result is pd.NA:
         return 0.0, MISSING if result is pd.NA else NONE
     kind = _CLASSES.get(type(result))
     if kind is not None:
-        return result, kind
+        return result, kind if of.classes else kind % NUMPYS
     if type(result) is np.float32:
         return result, SINGLE  # its dtype is compared
-    if type(result) is str and result in texts:
-        return float(texts.index(result)), TEXT
+    if type(result) is str and result in of.texts:
+        return float(of.texts.index(result)), TEXT
     return None
 
 
@@ -104,7 +104,7 @@ def pairs_of(result: Any, of: Made, again: Callable[[], Any]) -> Any:
         return None
     found = again()
     for x, number, kind in zip(pd.Series(result).tolist(), found[::2], found[1::2], strict=True):
-        pair = pair_of(x, of.texts)
+        pair = pair_of(x, of)
         if pair is None or not np.allclose(float(pair[0]), float(number), equal_nan=True):
             return None
         if (kind in (TEXT, NONE)) != (pair[1] in (TEXT, NONE)):

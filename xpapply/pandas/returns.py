@@ -70,6 +70,8 @@ class Made:
         Elements that are read, and not in its code.
     masked : bool
         Whether it gets a Series of a nullable dtype: where NA comes to be NumPy warns.
+    classes : bool
+        Whether kinds tell NumPy's numbers from Python's.
     """
 
     code: CodeType
@@ -83,6 +85,7 @@ class Made:
     spread: tuple[Spread, ...] = ()
     asked: tuple[ast.expr, ...] = ()
     masked: bool = False
+    classes: bool = False
 
     def of(self, f: FunctionType) -> FunctionType:
         """The function, with what `f` reaches."""
@@ -105,7 +108,7 @@ _made: BoundedDict = kept(BoundedDict())
 
 def made(
     f: Any, labels: Labels | None, *, floats: bool = False, spreads: bool = False,
-    expand: bool = False,
+    expand: bool = False, classes: bool = False,
 ) -> Made:  # fmt: skip
     """`f` written anew.
 
@@ -121,6 +124,8 @@ def made(
         Whether results are as long as the Series, or become so.
     expand : bool
         Whether lists become Series.
+    classes : bool
+        Whether kinds tell NumPy's numbers from Python's, also if it returns numbers alone.
 
     Raises
     ------
@@ -129,11 +134,14 @@ def made(
     """
     if type(f) is not FunctionType:
         raise Refused("it is no function of Python")
-    key = (f.__code__, meant(f), labels, floats, spreads, expand)
+    key = (f.__code__, meant(f), labels, floats, spreads, expand, classes)
     found = _made.get(key)
     if found is None:
         try:
-            found = _Writer(f, labels, floats, spreads, expand).made()
+            writer = _Writer(f, labels, floats, spreads, expand, classes)
+            found = writer.made()
+            if writer.gives_objects and not classes:  # among which a number of NumPy's stays one
+                found = _Writer(f, labels, floats, spreads, expand, classes=True).made()
         except TraceError as error:
             found = error
         _made[key] = found
@@ -146,8 +154,15 @@ class _Writer:
     """Writes one function anew."""
 
     def __init__(
-        self, f: FunctionType, labels: Labels | None, floats: bool, spreads: bool, expand: bool
+        self,
+        f: FunctionType,
+        labels: Labels | None,
+        floats: bool,
+        spreads: bool,
+        expand: bool,
+        classes: bool = False,
     ) -> None:
+        self.gives_objects, self._classes = False, classes
         self._f, self._labels, self._floats, self._expand = f, labels, floats, expand
         self._spread: list[tuple[Spread, ast.Tuple]] | None = [] if spreads else None
         self._once: dict[str, ast.expr | None] = {}
@@ -213,7 +228,7 @@ class _Writer:
         sites = tuple(x for x, _ in self._spread or ())
         return Made(
             code, written, self._texts, gives, names, series.whole, columns, silent, sites,
-            tuple(series.asked), _is_masked(labels),
+            tuple(series.asked), _is_masked(labels), self._classes,
         )  # fmt: skip
 
     def _compiled(self, written: ast.FunctionDef) -> CodeType:
@@ -360,8 +375,10 @@ class _Writer:
         if isinstance(value, ast.Constant):
             x: Any = value.value
             if x is None:
+                self.gives_objects = True
                 return [], _numbers(0.0, NONE)
             if type(x) is str:
+                self.gives_objects = True
                 return [], _numbers(float(self._text(x)), TEXT)
             if type(x) in (bool, float):
                 return [], _numbers(x, BOOL if type(x) is bool else FLOAT)
@@ -369,27 +386,32 @@ class _Writer:
                 return [], _numbers(x, INTEGER)
             raise Refused("it returns a constant that is no number or text")
         if self._series.value(value) is pd.NA:
+            self.gives_objects = True
             return [], _numbers(0.0, MISSING)
         if isinstance(value, ast.Name) and value.id in self._of_texts:
+            self.gives_objects = True
             return [], [ast.Name(value.id, ast.Load()), ast.Constant(TEXT)]
         if isinstance(value, ast.IfExp):
             return self._either(value, name)
         found = self._series.visit(value)
         read = ast.Name(name, ast.Load())
         kind: ast.expr = ast.Constant(OTHER)
-        for code, name_of in (
-            (INTEGER, "int"),
-            (INTEGER | NUMPYS, "int64"),
-            (BOOL, "bool"),
-            (BOOL | NUMPYS, "bool_"),
-            (FLOAT, "float"),
-            (FLOAT | NUMPYS, "float64"),
+        for code, classes in (
+            (INTEGER, "int int64"),
+            (BOOL, "bool bool_"),
+            (FLOAT, "float float64"),
             (SINGLE, "float32"),
         ):
-            is_python = name_of in ("int", "bool", "float")
-            of_class = ast.Name(name_of, ast.Load()) if is_python else _numpys(name_of)
-            test = ast.Call(ast.Name("isinstance", ast.Load()), [read, of_class], [])
-            kind = ast.IfExp(test, ast.Constant(code), kind)
+            of_python, _, of_numpy = classes.rpartition(" ")
+            if of_python:
+                those: list[ast.expr] = [ast.Name(of_python, ast.Load())]
+                if not self._classes and code != FLOAT:  # NumPy's doubles are Python's floats too
+                    those.append(_numpys(of_numpy))
+                test = _is_a(read, those)
+                kind = ast.IfExp(test, ast.Constant(code), kind)
+            if self._classes or not of_python:
+                more = NUMPYS if of_python else 0
+                kind = ast.IfExp(_is_a(read, [_numpys(of_numpy)]), ast.Constant(code | more), kind)
         return [ast.Assign([ast.Name(name, ast.Store())], found)], [read, kind]
 
     def _either(self, value: ast.IfExp, name: str) -> tuple[list[ast.stmt], list[ast.expr]]:
@@ -442,6 +464,12 @@ class _Writer:
 
 def _numbers(x: float, kind: int) -> list[ast.expr]:
     return [ast.Constant(x), ast.Constant(kind)]
+
+
+def _is_a(x: ast.expr, classes: list[ast.expr]) -> ast.expr:
+    """``isinstance(x, classes)``."""
+    those = classes[0] if len(classes) < 2 else ast.Tuple(classes, ast.Load())
+    return ast.Call(ast.Name("isinstance", ast.Load()), [x, those], [])
 
 
 def _numpys(name: str) -> ast.expr:

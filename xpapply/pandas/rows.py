@@ -110,7 +110,8 @@ def _of_arrays(
     is_masked = lost is not None
     if is_masked:
         labels = replace(labels, masked=True, gaps=False)
-    of = made(job.f, labels, expand=expand)
+    classes = is_masked and bool(lost.any())  # what NA becomes may stand among numbers
+    of = made(job.f, labels, expand=expand, classes=classes)
     known = is_masked and (lost == frame.isna().to_numpy()).all()
     if known and of.whole and values.dtype.kind == "f" and lost.any():
         with suppress(Refused):  # then rows that lack something are pandas' own calls
@@ -174,7 +175,7 @@ def _results(of: Made, frame: pd.DataFrame) -> tuple[Any, str, Any]:
     count = len(of.names or (0,))
     outputs, dtypes = ",".join(["()"] * (2 * count)), (np.float64, np.int64) * count
     if of.gives == "numbers":
-        return lambda y, *_: pair_of(y, of.texts), f"(n)->{outputs}", dtypes
+        return lambda y, *_: pair_of(y, of), f"(n)->{outputs}", dtypes
     return lambda y, again, _: pairs_of(y, of, again), f"(n)->{outputs}", dtypes
 
 
@@ -234,7 +235,9 @@ def _of_columns(
     """Columns of numbers become arguments; those of texts too, for each set of texts in turn."""
     names = _names(frame)
     known = [COLUMN.format(k) if _is_taken(d) else "" for k, d in enumerate(frame.dtypes)]
-    of = made(job.f, Labels(names, "O", columns=tuple(known)), expand=expand)
+    nullable_ones = [c for c in range(len(known)) if not isinstance(frame.dtypes.iloc[c], np.dtype)]
+    classes = bool(nullable_ones) and bool(frame.iloc[:, nullable_ones].isna().to_numpy().any())
+    of = made(job.f, Labels(names, "O", columns=tuple(known)), expand=expand, classes=classes)
     if of.gives == "slices":
         raise Refused("it returns a Series of elements of several kinds")
     encode, _, dtypes = _results(of, frame)
