@@ -51,7 +51,8 @@ def _without(instructions: Sequence[Instruction], pure: set[int]) -> list[Instru
         if len(some) > 1:
             key: Any = INDEX, x.args
             result: Register | None = some[2].result
-        elif x.op == "load":
+        elif x.op == "load" and isinstance(x.result and x.result.type, str):
+            # an array would be held for longer, and its memory be taken again later
             key, result = x.what, x.result
         elif x.op in _PLAIN or (x.op == "call" and x.what in pure):
             key, result = (x.op, x.what, x.args, x.result and x.result.type), x.result
@@ -66,7 +67,9 @@ def _without(instructions: Sequence[Instruction], pure: set[int]) -> list[Instru
                 same[result] = before
                 continue
         elif x.op == "store":
-            known[x.what] = x.args[0]
+            known.pop(x.what, None)
+            if isinstance(x.args[0].type, str):
+                known[x.what] = x.args[0]
         elif x.op in ("mark", "catch"):
             if x.args[0] in asked:
                 continue

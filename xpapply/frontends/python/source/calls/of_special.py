@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from .....ir.typed import Literal
-from .....library import of_statistics
 from .. import numbers
 from ..values import NUMPY, Inlined, Known, Num, Writes, integer
 from .arguments import TAKEN
@@ -84,6 +83,8 @@ def _gamma_fit(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
         raise t.refuse("scipy.stats.gamma.fit with other arguments than data and floc=0")
     data = TAKEN["doubles"](t, args[0])
     optimize, special = (sys.modules[f"scipy.{name}"] for name in ("optimize", "special"))
+    from .....library import of_statistics
+
     given = [data, floc, Known(optimize.brentq), Known(special.digamma)]
     return Inlined(of_statistics.gamma_fit, given, {})
 
@@ -96,6 +97,8 @@ def _gamma_cdf(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
         raise t.refuse("scipy.stats.gamma.cdf with such arguments")
     given = {"loc": integer(0), "scale": integer(1)} | given
     own = [as_float(t, [given[name]], {})._replace(kind=NUMPY) for name in names]
+    from .....library import of_statistics
+
     gammainc = Known(sys.modules["scipy.special"].gammainc)
     return Inlined(of_statistics.gamma_cdf, [*own, gammainc], {})
 
@@ -106,6 +109,8 @@ _OF_GAMMA: dict[str, Call] = {"fit": _gamma_fit, "cdf": _gamma_cdf}
 @functools.cache
 def _gamma_agrees() -> bool:
     """Whether this SciPy computes with the same bits."""
+    from .....library import of_statistics
+
     gamma, special = sys.modules["scipy.stats"].gamma, sys.modules["scipy.special"]
     brentq, digamma = sys.modules["scipy.optimize"].brentq, special.digamma
     for k in range(1, 4):
