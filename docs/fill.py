@@ -124,6 +124,12 @@ TASKS = {
     "Patches: filters of images and volumes, morphology": ("scipy.ndimage", "cupyx.scipy.ndimage"),
     "Fits and interpolation": (
         "numpy: interp polyadd polyder polyfit polyint polysub polyval vander roots",
+        "numpy.polynomial.polynomial",
+        "numpy.polynomial.chebyshev",
+        "numpy.polynomial.legendre",
+        "numpy.polynomial.hermite",
+        "numpy.polynomial.hermite_e",
+        "numpy.polynomial.laguerre",
         "numpy.linalg: lstsq",
         "cupy.linalg: lstsq",
         "scipy.linalg: lstsq",
