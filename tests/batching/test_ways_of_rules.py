@@ -26,7 +26,8 @@ searchsorted(c[::-1],v) searchsorted([1,np.nan],v) digitize(v,[0,np.nan]) averag
 trapezoid(m,M,axis=0) polyval(M,v) array([s,v[0]],dtype=int) interp(s,[1],v[:1])
 percentile(v,s*0+50) nanmedian(v,keepdims=True) nanpercentile(v,50,keepdims=True) linalg.norm(s)
 linalg.matrix_rank(v) linalg.lstsq(m,m) linalg.multi_dot([m,m,m]) roots(v) polyint(u,2)
-einsum("...i,i",m,v) cov(v,aweights=k*k+1)
+einsum("...i,i",m,v) cov(v,aweights=k*k+1) polynomial.chebyshev.chebval(v,u)
+polynomial.chebyshev.chebfit(v,w,1)
 """
 """Slice by slice."""
 
