@@ -5,6 +5,9 @@ import pytest
 from outcomes import outcome
 
 import xpapply
+from xpapply.backends.cpu import typed as backend
+
+pytestmark = pytest.mark.skipif(backend.why_not() is not None, reason=str(backend.why_not()))
 
 SLICES = np.random.default_rng(0).normal(size=(60, 20))
 
