@@ -203,7 +203,8 @@ class Limits:
     loops_per_run = 20.0
     lent = 0.0  # seconds that count as saved before any run has saved some
     slower_than_least = 1.3  # times the least that runs have taken that a run may take
-    slower_than_loop = 1.0  # times the loop's time, if there was none
+    slower_than_loop = 1.0  # times the loop's time, if there was none ...
+    slower_again = 0.25  # ... and if that found too many paths
     # times what a run has taken that tells whether the loop is done sooner: looking takes time
     # too
     run_tells = 1.25

@@ -393,10 +393,8 @@ class Guards:
         if x is self._root():
             if inside:
                 self.look(x, "attribute", "__dict__")
-        elif known is None:
+        elif known is None or known[0]() is not x:  # one that is gone had its address
             self._names[id(x)] = _reference(x), tuple(vars(x))
-        elif known[0]() is not x:  # one that is gone had its address
-            self.add(lambda: False)
 
     def attribute_of_class(self, cls: type, name: str) -> None:
         """An attribute of a class, wherever it is found among its bases; also if there is none."""

@@ -252,6 +252,8 @@ def _tried(traced: Any, what: Applied, known: Sequence[Any]) -> tuple[Exception 
             record.in_vain(account.took)
         return error, _NONE
     took = account.took
+    # those that f was called for have told what one takes: less than the first calls say
+    account.seconds = min(account.seconds, traced.seconds)
     if is_timed:
         record.ran(account, took, traced.compiles)
         if traced.why_left and traced.looped > what.slices // 2:

@@ -134,11 +134,10 @@ class Record:
             most = LIMITS.first_call + LIMITS.first_call_share * loop - self.planning
             most = max(most, LIMITS.first_run * loop)
         else:
-            run = (
-                LIMITS.slower_than_loop * loop
-                if least is None
-                else LIMITS.slower_than_least * least
-            )
+            if least is not None:
+                run = LIMITS.slower_than_least * least
+            else:
+                run = (LIMITS.slower_again if self.given_up else LIMITS.slower_than_loop) * loop
             most = LIMITS.later_call + LIMITS.later_call_share * loop + run
         return most + max(0.0, LIMITS.saved_share * self.saved)
 
