@@ -144,8 +144,9 @@ class Limits:
     path_tries = 3
     # seconds of loops that a first plan of a network waits for: about what it takes
     first_plan = 40e-3
-    # up to so many slices it waits: what one takes is known only after the loop
+    # up to so many slices it waits at once; for more the first calls tell what the loop takes ...
     first_plan_slices = 128
+    first_plan_tells = 0.06  # ... in this share of those seconds
     # calls on few slices until it is known whether the loop takes less time, and what part more of
     # its time they may take
     loop_looks = 5

@@ -127,10 +127,26 @@ def test_a_plan_stays_where_it_takes_less_time():
     assert xpapply.explain(net, 1, x).vectorized
 
 
-def test_many_slices_wait_for_nothing():
-    net = network()
-    xpapply.apply_along_axis(net, 1, slices(LIMITS.first_plan_slices + 1))
-    assert [found.plan is None for found in entries(net)] == [False]
+@pytest.mark.parametrize("most", [60.0, 1e-9])
+def test_of_many_slices_the_first_tell_whether_the_loop_takes_less_than_a_plan(monkeypatch, most):
+    monkeypatch.setattr(LIMITS, "first_plan", most)
+    net, x = network(), slices(LIMITS.first_plan_slices + 1)
+    found = xpapply.apply_along_axis(net, 1, x)
+    assert [found.plan is None for found in entries(net)] == [most > 1]
+    if most > 1:
+        np.testing.assert_array_equal(found, by_torch(net, x))
+
+
+def test_the_first_of_many_slices_are_called_once():
+    x = slices(5 * LIMITS.first_plan_slices)
+    net = Noise().eval()
+    xpapply.apply_along_axis(net, 1, x)
+    assert net.n == len(x)
+    x[1, 0] = 12.0
+    with pytest.raises(ArithmeticError, match="too much") as error:
+        xpapply.apply_along_axis(net, 1, x)
+    assert any("1" in note for note in error.value.__notes__)
+    assert net.n == len(x) + 2
 
 
 def test_explain_makes_the_plan_and_the_next_call_runs_it():

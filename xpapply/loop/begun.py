@@ -40,17 +40,25 @@ class Users(Exception):
 
 
 def begun(
-    f: Callable[..., Any], axis: int, arr: np.ndarray, args: tuple, kwargs: dict, around: float
+    f: Callable[..., Any],
+    axis: int,
+    arr: np.ndarray,
+    args: tuple,
+    kwargs: dict,
+    around: float,
+    limit: float | None = None,
 ) -> Begun:
     """Call for the first slices, as many as an estimate of the time needs.
 
-    `around`: seconds of a turn of the loop beside the call. What `f` raises for the very first
+    `around`: seconds of a turn of the loop beside the call. `limit`: seconds after the first call
+    that the others may take; None: `LIMITS.begun_seconds`. What `f` raises for the very first
     slice is raised as it is, for others as `Users`.
     """
     view = arr.transpose(*range(axis), *range(axis + 1, arr.ndim), axis)
     count = arr.size // arr.shape[axis]
     rows, results, times, took = thin.rows_of(view, arr.ndim - 1), [], [], 0.0
     like: Any = None
+    limit = LIMITS.begun_seconds if limit is None else limit
     most = max(1, min(LIMITS.begun_slices, count // LIMITS.begun_share))
     for k, v in enumerate(itertools.islice(rows, most)):
         started = time.perf_counter()
@@ -63,7 +71,7 @@ def begun(
         times.append(time.perf_counter() - started)
         result = results[-1] = _kept(results[-1])
         took += times[-1]
-        if took - times[0] > LIMITS.begun_seconds or type(result) not in _KEPT:
+        if took - times[0] > limit or type(result) not in _KEPT:
             break
         form = _form(result)
         if form is None or form != like:

@@ -15,7 +15,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from types import FunctionType
 from typing import Any
 
@@ -64,12 +64,18 @@ def of_library(
     known: Sequence[Any] = (),
 ) -> Any:
     """The loop of the array's own library, or one like it."""
-    # objects of users may have any attribute, and functions of ours only this one
-    around = f.__dict__.get(AROUND) if type(f) is FunctionType else None
-    if around is not None and type(arr) is np.ndarray:
-        with around():  # once, not for each slice
+    state = around(f, arr)
+    if state is not None:
+        with state():  # once, not for each slice
             return _of_library(f, axis, arr, args, kwargs, known)
     return _of_library(f, axis, arr, args, kwargs, known)
+
+
+def around(f: Callable[..., Any], arr: Any) -> Callable[[], AbstractContextManager[Any]] | None:
+    """What makes the context that a loop over an array runs `f` in; None: there is none."""
+    # objects of users may have any attribute, and functions of ours only this one
+    state = f.__dict__.get(AROUND) if type(f) is FunctionType else None
+    return state if type(arr) is np.ndarray else None
 
 
 def _of_library(

@@ -1,11 +1,13 @@
 """The first calls of networks and estimators for a few slices, which run in the loop.
 
 A plan loads a hundred modules of ours and may compile. It is made once the loops over a function
-have taken about as long as that takes.
+have taken about as long as that takes. Where there are more slices, the first of them tell how long
+the loop over all would take.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from .. import config, frontends
@@ -24,17 +26,21 @@ def result(f: Any, axis: int, arr: Any) -> Any:
     waits = frontend.waits and LIMITS.first_plan and not now.engine
     if not waits or now.fallback == "raise" or not thin.takes(arr, axis):
         return None
-    if arr.size > LIMITS.first_plan_slices * arr.shape[axis] or why_awkward(arr):
+    if why_awkward(arr):
         return None
     known, method = cache_of(f)
     key = key_of(method, axis, arr)
     if key in known.plans:
         return None
+    count = arr.size // arr.shape[axis]
     try:
-        looped = _Looped(frontend, f, axis, arr.size // arr.shape[axis])
+        looped = _Looped(frontend, f, axis, count)
+        begun = looped.begun(f, arr) if count > LIMITS.first_plan_slices else ()
     except Exception:
         return None
-    found = looped.result(f, arr)
+    if begun is None:
+        return None
+    found = looped.result(f, arr, begun)
     if found is not None:
         known.plans[key] = Remembered(looped, None, looped=looped.result, loops=looped.quick)
     return found
@@ -51,12 +57,20 @@ class _Looped:
         serves = self.quick.serves(self._count) and config.current().fallback != "raise"
         return serves and self._loop.holds
 
-    def result(self, f: Any, arr: Any) -> Any:
-        """The loop's result; None if `f` raises for the first slice."""
+    def begun(self, f: Any, arr: Any) -> Sequence[Any] | None:
+        """Results for the first slices; None where the loop takes longer than a plan may wait."""
+        found = self._loop.begun(f, arr, LIMITS.first_plan_tells * self.quick.most)
+        return found.results if found.seconds * self._count <= self.quick.most else None
+
+    def result(self, f: Any, arr: Any, begun: Sequence[Any] = ()) -> Any:
+        """The loop's result; None if `f` raises for the first slice.
+
+        `begun`: the results for the first slices.
+        """
         if (unseen := self._loop.unseen).spent > unseen.limit:
             self._loop.look(f)
         try:
-            return self.quick.timed(self._count, self._loop, f, arr)
+            return self.quick.timed(self._count, self._loop, f, arr, begun)
         except Exception as error:
             if reference.was_first(error, self._axis, arr):
                 return None

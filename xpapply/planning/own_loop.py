@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from time import perf_counter
 from types import MethodType
 from typing import Any
@@ -11,6 +12,7 @@ from weakref import proxy, ref
 from ..frontends import Frontend
 from ..limits import LIMITS
 from ..loop import reference
+from ..loop.begun import Begun, begun
 from ..runtime.budget import Budget
 
 
@@ -61,11 +63,17 @@ class OwnLoop:
         layers = [alive() for alive in self._modes]
         return not any(m is not None and m.training for m in layers)
 
-    def __call__(self, f: Any, arr: Any) -> Any:
-        """Run the loop."""
+    def begun(self, f: Any, arr: Any, limit: float) -> Begun:
+        """Run the first turns of the loop over a plain array, for so many seconds."""
+        one = self._one or self._frontend.slice_function(f)
+        with (reference.around(one, arr) or nullcontext)():
+            return begun(one, self.axis, arr, (), {}, 0.0, limit)
+
+    def __call__(self, f: Any, arr: Any, known: Sequence[Any] = ()) -> Any:
+        """Run the loop. `known`: the results of its first turns."""
         began = perf_counter()
         one = self._one or self._frontend.slice_function(f)
-        result = reference.apply(one, self.axis, arr, (), {})
+        result = reference.apply(one, self.axis, arr, (), {}, known)
         self.unseen.spent += perf_counter() - began
         return result
 
