@@ -64,6 +64,8 @@ class KernelOfPaths(Way):
         """The last call, if it marked no slice."""
         self._paths = 0
         """The number of paths in the kernel."""
+        self._could = -1, False
+        """Of so many paths, whether all have graphs."""
         self._many_left = False
         """Whether many slices were on none of the paths in the kernel."""
         self._checked = False
@@ -134,10 +136,13 @@ class KernelOfPaths(Way):
 
     def can_be(self) -> bool:
         """Whether all known paths have graphs."""
-        try:
-            return bool(self._as_graphs())
-        except (UnsupportedError, OverflowError):
-            return False
+        paths = self._tree.count
+        if self._could[0] != paths:  # each call asks, and graphs take longer than few slices
+            try:
+                self._could = paths, bool(self._as_graphs())
+            except (UnsupportedError, OverflowError):
+                self._could = paths, False
+        return self._could[1]
 
     def ran(self, rows: Rows) -> tuple[Callable[[Rows], Sequence[Any] | None], bool] | None:
         """The last call for repeated runs, if it marked no slice."""
