@@ -80,8 +80,11 @@ class Record:
         return not (self.given_up or self.refused or self.slow)
 
     def in_vain(self, seconds: float) -> None:
-        """Note a run that found too many paths: the loop runs for longer than it took."""
-        self.loops.limit += LIMITS.loops_per_run * seconds
+        """Note a run that found too many paths: the loop runs for many times what it took.
+
+        After each further one twice as long.
+        """
+        self.loops.limit += LIMITS.loops_per_run * 2**self.given_up * seconds
 
     def expected(self, slices: int) -> float | None:
         """CPU seconds of a run of so many slices, by earlier ones; None: not known."""
