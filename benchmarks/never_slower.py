@@ -33,7 +33,7 @@ import xpapply
 from xpapply.limits import LIMITS
 
 from . import clocks, runner
-from .never_slower_report import FIRST, LOOPS, OURS, SINGLE, SIZES, THEIRS, above
+from .never_slower_report import BESIDE, FIRST, LOOPS, OURS, SINGLE, SIZES, THEIRS, above
 from .never_slower_rows import RANDOM, Case, Row, rows
 
 REPEATS = 7
@@ -263,6 +263,7 @@ def timed(row: Row, n: int, size: str, repeats: int, folder: Any) -> dict[str, A
             break
     found |= {
         THEIRS: statistics.median(times[case.loop]),
+        BESIDE: times[case.loop][0],
         OURS: statistics.median(times[case.ours]),
         "all later": sum(times[case.ours]) / sum(times[case.loop]),
     }
