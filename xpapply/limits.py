@@ -91,6 +91,8 @@ class Limits:
     typed_margin = 1e-14  # how close is what last bits of another C library may decide, relatively
     typed_rounding_short = 1e-4  # what the first one is for float32, on a GPU
     typed_apart = 4  # times the bytes of slices that a copy may take which lies as they do
+    typed_tried = 0.03  # seconds of a loop from which some slices tell whether it takes longer: ...
+    typed_tried_share = 64  # ... one of so many
     typed_told = 0.01  # the share of slices left to the function from which a warning says so ...
     typed_marked = 0.8  # ... and from which the function runs for all
     # times that is asked until what was refused for the slices of one call is tried again

@@ -163,8 +163,8 @@ def test_where_most_are_left_it_is_tried_again(cupy):
 
 def test_a_function_is_read_once(cupy, monkeypatch):
     readings = []
-    real = typed_loop._typed
-    monkeypatch.setattr(typed_loop, "_typed", lambda *given: readings.append(1) or real(*given))
+    real = typed_loop.typed_of
+    monkeypatch.setattr(typed_loop, "typed_of", lambda *given: readings.append(1) or real(*given))
 
     def pair(v):
         above = below = 0

@@ -313,3 +313,42 @@ def test_places_that_are_odd_are_left_to_the_trace(monkeypatch):
             got = xpapply.apply_along_axis(on_a_grid_of_its_own, 1, odd)
             np.testing.assert_array_equal(got, want)
             np.testing.assert_array_equal(by_place(odd), want)
+
+
+# --- functions that take longer compiled ----------------------------------------------------
+
+
+def of_states(v):
+    state = 0.0
+    for a in v:
+        state = 0.5 * state + a if a > 0 else -state
+    return state
+
+
+@pytest.mark.parametrize("share", [0.0, 1e9])
+@pytest.mark.parametrize("shape", [(640, 5), (3, 5, 400)])
+def test_some_slices_tell_whether_it_takes_longer_than_the_loop(monkeypatch, share, shape):
+    monkeypatch.setattr(LIMITS, "given_up_from", share)  # times the loop's time
+    for row in ("typed_tried", "first_loops", "plan_worth", "typed_worth"):
+        monkeypatch.setattr(LIMITS, row, 0.0)
+    runs = []
+    run = backend.Compiled.run
+    monkeypatch.setattr(
+        backend.Compiled, "run", lambda self, *given: runs.append(given[0]) or run(self, *given)
+    )
+
+    def f(v):
+        return of_states(v)
+
+    arr = RNG.normal(size=shape)
+    with xpapply.options(fallback="silent"):
+        got = xpapply.apply_along_axis(f, 1, arr)
+    np.testing.assert_array_equal(got, np.apply_along_axis(f, 1, arr))
+    slices = [x.size // x.shape[-1] for (x,) in runs]
+    all_of_them = arr.size // arr.shape[1]
+    assert slices[0] < all_of_them // 16
+    assert (slices[-1] == all_of_them) == (share > 0)
+    if not share:
+        (record,) = {x.record for x in cache.cache_of(f)[0].traced.values() if hasattr(x, "record")}
+        assert record.given_up
+        assert "compiled it takes longer than the loop" in record.why

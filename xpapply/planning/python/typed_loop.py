@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from ...arrays.layout import is_apart, lying_alike, span
-from ...errors import CompilerError, Differs, TraceError, UnsupportedError
+from ...errors import CompilerError, Differs, TooManyPaths, TraceError, UnsupportedError
 from ...frontends.python.run.account import Account, per_call
 from ...frontends.python.run.comparison import cast, check_holds
 from ...frontends.python.run.record import AtOnce
-from ...frontends.python.run.rows import Block, Rows
+from ...frontends.python.run.rows import Block, Rows, RowsOfSeveral
 from ...functions.cache import BoundedDict
 from ...functions.guards import Guards
 from ...ir.avals import ShapeDtype
@@ -35,13 +35,12 @@ from ..ways import Run, Said, Way
 from .typed_results import (
     Read,
     are_same,
-    argument_of,
     as_long_as_wanted,
     copied,
     empty,
     results_of,
     silently,
-    type_of,
+    typed_of,
     wavers,
     with_texts,
 )
@@ -115,7 +114,7 @@ class TypedLoop(AtOnce):
             made = ahead.made
         else:
             self._guards = Guards()
-            made = _typed(f, arguments, slices, self.results, self._guards, self.element)
+            made = typed_of(f, arguments, slices, self.results, self._guards, self.element)
         if not any(b.instructions[-1].op == "return" for b in made.blocks):
             raise TraceError(f"compiled, {made.marks[0].why if made.marks else 'it never returns'}")
         self._asks_scipy = any("scipy." in name[1] for name in made.externals)
@@ -187,6 +186,24 @@ class TypedLoop(AtOnce):
                 return True
         return False
 
+    def _is_longer(self, rows: Rows, loop: float) -> bool:
+        """Whether some slices tell that it takes longer than the loop, which takes `loop` seconds.
+
+        So do functions of long arrays that NumPy computes by wider instructions.
+        """
+        part = max(range(len(rows.batch)), key=rows.batch.__getitem__, default=0)
+        n = rows.batch[part] if rows.batch else 1
+        some = n // LIMITS.typed_tried_share
+        if loop < LIMITS.typed_tried or not some:
+            return False
+        index = (*(slice(None),) * part, slice(some))
+        batch = (*rows.batch[:part], some, *rows.batch[part + 1 :])
+        chosen = RowsOfSeveral([x[index] for x in rows.views], batch)
+        self._compiled(chosen)  # which compiles it
+        began = time.process_time()
+        self._compiled(chosen)
+        return (time.process_time() - began) * n > LIMITS.given_up_from * loop * some
+
     def _said(self) -> str:
         from ...backends.cpu import compiler
 
@@ -255,6 +272,8 @@ class TypedLoop(AtOnce):
             return self._drawing(rows, f, account)
         if self.writes:
             return rows.placed(self._writing(rows, f, () if account is None else account.known))
+        if account is not None and account.tries and self._is_longer(rows, account.loop):
+            raise TooManyPaths("compiled it takes longer than the loop")
         outs, marks = self._compiled(rows)
         left = self._noted(marks)
         if not self._checked:
@@ -542,43 +561,10 @@ def read(loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any) -> Re
 
     several, watch = slices if isinstance(slices, tuple) else (slices,), Read(Guess())
     guess = watch.results if loop.guesses else None
-    made = _typed(f, arguments, several, guess, watch, loop.element)
+    made = typed_of(f, arguments, several, guess, watch, loop.element)
     loop.look_at(made)
     watch.made, watch.sources = made if guess else None, made.sources
     return watch
-
-
-def _typed(
-    f: Any,
-    arguments: Arguments,
-    slices: tuple[Any, ...],
-    results: Any,
-    watch: Guards,
-    element: str,
-) -> TypedFunction:
-    """The typed function of a function; a `TraceError` knows what it has looked at."""
-    from ...frontends.python.source import typed as source
-
-    watch.start(f)
-    inputs = [type_of(x, arguments.numbers) for x in slices]
-    given = [argument_of(x, arguments.numbers, slices) for x in arguments.args]
-    named = {n: argument_of(x, arguments.numbers, slices) for n, x in arguments.kwargs.items()}
-    expected = results
-    if type(results) is tuple:
-        expected = [
-            source.Expected("text", r.shape, r.itemsize // 4)
-            if r.dtype.startswith("str")
-            else source.Expected(r.dtype, r.shape)
-            for r in results
-        ]
-    try:
-        return source.typed(f, given, named, inputs, expected, watch, element)
-    except source.Leaves as leaves:
-        error = TraceError(leaves.why)
-    except TraceError as refused:
-        error = refused
-    error.unchanged = watch
-    raise error
 
 
 def made(

@@ -224,3 +224,36 @@ def argument_of(x: Any, numbers: bool, slices: Sequence[Any]) -> Any:
     if type(x) is not Looped:
         return x
     return Input(x.k, numbers, 0.0 if numbers else endless(slices[x.k]))
+
+
+def typed_of(
+    f: Any,
+    arguments: Arguments,
+    slices: tuple[Any, ...],
+    results: Any,
+    watch: Guards,
+    element: str,
+) -> TypedFunction:
+    """The typed function of a function; a `TraceError` knows what it has looked at."""
+    from ...frontends.python.source import typed as source
+
+    watch.start(f)
+    inputs = [type_of(x, arguments.numbers) for x in slices]
+    given = [argument_of(x, arguments.numbers, slices) for x in arguments.args]
+    named = {n: argument_of(x, arguments.numbers, slices) for n, x in arguments.kwargs.items()}
+    expected = results
+    if type(results) is tuple:
+        expected = [
+            source.Expected("text", r.shape, r.itemsize // 4)
+            if r.dtype.startswith("str")
+            else source.Expected(r.dtype, r.shape)
+            for r in results
+        ]
+    try:
+        return source.typed(f, given, named, inputs, expected, watch, element)
+    except source.Leaves as leaves:
+        error = TraceError(leaves.why)
+    except TraceError as refused:
+        error = refused
+    error.unchanged = watch
+    raise error
