@@ -583,7 +583,7 @@ def spline(v):
 
 
 def stats_fit(v):
-    return stats.gamma.fit(np.abs(v) + 0.1)[0]
+    return stats.rayleigh.fit(np.abs(v) + 0.1)[0]
 
 
 def stats_kde(v):

@@ -44,17 +44,17 @@ def test_no_folder_is_crowded():
 
 
 LINES = """
-    frontends 36750 -> 37600 generators of seeds, masks, nnls, splines, caches, spawned
+    frontends 36750 -> 37720 generators of seeds, masks, nnls, splines, caches, distributions
     codegen 20550 -> 20800 shuffles as a whole, numbers of MT19937, sums of long slices on GPUs
-    library 13400 -> 14490 generators of seeds, nnls, lsq_linear, splines, BLAS, samples, fits
-    planning 10950 -> 11120 time limits of signals, calls on few slices beside the loop
+    library 13400 -> 14850 generators of seeds, nnls, splines, BLAS, samples, distributions
+    planning 10950 -> 11160 time limits of signals, calls beside the loop, compiled ones too
     backends 9350 -> 9400 machine code for GPUs on disk
     ir 8700 -> 8940 functions of hosts beside those of devices, what a block does twice, quotients
     batching 5650 -> 5960 least squares of rows of a mask, rank tests
     models 4700
     . 3950 -> 4000 limits of loops that are timed
     cli 3000
-    loop 2600 -> 2620 results that end a loop at once
+    loop 2600 -> 2630 results that end a loop at once
     pandas 2150 -> 4220 groups transformed, nullable dtypes, lists, methods of Series, classes
     functions 2150 -> 2200 what a cache keeps
     patching 1750 -> 1860 groups transformed and filtered, one look at all names

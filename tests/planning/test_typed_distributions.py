@@ -39,6 +39,44 @@ def or_nothing(v):
         return np.nan
 
 
+def level(v):
+    """What is exceeded once in a hundred years."""
+    return stats.genextreme.isf(0.01, *stats.genextreme.fit(v))
+
+
+def rarity(v):
+    loc, scale = stats.gumbel_r.fit(v)
+    return 1 / stats.gumbel_r.sf(v.max(), loc, scale=scale)
+
+
+FITS = {
+    "genextreme": lambda v: stats.genextreme.fit(v),
+    "genextreme at": lambda v: stats.genextreme.fit(v, floc=1.5),
+    "genpareto": lambda v: stats.genpareto.fit(v),
+    "genpareto at": lambda v: stats.genpareto.fit(v, floc=0),
+    "weibull_min": lambda v: stats.weibull_min.fit(v),
+    "weibull_min at": lambda v: stats.weibull_min.fit(v, floc=0),
+    "gamma": lambda v: stats.gamma.fit(v),
+    "lognorm at": lambda v: stats.lognorm.fit(v, floc=0),
+    "gumbel_r": lambda v: stats.gumbel_r.fit(v),
+    "expon": lambda v: stats.expon.fit(v),
+    "expon at": lambda v: stats.expon.fit(v, floc=0),
+    "norm": lambda v: stats.norm.fit(v),
+    "level": level,
+    "rarity": rarity,
+}
+VALUES = {
+    "norm": "cdf sf ppf",
+    "expon": "cdf sf ppf",
+    "lognorm": "cdf sf ppf",
+    "gumbel_r": "cdf sf ppf isf",
+    "gamma": "cdf ppf",
+    "genextreme": "cdf sf ppf isf",
+    "weibull_min": "cdf sf ppf isf",
+}
+WITH_SHAPE = ("lognorm", "gamma", "genextreme", "weibull_min")
+
+
 def rain(n=120, m=30):
     return np.random.default_rng(0).gamma(2.0, 3.0, (n, m))
 
@@ -97,3 +135,82 @@ def test_other_arguments_stay_scipys():
         lambda v: stats.gamma.fit(v, floc=0, fscale=2.0)[0],
     ):
         check(f, rain(40))
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_fits_are_the_loops(name):
+    f, x = FITS[name], rain(24, 20)
+    x[5] = -x[5] + x[5].max() + 0.1  # skewed the other way
+    x[6] += 100.0
+    x[7] *= 1e-3
+    with xpapply.options(engine="cpu", fallback="silent"):
+        check(f, x)
+        assert "compiled loop" in xpapply.explain(f, 1, x).kernels[0]
+
+
+@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize("odd", [0.0, -1.0, np.nan, np.inf, 1e300, "alike", "two", "one"])
+def test_fits_of_odd_slices_are_scipys(name, odd):
+    x = rain(9, {"two": 2, "one": 1}.get(odd, 12))
+    if odd == "alike":
+        x[4:] = 2.5
+    elif isinstance(odd, float):
+        x[7, 2] = x[4, 0] = odd
+    raises = isinstance(outcome(np.apply_along_axis, FITS[name], x)[0], type)
+    with xpapply.options(engine="" if raises else "cpu", fallback="silent"):
+        check(FITS[name], x)
+
+
+@pytest.mark.parametrize(("name", "methods"), VALUES.items())
+def test_values_of_distributions_are_the_loops(name, methods):
+    rng = np.random.default_rng(0)
+    x = rng.normal(0.5, 1.0, (400, 4))
+    x[:, 1:] = np.abs(x[:, 1:])
+    x[::7, 0] = [0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 2.0, 0.5, 1e300, 1e-300] * 5 + [0.0] * 8
+    x[::11, 1] = [0.0, -1.0, np.nan, np.inf, 1.0, 2.0, 0.5, 1e-3] * 4 + [0.0] * 5
+    x[::13, 3] = [0.0, -1.0, np.nan, np.inf, 1e-3, 1.0] * 5 + [0.0]
+    for method in methods.split():
+        value = getattr(getattr(stats, name), method)
+
+        def whole(v, value=value):
+            total = 0.0
+            for x in v[:1]:
+                total += value(x, v[1], v[2], v[3]) if name in WITH_SHAPE else value(x, v[2], v[3])
+            return total
+
+        def scaled(v, value=value):
+            total = 0.0
+            for x in v[:1]:
+                total += value(x, v[1], scale=v[3]) if name in WITH_SHAPE else value(x, scale=v[3])
+            return total
+
+        for f in (whole, scaled):
+            with xpapply.options(engine="cpu", fallback="silent"):
+                check(f, x)
+                assert "compiled loop" in xpapply.explain(f, 1, x).kernels[0]
+
+
+def test_a_fit_under_try_and_what_a_mask_leaves():
+    def wet(v):
+        try:
+            return stats.weibull_min.fit(v[v > 1.0], floc=0)[0]
+        except ValueError:
+            return -1.0
+
+    x = rain(40)
+    x[3] = 0.5  # nothing is left
+    x[9, 4] = np.inf
+    with xpapply.options(engine="cpu", fallback="silent"):
+        check(wet, x)
+
+
+def test_other_fits_stay_scipys():
+    for f in (
+        lambda v: stats.lognorm.fit(v)[0],
+        lambda v: stats.genextreme.fit(v, 0.1)[0],
+        lambda v: stats.norm.fit(v, floc=0)[1],
+        lambda v: stats.gumbel_r.fit(v, floc=1)[1],
+        lambda v: stats.expon.fit(v, fscale=2.0)[0],
+        lambda v: stats.beta.fit(v / (v.max() + 1), floc=0, fscale=1)[0],
+    ):
+        check(f, rain(6, 12))

@@ -1,14 +1,9 @@
-"""Functions of ``statistics``, whose sums are exact, and distributions of ``scipy.stats``.
-
-What is not finite raises.
-"""
+"""Functions of ``statistics``, whose sums are exact. What is not finite raises."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
-
-import numpy as np
 
 from .of_math import exact_sum, rest_of_product
 from .of_python import in_order, listed
@@ -167,28 +162,3 @@ def pstdev(data: Any) -> float:
     """``statistics.pstdev(data)``."""
     high, low, unsure = variance_of(listed(data), 0)
     return rooted(high, low, unsure)
-
-
-# --- distributions of scipy.stats: what SciPy warns of or answers with NaN raises here -----------
-
-
-def gamma_fit(data: Any, floc: Any, brentq: Any, digamma: Any) -> Any:
-    """``scipy.stats.gamma.fit(data, floc=0)``: the shape by likelihood, then the scale."""
-    for x in data:
-        if not (x > 0.0 and x < math.inf):
-            raise ValueError
-    mean = data.mean()
-    s = np.log(mean) - np.log(data).mean()
-    about = (3 - s + np.sqrt((s - 3) ** 2 + 24 * s)) / (12 * s)
-    low = about * (1 - 0.4)
-    high = about * (1 + 0.4)
-    a = brentq(lambda a: np.log(a) - digamma(a) - s, low, high, disp=False)
-    return a, floc, mean / a
-
-
-def gamma_cdf(x: Any, a: Any, loc: Any, scale: Any, gammainc: Any) -> Any:
-    """``scipy.stats.gamma.cdf(x, a, loc, scale)`` of numbers."""
-    y = (x - loc) / scale
-    if not (a > 0.0 and scale > 0.0 and y > 0.0 and y < math.inf):
-        raise ValueError
-    return gammainc(a, y)

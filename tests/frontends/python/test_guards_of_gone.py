@@ -26,15 +26,15 @@ def test_an_object_where_one_was_that_is_gone_changes_nothing():
 
 
 def test_the_one_that_stands_there_now_is_looked_at():
-    guards, places = Guards(), {}
+    guards, places = Guards(), set()
     guards.start(f)
-    for _ in range(8):
-        x = Own()
+    x = Own()
+    while id(x) not in places:
         guards.names(x)
-        if id(x) in places:
-            break
-        places[id(x)] = None
-        del x
+        places.add(id(x))
+        x = None
+        x = Own()
+    guards.names(x)
     guards.settle()
     assert guards(f)
     x.later = 1

@@ -1,18 +1,20 @@
-"""Ufuncs of ``scipy.special``, and what ``scipy.stats.norm`` computes of numbers with them."""
+"""Ufuncs of ``scipy.special``, and distributions of ``scipy.stats``: fits and values."""
 
 from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Callable
 from types import MethodType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .....ir.typed import Literal
+from .....limits import LIMITS
 from .. import numbers
-from ..values import NUMPY, Inlined, Known, Num, Writes, integer
-from .arguments import TAKEN
+from ..values import NUMPY, Abstract, Inlined, Known, Num, Tup, Writes, integer
+from .arguments import FALSE, TRUE, float64
 from .common import Call, as_float, exactly, number
 from .of_numpy import ufunc_of
 
@@ -24,19 +26,21 @@ def find(f: Any) -> Call | None:
         is_one = special is not None and getattr(special, f.__name__, None) is f
         return ufunc_of(f) if is_one and f.nout == 1 else None
     stats = sys.modules.get("scipy.stats")
-    if stats is None or type(f) is not MethodType:
+    dist: Any = getattr(f, "__self__", None) if type(f) is MethodType else None
+    if dist is None or stats is None or not isinstance(dist, stats.rv_continuous):
         return None
-    if f.__self__ is stats.gamma and f.__name__ in _OF_GAMMA and _gamma_agrees():
-        return _OF_GAMMA[f.__name__]
-    if f.__self__ is not stats.norm:
-        return None
-    return _normal(f.__name__) if f.__name__ in _OF_NORM and _agree() else None
+    row = _of_distribution(dist, f.__name__)
+    if dist is not stats.norm or f.__name__ not in _OF_NORM or not _agree():
+        return row
+    return _normal(f.__name__, row)
 
 
-def _normal(name: str) -> Call:
-    """``scipy.stats.norm.cdf`` and such, of one number."""
+def _normal(name: str, row: Call | None) -> Call:
+    """``scipy.stats.norm.cdf`` and such, of one number; with further arguments by the row."""
 
-    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if row is not None and (kwargs or len(args) > 1):
+            return row(t, args, kwargs)
         exactly(t, args, kwargs, 1)
         if name == "ppf" and number(t, args[0]).dtype != "float64":  # which computes in its type
             raise t.refuse(f"scipy.stats.norm.ppf of {args[0].dtype}")
@@ -75,52 +79,187 @@ _OF_NORM: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _gamma_fit(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
-    """``scipy.stats.gamma.fit(data, floc=0)``."""
+class _Distribution(NamedTuple):
+    """How a distribution is computed: names in `library.solvers.distributions`.
+
+    Attributes
+    ----------
+    ends : str
+        Its support.
+    shape : str
+        The name of its shape; "" if it has none.
+    any_sign : bool
+        Whether that may be any finite number; else it is positive.
+    values : str
+        Its functions of numbers.
+    fit : callable or None
+        The function of data and their location, if that is given, and what else it gets.
+    """
+
+    ends: str
+    shape: str
+    any_sign: bool
+    values: str
+    fit: Callable[[Any, Any], tuple[str, tuple[Any, ...]] | None]
+
+
+def _optimize(name: str) -> Any:
+    return getattr(sys.modules["scipy.optimize"], name)
+
+
+def _special() -> Any:
+    return sys.modules["scipy.special"]
+
+
+def _fit_of_norm(dist: Any, floc: Any) -> Any:
+    return ("norm_fit", ()) if floc is None else None
+
+
+def _fit_of_expon(dist: Any, floc: Any) -> Any:
+    return "expon_fit", (floc,)
+
+
+def _fit_of_lognorm(dist: Any, floc: Any) -> Any:
+    return None if floc is None else ("lognorm_fit", (floc,))
+
+
+def _fit_of_gumbel(dist: Any, floc: Any) -> Any:
+    return ("gumbel_fit", (_optimize("root_scalar"),)) if floc is None else None
+
+
+def _fit_of_gamma(dist: Any, floc: Any) -> Any:
+    if floc is None:
+        return "gamma_fit", (floc, _special(), _optimize("fmin"))
+    return ("gamma_fit_at_zero", (floc, _optimize("brentq"), _special())) if floc == 0 else None
+
+
+def _fit_of_extremes(dist: Any, floc: Any) -> Any:
+    moments = [tuple(map(float, dist.stats(c, moments="mv"))) for c in (0.5, -0.5)]
+    return "genextreme_fit", (floc, _special(), _optimize("fmin"), *moments)
+
+
+def _fit_of_pareto(dist: Any, floc: Any) -> Any:
+    return "genpareto_fit", (floc, _special(), _optimize("fmin"))
+
+
+def _fit_of_weibull(dist: Any, floc: Any) -> Any:
+    from .....library.solvers import distributions
+
+    least = float(distributions.weibull_skewness(1e4, _special()))
+    return "weibull_fit", (floc, _special(), _optimize("fmin"), _optimize("root_scalar"), least)
+
+
+_ROWS = {
+    "norm": _Distribution("whole", "", True, "cdf sf ppf", _fit_of_norm),
+    "expon": _Distribution("positive", "", True, "cdf sf ppf", _fit_of_expon),
+    "lognorm": _Distribution("positive", "s", False, "cdf sf ppf", _fit_of_lognorm),
+    "gumbel_r": _Distribution("whole", "", True, "cdf sf ppf isf", _fit_of_gumbel),
+    "gamma": _Distribution("positive", "a", False, "cdf ppf", _fit_of_gamma),
+    "genextreme": _Distribution("extreme_ends", "c", True, "cdf sf ppf isf", _fit_of_extremes),
+    "genpareto": _Distribution("pareto_ends", "c", True, "", _fit_of_pareto),
+    "weibull_min": _Distribution("positive", "c", False, "cdf sf ppf isf", _fit_of_weibull),
+}
+_SHORT = {"gumbel_r": "gumbel", "genextreme": "extreme", "weibull_min": "weibull"}
+
+
+def _of_distribution(dist: Any, name: str) -> Call | None:
+    """The row of ``scipy.stats.<distribution>.<name>``; None: there is none."""
+    row, known = _ROWS.get(dist.name), vars(sys.modules["scipy.stats"])
+    if row is None or dist.name not in known or known[dist.name] is not dist:
+        return None
+    if name == "fit":
+        return functools.partial(_fitted, dist, row)
+    if name not in row.values.split() or not _values_agree(dist.name, name):
+        return None
+    return functools.partial(_value, dist, row, name)
+
+
+def _fitted(
+    dist: Any, row: _Distribution, t: Writes, args: list[Any], kwargs: dict[str, Any]
+) -> Inlined:
+    """``fit(data)`` and ``fit(data, floc=...)``."""
+    from .....library.solvers import distributions
+
     floc = kwargs.get("floc")
-    zero = isinstance(floc, Num) and isinstance(floc.value, Literal) and floc.value.value == 0
-    if len(args) != 1 or kwargs.keys() != {"floc"} or not zero:
-        raise t.refuse("scipy.stats.gamma.fit with other arguments than data and floc=0")
-    data = TAKEN["doubles"](t, args[0])
-    optimize, special = (sys.modules[f"scipy.{name}"] for name in ("optimize", "special"))
-    from .....library import of_statistics
+    given = None if floc is None else getattr(getattr(floc, "value", None), "value", None)
+    found = None
+    if len(args) == 1 and kwargs.keys() <= {"floc"} and (floc is None or given is not None):
+        found = row.fit(dist, given)
+    if found is None or not _fits_agree(dist.name, given):
+        raise t.refuse(f"scipy.stats.{dist.name}.fit with such arguments")
+    data, (name, more) = float64(t, args[0]), found
+    own = [x if x is not given else floc or Known(None) for x in more]
+    return Inlined(getattr(distributions, name), [data, *map(_as_value, own)], {})
 
-    given = [data, floc, Known(optimize.brentq), Known(special.digamma)]
-    return Inlined(of_statistics.gamma_fit, given, {})
+
+def _as_value(x: Any) -> Abstract:
+    if isinstance(x, float):
+        return Num("float64", NUMPY, Literal(x, "float64"))
+    if isinstance(x, tuple) and not hasattr(x, "_fields"):
+        return Tup(tuple(map(_as_value, x)))
+    return x if isinstance(x, (Num, Known)) else Known(x)
 
 
-def _gamma_cdf(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
-    """``scipy.stats.gamma.cdf(x, a, loc=0, scale=1)`` of numbers."""
-    names = "x", "a", "loc", "scale"
+def _value(
+    dist: Any, row: _Distribution, name: str, t: Writes, args: list[Any], kwargs: dict[str, Any]
+) -> Inlined:
+    """``cdf(x, shape, loc=0, scale=1)`` and such, of numbers."""
+    from .....library.solvers import distributions
+
+    first = "q" if name in ("ppf", "isf") else "x"
+    names = (first, row.shape, "loc", "scale") if row.shape else (first, "loc", "scale")
     given = dict(zip(names, args, strict=False)) | kwargs
-    if len(args) > len(names) or not kwargs.keys() <= {*names} or not {"x", "a"} <= given.keys():
-        raise t.refuse("scipy.stats.gamma.cdf with such arguments")
+    if len(args) > len(names) or not kwargs.keys() <= {*names} or not {*names[:-2]} <= given.keys():
+        raise t.refuse(f"scipy.stats.{dist.name}.{name} with such arguments")
     given = {"loc": integer(0), "scale": integer(1)} | given
-    own = [as_float(t, [given[name]], {})._replace(kind=NUMPY) for name in names]
-    from .....library import of_statistics
-
-    gammainc = Known(sys.modules["scipy.special"].gammainc)
-    return Inlined(of_statistics.gamma_cdf, [*own, gammainc], {})
-
-
-_OF_GAMMA: dict[str, Call] = {"fit": _gamma_fit, "cdf": _gamma_cdf}
+    own = {n: as_float(t, [given[n]], {})._replace(kind=NUMPY) for n in names}
+    shape = own.get(row.shape) or Num("float64", NUMPY, Literal(0.0, "float64"))
+    how = distributions.quantile if first == "q" else distributions.share
+    of = getattr(distributions, f"{_SHORT.get(dist.name, dist.name)}_{name}")
+    fixed = [Known(of), Known(getattr(distributions, row.ends)), TRUE if row.any_sign else FALSE]
+    numbers_ = [own[first], shape, own["loc"], own["scale"]]
+    return Inlined(how, [*fixed, Known(_special()), *numbers_], {})
 
 
 @functools.cache
-def _gamma_agrees() -> bool:
-    """Whether this SciPy computes with the same bits."""
-    from .....library import of_statistics
+def _fits_agree(name: str, floc: float | None) -> bool:
+    """Whether this SciPy fits a distribution as we do, to rounding."""
+    from .....library.solvers import distributions
 
-    gamma, special = sys.modules["scipy.stats"].gamma, sys.modules["scipy.special"]
-    brentq, digamma = sys.modules["scipy.optimize"].brentq, special.digamma
-    for k in range(1, 4):
-        data = np.array([0.3, 1.7, 2.25, 4.1, 0.9, 3.3]) ** k
-        if gamma.fit(data, floc=0) != of_statistics.gamma_fit(data, 0, brentq, digamma):
+    dist = getattr(sys.modules["scipy.stats"], name)
+    data = np.array([0.3, 1.7, 2.25, 4.1, 0.9, 3.3, 0.6, 1.1, 2.9, 1.4]) + (floc or 0.0)
+    with np.errstate(all="ignore"):
+        found = _ROWS[name].fit(dist, floc)
+        assert found is not None
+        of, more = found
+        try:
+            want = dist.fit(data) if floc is None else dist.fit(data, floc=floc)
+            mine = getattr(distributions, of)(data, *more)
+        except Exception:  # of another version
             return False
-        x, a, scale = np.float64(1.3 * k), np.float64(0.7 * k), np.float64(1.1)
-        found = of_statistics.gamma_cdf(x, a, 0, scale, special.gammainc)
-        if gamma.cdf(x, a, scale=scale) != found:
-            return False
+    return bool(np.allclose(mine, want, rtol=LIMITS.typed_rounding, atol=0.0))
+
+
+@functools.cache
+def _values_agree(name: str, method: str) -> bool:
+    """Whether this SciPy computes values with the same bits."""
+    from .....library.solvers import distributions
+
+    row, dist = _ROWS[name], getattr(sys.modules["scipy.stats"], name)
+    how = distributions.quantile if method in ("ppf", "isf") else distributions.share
+    of = getattr(distributions, f"{_SHORT.get(name, name)}_{method}")
+    ends, special = getattr(distributions, row.ends), _special()
+    for x in map(np.float64, (0.15, 0.4, 0.75, 0.98)):
+        for c in map(np.float64, (0.3, 1.7)):
+            given = (c,) if row.shape else ()
+            loc, scale = np.float64(-0.1), np.float64(1.1)
+            with np.errstate(all="ignore"):
+                try:
+                    mine = how(of, ends, row.any_sign, special, x, c, loc, scale)
+                except ValueError:  # it is outside of the support
+                    continue
+                if getattr(dist, method)(x, *given, loc, scale) != mine:
+                    return False
     return True
 
 
