@@ -261,10 +261,10 @@ _SOLVERS = {
         "root".split()
     ),
     "typed_long_solver": frozenset(["lsq_linear"]),
-    "typed_short_solver": frozenset("quad solve_ivp".split()),
+    "typed_short_solver": frozenset("quad solve_ivp genextreme genpareto weibull_min".split()),
     "typed_minimum": frozenset(
         "fmin minimize_scalar fminbound splrep splev UnivariateSpline "
-        "InterpolatedUnivariateSpline make_interp_spline".split()
+        "InterpolatedUnivariateSpline make_interp_spline gumbel_r".split()
     ),
     "typed_root": frozenset("brentq brenth bisect ridder newton root_scalar".split()),
 }
