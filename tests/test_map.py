@@ -50,7 +50,7 @@ LINES = """
     planning 10950 -> 11160 time limits of signals, calls beside the loop, compiled ones too
     backends 9350 -> 9400 machine code for GPUs on disk
     ir 8700 -> 8940 functions of hosts beside those of devices, what a block does twice, quotients
-    batching 5650 -> 5960 least squares of rows of a mask, rank tests
+    batching 5650 -> 6000 least squares of rows of a mask, rank tests, tables of counts
     models 4700
     . 3950 -> 4000 limits of loops that are timed
     cli 3000

@@ -140,6 +140,7 @@ def examples():
                  X, Y, kinds=("f8", "ties"), m=(13,))  # fmt: skip
     yield from e(s, "friedmanchisquare", X, Y, other[:13], kinds=ranked, m=(13,))
     yield from e(s, "chisquare power_divergence", X, kinds=("positive", "constant"))
+    yield from e(s, "chi2_contingency", X, kinds=("positive",))  # see test_tables_of_counts
     yield from e(s, "kstest ks_1samp", X, MODULES["stats"].norm.cdf, kinds=("f8",))
     yield from e(s, "anderson", X, kinds=("f8",), m=(40,), method="interpolate")
 

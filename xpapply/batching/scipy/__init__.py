@@ -45,6 +45,7 @@ from .filters import (
 )
 from .stats import (
     apart,
+    chi2_contingency,
     flat_or_extreme,
     linregress,
     mode,
@@ -259,6 +260,7 @@ ROWS: list[BatchingRule] = [
     *_rows_of(_STATS, statistic("x y", 0, least=4), "pearsonr"),
     *_rows_of(_STATS, linregress, "linregress", "own"),
     *_rows_of(_STATS, spearmanr, "spearmanr", "own"),
+    *_rows_of(_STATS, chi2_contingency, "chi2_contingency", "own"),
     *_rows_of(_STATS, statistic("x", None, least=4), "shapiro"),
     *_rows_of(_STATS, statistic("x y", 0, least=4, together=ties_of_differences), "wilcoxon"),
     *_rows_of(_STATS, statistic("x y", 0, least=4, together=ties_of_few), "mannwhitneyu"),

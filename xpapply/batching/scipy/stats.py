@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import Batched
 from ..rules import batch_size, bound, leaves, signature
 from .axis import (
     Rule,
@@ -200,3 +201,53 @@ def spearmanr(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
         return made
 
     return split(xp, call, args, kwargs, run, arrays, flat)
+
+
+def chi2_contingency(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+    """Tables of counts, one of each slice: SciPy's formulas, and its statistic along an axis."""
+    given = bound(call, args, kwargs)
+    tables, correction = given.get("observed"), given.get("correction", True)
+    found = _tables(tables) if xp is np and given.keys() <= {"observed", "correction"} else None
+    if found is None or not isinstance(correction, (bool, np.bool)) or min(found.shape[1:]) < 2:
+        return by_rows(xp, call, args, kwargs)
+    _, rows, columns = found.shape
+    dof = (rows - 1) * (columns - 1)
+
+    def odd(xp: Any, a: Any) -> Any:
+        """Tables of what are no counts, of which sums depend on their order, or with empty rows."""
+        whole = (np.abs(a) < 2.0**40) & (a == np.floor(a)) & (a >= 0)
+        full = (a.sum(-1) > 0).all(-1) & (a.sum(-2) > 0).all(-1)
+        return ~(whole.all((-1, -2)) & full)
+
+    def run(a: Any) -> Any:
+        counts = a.astype(np.float64)
+        total = counts.sum((-1, -2), keepdims=True)
+        expected = counts.sum(-1, keepdims=True) * counts.sum(-2, keepdims=True) / total
+        if dof == 1 and correction:
+            away = expected - counts
+            counts = counts + np.minimum(0.5, np.abs(away)) * np.sign(away)
+        flat_ = counts.reshape(len(a), -1), expected.reshape(len(a), -1)
+        test = sys.modules["scipy.stats"].power_divergence
+        statistic_, p = test(*flat_, ddof=rows * columns - 1 - dof, axis=1)
+        result = result_type(
+            "Chi2ContingencyResult", ("statistic", "pvalue", "dof", "expected_freq")
+        )
+        return result(statistic_, p, dof, expected)
+
+    return split(xp, call, args, kwargs, run, [found], odd, plain=(2,))
+
+
+def _tables(x: Any) -> Any:
+    """Tables ``(slices, rows, columns)`` of numbers, also of lists; None: it is something else."""
+    if isinstance(x, Batched):
+        return x.array if x.array.ndim == 3 and x.array.dtype.kind in "fiu" else None
+    if not isinstance(x, (list, tuple)) or not all(isinstance(row, (list, tuple)) for row in x):
+        return None
+    rows = [list(row) for row in x]
+    values = [e for row in rows for e in row]
+    if not all(isinstance(e, Batched) and e.array.ndim == 1 for e in values):
+        return None
+    if len({e.array.dtype for e in values}) > 1 or len({*map(len, rows)}) > 1:
+        return None
+    made = np.stack([e.array for e in values], axis=-1)
+    return made.reshape(len(made), len(rows), -1) if made.dtype.kind in "fiu" else None
