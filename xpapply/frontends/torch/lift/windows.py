@@ -75,22 +75,11 @@ def _convolution(n: int) -> Callable[..., Proxy]:
         groups: int = 1,
     ) -> Proxy:
         what, at = _given(r, "a convolution", input, weight, bias, n, 1, groups)
-        taps = tuple(weight.shape[2:])
         steps, apart = windows.each(stride, n), windows.each(dilation, n)
-        reach = [d * (k - 1) for k, d in zip(taps, apart, strict=True)]
-        if isinstance(padding, str):
-            same = padding == "same"
-            if same and any(s != 1 for s in steps):
-                raise InputError(f'{what}: padding="same" needs a stride of 1')
-            widths = [(k // 2, k - k // 2) if same else (0, 0) for k in reach]
-        else:
-            widths = [(p, p) for p in windows.each(padding, n)]
-        x = windows.padded_axes(input.value, at + 1, widths, 0.0)
-        for k, m in enumerate(taps):
-            windows.count_of_windows(what, x.shape[at + 1 + k], m, steps[k], apart[k])
+        widths = windows.sides(what, padding, weight.shape[2:], steps, apart)
         w = weight if groups == 1 else weight.reshape(groups, -1, *weight.shape[1:])
         w = r.value(w) if w is weight else _derived(r, w, weight)
-        y = windows.convolution(x, w, at, steps, apart, groups)
+        y = windows.convolution(what, input.value, w, at, widths, steps, apart, groups)
         return _with_bias(r, input, y, bias, n)
 
     return rule
