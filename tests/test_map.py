@@ -44,15 +44,15 @@ def test_no_folder_is_crowded():
 
 
 LINES = """
-    frontends 36750 -> 37600 generators of seeds, masks, nnls, splines, caches, spawned
+    frontends 36750 -> 37540 generators of seeds, masks, nnls, splines, caches, spawned
     codegen 20550 -> 20800 shuffles as a whole, numbers of MT19937, sums of long slices on GPUs
     library 13400 -> 14490 generators of seeds, nnls, lsq_linear, splines, BLAS, samples, fits
-    planning 10950 -> 11120 time limits of signals, calls on few slices beside the loop
-    backends 9350 -> 9400 machine code for GPUs on disk
-    ir 8700 -> 8940 functions of hosts beside those of devices, what a block does twice, quotients
-    batching 5650 -> 5960 least squares of rows of a mask, rank tests
-    models 4700
-    . 3950 -> 4000 limits of loops that are timed
+    planning 10950 -> 11110 time limits of signals, calls on few slices beside the loop
+    backends 9350
+    ir 8700 -> 9000 functions of hosts and devices, quotients, levels and windows of all their users
+    batching 5650 -> 5950 least squares of rows of a mask, rank tests
+    models 4660
+    . 3950
     cli 3000
     loop 2600 -> 2620 results that end a loop at once
     pandas 2150 -> 4220 groups transformed, nullable dtypes, lists, methods of Series, classes
