@@ -168,9 +168,8 @@ def max_pool(
     if arrays.library(x) == "torch":
         import torch
 
-        return _on_tensor(
-            f"max_pool{n}d", x, layout, sizes, steps, pads, apart, ceil_mode, torch=torch
-        )
+        pooled = sizes, steps, pads, apart, ceil_mode
+        return _on_tensor(f"max_pool{n}d", x, layout, *pooled, torch=torch)
     how = ("max_pool", (sizes, steps, pads, apart, ceil_mode), ())
     return _run(x, layout, _dtype(x), how, ())
 
@@ -215,17 +214,8 @@ def avg_pool(
     if arrays.library(x) == "torch":
         import torch
 
-        return _on_tensor(
-            f"avg_pool{n}d",
-            x,
-            layout,
-            sizes,
-            steps,
-            pads,
-            ceil_mode,
-            count_include_pad,
-            torch=torch,
-        )
+        pooled = sizes, steps, pads, ceil_mode, count_include_pad
+        return _on_tensor(f"avg_pool{n}d", x, layout, *pooled, torch=torch)
     how = ("avg_pool", (sizes, steps, pads, ceil_mode, count_include_pad), ())
     return _run(x, layout, _dtype(x), how, ())
 

@@ -125,9 +125,8 @@ def _max_pool(n: int) -> Callable[..., Proxy]:
             _with_indices(r, input)
         what = f"a maximum pool in {n}-D"
         at = _channels(what, input, n) + 1
-        y = windows.max_pool(
-            what, input.value, at, kernel_size, stride or None, padding, dilation, ceil_mode, n
-        )
+        how = stride or None, padding, dilation, ceil_mode
+        y = windows.max_pool(what, input.value, at, kernel_size, *how, n)
         return like(r, y, input.dtype, input.device)
 
     return rule
@@ -146,18 +145,8 @@ def _avg_pool(n: int) -> Callable[..., Proxy]:
     ) -> Proxy:
         what = f"an average pool in {n}-D"
         at = _channels(what, input, n) + 1
-        y = windows.avg_pool(
-            what,
-            input.value,
-            at,
-            kernel_size,
-            stride or None,
-            padding,
-            ceil_mode,
-            count_include_pad,
-            divisor_override,
-            n,
-        )
+        how = stride or None, padding, ceil_mode, count_include_pad, divisor_override
+        y = windows.avg_pool(what, input.value, at, kernel_size, *how, n)
         return like(r, y, input.dtype, input.device)
 
     return rule
