@@ -91,7 +91,15 @@ def sgd(b: FormulaWriter, est: Any, x: Value) -> Value:
     return one_against_rest(b, est, x)
 
 
-@formula("LogisticRegression.predict_log_proba", "SGDClassifier.predict_log_proba")
+@formula(
+    *(
+        f"{name}.predict_log_proba"
+        for name in (
+            *("LogisticRegression", "SGDClassifier", "MLPClassifier"),
+            *("DecisionTreeClassifier", "ForestClassifier", "GradientBoostingClassifier"),
+        )
+    )
+)
 def log_of_probabilities(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Their logarithm."""
     return np.log(b.of(est, "predict_proba", x))
