@@ -44,22 +44,22 @@ def test_no_folder_is_crowded():
 
 
 LINES = """
-    frontends 36750 -> 37720 generators of seeds, masks, nnls, splines, caches, distributions
-    codegen 20550 -> 20800 shuffles as a whole, numbers of MT19937, sums of long slices on GPUs
+    frontends 36750 -> 37650 generators of seeds, masks, nnls, splines, caches, distributions, spectra
+    codegen 20550 -> 20760 shuffles as a whole, numbers of MT19937, sums of long slices on GPUs
     library 13400 -> 14850 generators of seeds, nnls, splines, BLAS, samples, distributions
     planning 10950 -> 11160 time limits of signals, calls beside the loop, compiled ones too
-    backends 9350 -> 9400 machine code for GPUs on disk
-    ir 8700 -> 8940 functions of hosts beside those of devices, what a block does twice, quotients
+    backends 9290
+    ir 8700 -> 9000 functions of hosts, quotients, loops that end, floats, levels of all users
     batching 5650 -> 6000 least squares of rows of a mask, rank tests, tables of counts
     models 4700
-    . 3950 -> 4000 limits of loops that are timed
+    . 3890
     cli 3000
     loop 2600 -> 2630 results that end a loop at once
-    pandas 2150 -> 4220 groups transformed, nullable dtypes, lists, methods of Series, classes
-    functions 2150 -> 2200 what a cache keeps
+    pandas 2150 -> 4210 groups transformed, nullable dtypes, lists, methods of Series, classes
+    functions 2150 -> 2190 what a cache keeps
     patching 1750 -> 1860 groups transformed and filtered, one look at all names
-    runtime 1650 -> 1800 seeds of MT19937, generators that are spawned
-    slice_functions 1600 -> 1650 complex numbers as pairs, which stood in special
+    runtime 1650 -> 1780 seeds of MT19937, generators that are spawned
+    slice_functions 1600 -> 1630 complex numbers as pairs, which stood in special
     testing 1500
     lowering 1150
     arrays 1000

@@ -93,7 +93,7 @@ def conv(
         )
     steps, apart = windows.each(stride, n), windows.each(dilation, n)
     taps = tuple(filters.shape[2:])
-    widths = _widths(padding, taps, steps, apart, flip)
+    widths = windows.sides("conv", padding, taps, steps, apart, flip)
     channels = x.shape[layout.index("c")]
     if channels != filters.shape[1] * groups or filters.shape[0] % groups:
         raise InputError(
@@ -115,7 +115,7 @@ def conv(
             raise InputError(f"conv with {filters.shape[0]} filters, bias of {offsets.shape}")
         consts.append(offsets.reshape(-1, *(1,) * n))
     avals = tuple(ShapeDtype(c.shape, c.dtype.name) for c in consts)
-    how = ("conv", (tuple(widths), steps, apart, groups, taps), avals)
+    how = ("conv", (tuple(widths), steps, apart, groups), avals)
     return _run(x, layout, dtype, how, consts)
 
 
@@ -168,9 +168,8 @@ def max_pool(
     if arrays.library(x) == "torch":
         import torch
 
-        return _on_tensor(
-            f"max_pool{n}d", x, layout, sizes, steps, pads, apart, ceil_mode, torch=torch
-        )
+        pooled = sizes, steps, pads, apart, ceil_mode
+        return _on_tensor(f"max_pool{n}d", x, layout, *pooled, torch=torch)
     how = ("max_pool", (sizes, steps, pads, apart, ceil_mode), ())
     return _run(x, layout, _dtype(x), how, ())
 
@@ -215,17 +214,8 @@ def avg_pool(
     if arrays.library(x) == "torch":
         import torch
 
-        return _on_tensor(
-            f"avg_pool{n}d",
-            x,
-            layout,
-            sizes,
-            steps,
-            pads,
-            ceil_mode,
-            count_include_pad,
-            torch=torch,
-        )
+        pooled = sizes, steps, pads, ceil_mode, count_include_pad
+        return _on_tensor(f"avg_pool{n}d", x, layout, *pooled, torch=torch)
     how = ("avg_pool", (sizes, steps, pads, ceil_mode, count_include_pad), ())
     return _run(x, layout, _dtype(x), how, ())
 
@@ -248,29 +238,6 @@ def _places(name: str, x: Any, layout: str) -> int:
     if len(layout) != x.ndim:
         raise InputError(f"{name} with layout {layout!r} of an array of shape {tuple(x.shape)}")
     return n
-
-
-def _widths(
-    padding: Any,
-    taps: Sequence[int],
-    steps: Sequence[int],
-    apart: Sequence[int],
-    flip: bool,
-) -> list[tuple[int, int]]:
-    """Zeros before and after each axis of places."""
-    reach = [d * (k - 1) for k, d in zip(taps, apart, strict=True)]
-    if padding == "valid":
-        return [(0, 0)] * len(taps)
-    if padding == "full":
-        return [(k, k) for k in reach]
-    if padding == "same":
-        if any(s != 1 for s in steps):
-            raise InputError(f'conv with padding="same" and stride={tuple(steps)}: it needs 1')
-        # of an even filter there is no middle: SciPy and torch choose as their filters lie
-        return [(k - k // 2, k // 2) if flip else (k // 2, k - k // 2) for k in reach]
-    if isinstance(padding, str):
-        raise InputError(f'conv with padding={padding!r}: "valid", "same", "full" or numbers')
-    return [(p, p) for p in windows.each(padding, len(taps))]
 
 
 def _dtype(*given: Any) -> str:
@@ -304,12 +271,9 @@ def _graph(how: tuple[Any, ...], order: str, aval: ShapeDtype, dtype: str) -> Gr
     if order != letters:
         x = builder.op("permute_dims", x, axes=tuple(order.index(k) for k in letters))
     if name == "conv":
-        widths, steps, apart, groups, taps = given
+        widths, steps, apart, groups = given
         consts = [builder.const(np.empty(a.shape, inside)) for a in avals]
-        x = windows.padded_axes(x, 1, widths, 0.0)
-        for k, m in enumerate(taps):
-            windows.count_of_windows(name, x.shape[1 + k], m, steps[k], apart[k])
-        x = windows.convolution(x, consts[0], 0, steps, apart, groups)
+        x = windows.convolution(name, x, consts[0], 0, widths, steps, apart, groups)
         x = x + consts[1] if len(consts) > 1 else x
     elif name == "max_pool":
         sizes, steps, pads, apart, ceil = given

@@ -85,7 +85,8 @@ spatial.distance.cosine(X,Y,w=array) spatial.distance.correlation(X,Y,w=array)
 spatial.distance.braycurtis(X,Y,w=array) spatial.distance.canberra(X,Y,w=array)
 spatial.distance.minkowski(X,Y,w=array) signal.medfilt2d(tuple,7)
 signal.convolve2d(tuple,3x3d,boundary='symm') signal.correlate2d(tuple,3x3d,boundary='symm')
-stats.chi2_contingency(X) signal.convolve2d(3x3d,tuple) signal.convolve2d(tuple,5x2d) signal.correlate2d(tuple,5x2d)
+stats.chi2_contingency(X) signal.convolve2d(3x3d,tuple) signal.convolve2d(tuple,5x2d)
+signal.correlate2d(tuple,5x2d)
 """
 """Examples of rows that are not called slice by slice in general."""
 

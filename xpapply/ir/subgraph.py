@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from .graph import Graph, Node, ShapeDtype
-from .slices.slice_graph import Expression, SliceBuilder
+from .slices.slice_graph import Accumulator, Expression, SliceBuilder
 
 
 def part(
@@ -60,8 +60,64 @@ def part(
     return builder.graph(*(found[o] for o in outs))
 
 
-def completed(graph: Graph) -> Graph:
-    """The graph with a node for every number of its accumulators: pieces need all of them."""
+class Level(NamedTuple):
+    """One pass over the pieces of slices: accumulations, and the numbers derived from them."""
+
+    groups: list[tuple[Accumulator, list[int]]]
+    """Accumulators, and the nodes of all of their numbers."""
+    found: list[int]
+    """These nodes."""
+    given: list[int]
+    """Numbers of earlier levels that the pass reads."""
+    follow: list[int]
+    known: list[int]
+    """The numbers that others follow from."""
+
+
+class InLevels:
+    """A graph whose slices are gone through in pieces, level after level of accumulations.
+
+    Attributes
+    ----------
+    graph : Graph
+        With a node for every number of its accumulators: pieces need all of them.
+    numbers : dict of int to int
+        The level of each node that is a number.
+    levels : list of Level
+        What is found before the results for each element.
+    mapped : list of int
+        Results that are no numbers.
+    given : list of int
+        The numbers that these are computed from.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = _completed(graph)
+        levels = self.graph.levels()
+        every = enumerate(levels)
+        self.numbers = {i: k for i, k in every if k and not self.graph.is_vector(i)}
+        self.levels = [self._level(k) for k in range(1, max(levels) + 1)]
+        self.mapped = [k for k, o in enumerate(self.graph.outs) if o not in self.numbers]
+        self.given = self._used([self.graph.outs[k] for k in self.mapped], self.numbers)
+
+    def _used(self, nodes: Sequence[int], known: Iterable[int]) -> list[int]:
+        """The known numbers that nodes are computed from."""
+        live = self.graph.needed(nodes, known)
+        return sorted(set(known) & {a for i in live for a in self.graph.nodes[i].args})
+
+    def _level(self, level: int) -> Level:
+        groups = []
+        for (by, _), nodes in self.graph.accumulations().items():
+            if self.numbers[nodes[0]] == level:
+                groups.append((by, sorted(nodes, key=lambda i: self.graph.nodes[i].attr("field"))))
+        found = [i for _, nodes in groups for i in nodes]
+        earlier = [i for i, k in self.numbers.items() if k < level]
+        follow = [i for i, k in self.numbers.items() if k == level and i not in found]
+        given, known = self._used(found, earlier), self._used(follow, earlier + found)
+        return Level(groups, found, given, follow, known)
+
+
+def _completed(graph: Graph) -> Graph:
     nodes = list(graph.nodes)
     for (by, args), found in graph.accumulations().items():
         fields = {graph.nodes[i].attr("field") for i in found}

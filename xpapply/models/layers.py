@@ -252,18 +252,11 @@ def _conv(x: Value, layer: Layer) -> Value:
             f"shape {x.shape}"
         )
     steps, apart = _for_each(layer, "stride", n), _for_each(layer, "dilation", n)
-    reach = [d * (k - 1) for k, d in zip(w.shape[2:], apart, strict=True)]
-    if p["padding"] == "same" and set(steps) != {1}:
-        raise InputError(f'{_called(layer)}: padding="same" needs a stride of 1')
-    if isinstance(p["padding"], str):
-        widths = [(k // 2, k - k // 2) if p["padding"] == "same" else (0, 0) for k in reach]
-    else:
-        widths = [(k, k) for k in _for_each(layer, "padding", n)]
-    x = windows.padded_axes(x, 1, widths, 0.0)
-    for k, m in enumerate(w.shape[2:]):
-        windows.count_of_windows(_called(layer), x.shape[1 + k], m, steps[k], apart[k])
-    filters = w if groups == 1 else w.reshape(groups, -1, *w.shape[1:])
-    y = windows.convolution(x, _const(x, filters), 0, steps, apart, groups)
+    pads = p["padding"] if isinstance(p["padding"], str) else _for_each(layer, "padding", n)
+    what = _called(layer)
+    widths = windows.sides(what, pads, w.shape[2:], steps, apart)
+    filters = _const(x, w if groups == 1 else w.reshape(groups, -1, *w.shape[1:]))
+    y = windows.convolution(what, x, filters, 0, widths, steps, apart, groups)
     if "bias" in layer.weights:
         y = y + _const(y, layer.weights["bias"], -1, *(1,) * n)
     return y

@@ -375,22 +375,18 @@ class _Writer:
         if isinstance(value, ast.Constant):
             x: Any = value.value
             if x is None:
-                self.gives_objects = True
-                return [], _numbers(0.0, NONE)
+                return [], self._object(0.0, NONE)
             if type(x) is str:
-                self.gives_objects = True
-                return [], _numbers(float(self._text(x)), TEXT)
+                return [], self._object(float(self._text(x)), TEXT)
             if type(x) in (bool, float):
                 return [], _numbers(x, BOOL if type(x) is bool else FLOAT)
             if type(x) is int and abs(x) < SURE:
                 return [], _numbers(x, INTEGER)
             raise Refused("it returns a constant that is no number or text")
         if self._series.value(value) is pd.NA:
-            self.gives_objects = True
-            return [], _numbers(0.0, MISSING)
+            return [], self._object(0.0, MISSING)
         if isinstance(value, ast.Name) and value.id in self._of_texts:
-            self.gives_objects = True
-            return [], [ast.Name(value.id, ast.Load()), ast.Constant(TEXT)]
+            return [], [ast.Name(value.id, ast.Load()), self._object(0.0, TEXT)[1]]
         if isinstance(value, ast.IfExp):
             return self._either(value, name)
         found = self._series.visit(value)
@@ -413,6 +409,11 @@ class _Writer:
                 more = NUMPYS if of_python else 0
                 kind = ast.IfExp(_is_a(read, [_numpys(of_numpy)]), ast.Constant(code | more), kind)
         return [ast.Assign([ast.Name(name, ast.Store())], found)], [read, kind]
+
+    def _object(self, x: float, kind: int) -> list[ast.expr]:
+        """A number that stands for an object, and its kind."""
+        self.gives_objects = True
+        return _numbers(x, kind)
 
     def _either(self, value: ast.IfExp, name: str) -> tuple[list[ast.stmt], list[ast.expr]]:
         """The same for an expression that is one of two."""

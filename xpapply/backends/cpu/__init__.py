@@ -41,9 +41,9 @@ class CPU(Backend):
 
             return trees.why_not(graph, like)
         if _function_of_slices(graph) is not None:
-            from . import function_of_slice
+            from . import kernels
 
-            return function_of_slice.why_not(like)
+            return kernels.why_not(given)
         from . import networks
 
         refusal = networks.why_not(graph, like)

@@ -137,7 +137,7 @@ def _entry(key: str, target: Target) -> str:
 
 
 def compile(
-    text: str,
+    text: str | Callable[[], str],
     name: str,
     key: str = "",
     target: Target | None = None,
@@ -150,8 +150,8 @@ def compile(
 
     Parameters
     ----------
-    text : str
-        A module, with one or several kernels.
+    text : str or callable
+        A module, with one or several kernels; or what writes it, if there is none for the key.
     name : str
         The kernel that is wanted; others are `Function.beside` it.
     key : str
@@ -173,11 +173,11 @@ def compile(
     CompilerError
         If it cannot be compiled, or would call something.
     """
-    target, key = target or host(), key or text
+    target, key = target or host(), key or str(text)
     found = load(key, name, target)
     if found is not None:
         return found
-    key = f"{key}\0{name}"
+    text, key = text if isinstance(text, str) else text(), f"{key}\0{name}"
     with lock:
         found = _alive.get((key, target))  # another thread was quicker
         if found is not None:

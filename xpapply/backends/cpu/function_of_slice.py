@@ -16,13 +16,6 @@ from . import compiler
 from .slices import LoweredSlices
 
 
-def why_not(like: Any) -> str | None:
-    """Why no such kernel runs on arrays like `like`, or None."""
-    if not getattr(like.dtype, "isnative", True):
-        return "the bytes of the array's numbers are in another order than the CPU's"
-    return None
-
-
 class ByLayout(Lowered):
     """The results of `on` by layout, from one array to one result.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,24 +21,36 @@ from . import compiler
 from .slice_forms import Slices, Way, itemsize, parts, way
 
 _compiled: Dict = kept(Dict())
-"""Compiled kernels, by graph, form and target."""
+"""Compiled kernels, by name, graph, form and target."""
 
 
-def _function(graph: Graph, form: Form) -> compiler.Function:
+def function(write: Callable[..., str], name: str, graph: Graph, form: Form) -> compiler.Function:
+    """The kernel that `write` has for a graph in a form."""
     target = compiler.host()
-    found = _compiled.get((graph, form, target))
+    found = _compiled.get((name, graph, form, target))
     if found is None:
-        key = f"{graph.nodes} {graph.outs} {form}"
-        found = compiler.load(key, NAME, target)
-        if found is None:
-            found = compiler.compile(slice_kernel(graph, form, target), NAME, key, target)
-        _compiled[graph, form, target] = found
+        key, text = f"{graph.nodes} {graph.outs} {form}", partial(write, graph, form, target)
+        found = _compiled[name, graph, form, target] = compiler.compile(text, name, key, target)
     return found  # type: ignore[no-any-return]
+
+
+def why_not(given: Sequence[Any]) -> str | None:
+    """Why no kernels of slices run on such arrays, or numbers; None: they do."""
+    refusal = compiler.why_not()
+    for x in given if refusal is None else ():
+        if not getattr(getattr(x, "dtype", None), "isnative", True):
+            return NOT_NATIVE
+        if isinstance(x, np.ndarray) and any(s % x.itemsize for s in x.strides):
+            return f"strides {x.strides} are no multiples of the {x.itemsize} bytes of an element"
+    return refusal
+
+
+NOT_NATIVE = "the array's numbers have the byte order of other machines"
 
 
 def is_compiled(graph: Graph, form: Form) -> bool:
     """Whether the kernel for a graph in a form is compiled."""
-    return (graph, form, compiler.host()) in _compiled
+    return (NAME, graph, form, compiler.host()) in _compiled
 
 
 class Launch:
@@ -124,7 +137,7 @@ class Kernel(Launch):
         found = way(graph, slices, compiler.host())
         dtypes = [graph.nodes[i].aval.dtype for i in (*graph.inputs, *graph.outs)]
         cost = sum(instructions(n) for n in graph.nodes) * slices.length
-        super().__init__(found, _function(graph, found.form), dtypes, cost)
+        super().__init__(found, function(slice_kernel, NAME, graph, found.form), dtypes, cost)
 
 
 def instructions(n: Node) -> float:

@@ -23,8 +23,7 @@ from ...limits import LIMITS
 from ...runtime import threads
 from .. import Later, Lowered, array_api
 from . import compiler
-
-NOT_NATIVE = "the bytes of the array's numbers are in another order than the CPU's"
+from .kernels import NOT_NATIVE
 
 
 def why_not(graph: Graph, like: Any) -> str | None:

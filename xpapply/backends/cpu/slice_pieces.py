@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ...arrays.layout import Dim
-from ...ir.graph import VECTOR, Graph, Node, ShapeDtype
+from ...ir.graph import Graph, Node, ShapeDtype
 from ...ir.slices.slice_graph import Accumulator
-from ...ir.subgraph import completed, part
+from ...ir.subgraph import InLevels, Level, part
 from .kernels import Kernel
 from .slice_forms import PIECE, Slices, power_of_two
 
@@ -19,37 +19,23 @@ class Pieces:
     """Long slices, level by level: numbers of pieces, combined by pairs, then what follows."""
 
     def __init__(self, graph: Graph, slices: Slices, count: int) -> None:
-        graph = self._graph = completed(graph)
+        parts = InLevels(graph)
+        graph = self._graph = parts.graph
         self._slices, self._count = slices, count
-        levels = graph.levels()
-        self._numbers = {
-            i: level for i, level in enumerate(levels) if level and not graph.is_vector(i)
-        }
-        self._levels = [_Level(self, k) for k in range(1, max(levels) + 1)]
-        self._mapped = [k for k, o in enumerate(graph.outs) if o not in self._numbers]
+        self._levels = [_Level(self, x) for x in parts.levels]
+        self._mapped, self._given = parts.mapped, parts.given
         self._map: Kernel | None = None
-        self._given: list[int] = []
         if self._mapped:
             outs = [graph.outs[k] for k in self._mapped]
-            self._given = self.used(outs, self._numbers)
             places = [len(graph.inputs) + k for k in self._mapped]
             found = self.arranged(places, len(self._given), 0, PIECE)
             self._map = Kernel(part(graph, outs, self._given, None), found)
-        self._copies = [k for k, o in enumerate(graph.outs) if o in self._numbers]
+        self._copies = [k for k, o in enumerate(graph.outs) if o in parts.numbers]
 
     @property
     def graph(self) -> Graph:
         """The graph, with all numbers of its accumulators."""
         return self._graph
-
-    def used(self, nodes: Sequence[int], known: Any) -> list[int]:
-        """The known numbers that nodes are computed from."""
-        live = self._graph.needed(nodes, known)
-        return sorted(set(known) & {a for i in live for a in self._graph.nodes[i].args})
-
-    def at_level(self, level: int) -> list[int]:
-        """The numbers of a level."""
-        return [i for i, k in self._numbers.items() if k == level]
 
     def arranged(self, places: Sequence[int], given: int, states: int, piece: int = 0) -> Slices:
         """The arrays, numbers that are known, then results: some of the graph's, and states.
@@ -107,72 +93,53 @@ class Pieces:
 class _Level:
     """Accumulations of one level over all pieces, and the numbers that follow from them."""
 
-    def __init__(self, whole: Pieces, level: int) -> None:
+    def __init__(self, whole: Pieces, of: Level) -> None:
         graph = whole.graph
-        self._groups: list[tuple[Accumulator, list[int]]] = []
-        numbers = whole.at_level(level)
-        for (by, _), nodes in graph.accumulations().items():
-            if nodes[0] in numbers:
-                ordered = sorted(nodes, key=lambda i: graph.nodes[i].attr("field"))
-                self._groups.append((by, ordered))
-        self._found = [i for _, nodes in self._groups for i in nodes]
-        earlier = [i for k in range(1, level) for i in whole.at_level(k)]
-        self._given = whole.used(self._found, earlier)
-        self._follow = [i for i in numbers if i not in self._found]
-        self._known = whole.used(self._follow, earlier + self._found)
-        slices = whole.arranged([], len(self._given), len(self._found))
-        self.pieces = Kernel(part(graph, self._found, self._given, None), slices)
-        self._count, self._slices = whole.count, whole.slices.count
-        self._dtypes = [graph.nodes[i].aval.dtype for i in self._found]
-        self._follow_dtypes = [graph.nodes[i].aval.dtype for i in self._follow]
+        self._of, self._count, self._slices = of, whole.count, whole.slices.count
+        slices = whole.arranged([], len(of.given), len(of.found))
+        self.pieces = Kernel(part(graph, of.found, of.given, None), slices)
+        self._dtypes = [n.aval.dtype for n in graph.nodes]
         self._after: Kernel | None = None
-        self._values: list[int] = []
-        if self._follow:
-            after = part(graph, self._follow, self._known, whole.slices.length)
-            arrays = len(graph.inputs)
-            # vectors are none of its operands: they are unused numbers by value
-            self._values = [k for k in range(arrays) if whole.slices.steps[k] is None]
-            after, _ = _of_numbers(after)
-            steps = (None,) * arrays + (1,) * (len(self._known) + len(self._follow))
+        # vectors are none of its operands: they are unused numbers by value
+        self._values = [k for k in range(len(graph.inputs)) if whole.slices.steps[k] is None]
+        if of.follow:
+            after = part(graph, of.follow, of.known, whole.slices.length)
+            steps = (None,) * len(graph.inputs) + (1,) * (len(of.known) + len(of.follow))
             line = tuple(s or 0 for s in steps)
+            still = tuple(None if s is None else 0 for s in steps)
             self._after = Kernel(
-                after,
-                Slices(
-                    1,
-                    tuple(None if s is None else 0 for s in steps),
-                    (Dim(self._slices, line, -1),),
-                ),
+                _of_numbers(after), Slices(1, still, (Dim(self._slices, line, -1),))
             )
         self._inputs = [graph.nodes[i].aval.dtype for i in graph.inputs]
-        self._folds = [_Fold(by) for by, _ in self._groups]
+        self._folds = [_Fold(by) for by, _ in of.groups]
 
     def __call__(self, arrays: Sequence[Any], known: dict[int, np.ndarray]) -> None:
         """Make the numbers of the level known."""
-        states = [np.empty((self._count, self._slices), d) for d in self._dtypes]
-        self.pieces([*arrays, *(known[i] for i in self._given)], states)
+        of = self._of
+        states = [np.empty((self._count, self._slices), self._dtypes[i]) for i in of.found]
+        self.pieces([*arrays, *(known[i] for i in of.given)], states)
         done = 0
-        for fold, (by, nodes) in zip(self._folds, self._groups, strict=True):
+        for fold, (by, nodes) in zip(self._folds, of.groups, strict=True):
             mine = states[done : done + len(by.dtypes)]
             known.update(zip(nodes, fold(mine), strict=True))
             done += len(by.dtypes)
         if self._after is not None:
-            found = [np.empty(self._slices, d) for d in self._follow_dtypes]
+            found = [np.empty(self._slices, self._dtypes[i]) for i in of.follow]
             given = [
                 x if k in self._values else np.dtype(self._inputs[k]).type(0)
                 for k, x in enumerate(arrays)
             ]
-            self._after([*given, *(known[i] for i in self._known)], found)
-            known.update(zip(self._follow, found, strict=True))
+            self._after([*given, *(known[i] for i in of.known)], found)
+            known.update(zip(of.follow, found, strict=True))
 
 
-def _of_numbers(graph: Graph) -> tuple[Graph, list[int]]:
+def _of_numbers(graph: Graph) -> Graph:
     """A graph of numbers, whose unused arrays become numbers too."""
     nodes = tuple(
         Node(n.op, n.args, n.attrs, ShapeDtype((), n.aval.dtype)) if n.op == "input" else n
         for n in graph.nodes
     )
-    vectors = [k for k, i in enumerate(graph.inputs) if graph.nodes[i].aval.shape == VECTOR]
-    return Graph(nodes, graph.outs, graph.consts), vectors
+    return Graph(nodes, graph.outs, graph.consts)
 
 
 class _Fold:

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from ...arrays.layout import Dim, Layout, merged, slowest_first
 from ...codegen.llvm.slice_kernel import why_not as no_kernel
 from ...errors import UnsupportedError
@@ -16,7 +14,7 @@ from ...ir.graph import Graph, Node, number
 from ...ir.ops import OPS
 from ...ir.subgraph import part
 from ...limits import LIMITS
-from . import compiler
+from . import compiler, kernels
 from .host import loading
 from .kernels import Kernel, instructions, is_compiled
 from .slice_forms import PIECE, Slices, pieces, power_of_two, way
@@ -25,14 +23,8 @@ from .slice_pieces import Pieces
 
 def why_not(graph: Graph, arrays: Sequence[Any]) -> str | None:
     """The reason why kernels for CPUs cannot run `graph`, or None."""
-    refusal = compiler.why_not()
-    if refusal is not None:
+    if (refusal := kernels.why_not(arrays)) is not None:
         return refusal
-    for x in arrays:
-        if isinstance(x, np.ndarray) and any(s % x.itemsize for s in x.strides):
-            return f"strides {x.strides} are no multiples of the {x.itemsize} bytes of an element"
-        if isinstance(x, np.ndarray) and not x.dtype.isnative:
-            return f"{x.dtype.str} has the byte order of other machines"
     return _failed.get((graph, compiler.host())) or no_kernel(graph, compiler.host())
 
 

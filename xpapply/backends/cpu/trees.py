@@ -47,11 +47,8 @@ def _function(
     dtype: str, features: int, width: int, small: bool, ways: bool, target: Target
 ) -> compiler.Function:
     key = f"trees {dtype} {features} {width} {small} {ways}"
-    found = compiler.load(key, trees.NAME, target)
-    if found is None:
-        text = trees.trees_kernel(dtype, features, width, small, ways, target)
-        found = compiler.compile(text, trees.NAME, key, target)
-    return found
+    write = functools.partial(trees.trees_kernel, dtype, features, width, small, ways, target)
+    return compiler.compile(write, trees.NAME, key, target)
 
 
 class _Trees:

@@ -14,30 +14,21 @@ from ...codegen.llvm import unrolled
 from ...codegen.llvm.slice_kernel import Form
 from ...codegen.llvm.target import Target
 from ...errors import UnsupportedError
-from ...functions.cache import Dict, kept
 from ...ir.graph import Graph
 from ...limits import LIMITS
-from . import compiler
+from . import compiler, kernels
 from .function_of_slice import ByLayout
 from .host import loading
-from .kernels import Launch
-from .networks import NOT_NATIVE, values_of_constants
+from .kernels import Launch, function
+from .networks import values_of_constants
 from .slice_forms import STAGED, Choice, Slices, Way, itemsize
 
 
 def why_not(graph: Graph, given: Sequence[Any]) -> str | None:
     """Why no such kernel runs a graph, on arrays like `given` if there are any; or None."""
-    refusal = compiler.why_not()
-    if refusal is not None:
-        return refusal
     if "bfloat16" in (graph.nodes[i].aval.dtype for i in (*graph.inputs, *graph.outs)):
         return "NumPy has no bfloat16"
-    for x in given:
-        if not getattr(x.dtype, "isnative", True):
-            return NOT_NATIVE
-        if isinstance(x, np.ndarray) and any(s % x.itemsize for s in x.strides):
-            return f"strides {x.strides} are no multiples of the {x.itemsize} bytes of an element"
-    return unrolled.why_not(graph, compiler.host())
+    return kernels.why_not(given) or unrolled.why_not(graph, compiler.host())
 
 
 class OnArrays(Launch):
@@ -60,25 +51,9 @@ class OnArrays(Launch):
         found = _Choice(graph, slices, sizes, [a.dtype for a in avals], target).way()
         per_slice = unrolled.instructions(graph, target)
         cost = per_slice * math.prod(d.size for d in slices.batch) / max(1, found.tiles)
-        super().__init__(found, _function(graph, found.form), [a.dtype for a in avals], cost)
+        compiled = function(unrolled.unrolled_kernel, unrolled.NAME, graph, found.form)
+        super().__init__(found, compiled, [a.dtype for a in avals], cost)
         self.kernels = (f"one kernel, {target.name}",)
-
-
-_compiled: Dict = kept(Dict())
-"""Compiled kernels, by graph, form and target."""
-
-
-def _function(graph: Graph, form: Form) -> compiler.Function:
-    target = compiler.host()
-    found = _compiled.get((graph, form, target))
-    if found is None:
-        key = f"{graph.nodes} {graph.outs} {form}"
-        found = compiler.load(key, unrolled.NAME, target)
-        if found is None:
-            text = unrolled.unrolled_kernel(graph, form, target)
-            found = compiler.compile(text, unrolled.NAME, key, target)
-        _compiled[graph, form, target] = found
-    return found  # type: ignore[no-any-return]
 
 
 def _slices(graph: Graph, consts: int, layout: Layout) -> Slices:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,8 +19,7 @@ import numpy as np
 from ... import config
 from ...arrays.layout import Box, Layout, grid
 from ...ir.graph import Graph
-from ...ir.slices.slice_graph import Accumulator
-from ...ir.subgraph import completed, part
+from ...ir.subgraph import InLevels, Level, part
 from ...limits import LIMITS
 from ...runtime import threads
 from .. import Lowered
@@ -209,21 +208,15 @@ class _Whole:
 
 
 class _Level(NamedTuple):
-    """One pass over the pieces: accumulations, and the numbers derived from them."""
+    """One pass over the pieces, and the programs of it and of the numbers derived from it."""
 
-    groups: list[tuple[Accumulator, list[int]]]
-    """Accumulators, and the nodes of all of their numbers."""
-    given: list[int]
-    """Numbers of earlier levels that the pass reads."""
+    of: Level
     pieces: SliceProgram
-    follow: list[int]
-    known: list[int]
-    """The numbers that others follow from."""
     after: SliceProgram
 
     def folds(self) -> list[Fold]:
         """New folds of pieces: each worker has its own, for the buffers."""
-        return [Fold(by) for by, _ in self.groups]
+        return [Fold(by) for by, _ in self.of.groups]
 
 
 class _Pieces:
@@ -232,15 +225,11 @@ class _Pieces:
     def __init__(self, lowered: LoweredSlices, block_bytes: int, threads: int) -> None:
         seen = self._seen = lowered.seen
         self._lowered = lowered
-        graph = self._graph = completed(lowered.graph)
-        levels = graph.levels()
-        self._numbers = {
-            i: level for i, level in enumerate(levels) if level and not graph.is_vector(i)
-        }
-        self._levels = [self._level(k) for k in range(1, max(levels) + 1)]
-        self._mapped = [k for k, o in enumerate(graph.outs) if o not in self._numbers]
+        parts = InLevels(lowered.graph)
+        graph = self._graph = parts.graph
+        self._levels = [self._level(x) for x in parts.levels]
+        self._mapped, self._given = parts.mapped, parts.given
         outs = [graph.outs[k] for k in self._mapped]
-        self._given = self._used(outs, self._numbers)
         direct = [lowered.good_outs[k] for k in self._mapped]
         self._map = lowered.program(graph, outs, self._given, direct)
         widest = max(p.itemsize for p in (self._map, *(p.pieces for p in self._levels)))
@@ -260,24 +249,9 @@ class _Pieces:
         self._threads = threads if work >= LIMITS.slices_pool else 1
         self.kernel = _kernel(self._threads, boxes * pieces, ", slices in pieces")
 
-    def _used(self, nodes: Sequence[int], known: Iterable[int]) -> list[int]:
-        """The known numbers that nodes are computed from."""
-        live = self._graph.needed(nodes, known)
-        return sorted(set(known) & {a for i in live for a in self._graph.nodes[i].args})
-
-    def _level(self, level: int) -> _Level:
+    def _level(self, of: Level) -> _Level:
         graph, program = self._graph, self._lowered.program
-        groups = []
-        for (by, _), nodes in graph.accumulations().items():
-            if self._numbers[nodes[0]] == level:
-                groups.append((by, sorted(nodes, key=lambda i: graph.nodes[i].attr("field"))))
-        found = [i for _, nodes in groups for i in nodes]
-        earlier = [i for i, k in self._numbers.items() if k < level]
-        given = self._used(found, earlier)
-        follow = [i for i, k in self._numbers.items() if k == level and i not in found]
-        known = self._used(follow, earlier + found)
-        pieces, after = program(graph, found, given), program(graph, follow, known)
-        return _Level(groups, given, pieces, follow, known, after)
+        return _Level(of, program(graph, of.found, of.given), program(graph, of.follow, of.known))
 
     def __call__(self, arrays: Sequence[Any], outs: Sequence[Any]) -> None:
         known: dict[int, Any] = {}
@@ -295,19 +269,18 @@ class _Pieces:
     def _accumulate(self, level: _Level, arrays: Sequence[Any], known: dict[int, Any]) -> None:
         """Make the numbers of a level known."""
         shape = self._seen.numbers
-        runs = [np.empty((self._runs, *shape), d) for by, _ in level.groups for d in by.dtypes]
+        runs = [np.empty((self._runs, *shape), d) for by, _ in level.of.groups for d in by.dtypes]
         work = functools.partial(
-            self._in_runs, level, arrays, [known[i] for i in level.given], runs
+            self._in_runs, level, arrays, [known[i] for i in level.of.given], runs
         )
         threads.in_threads(work, self._tasks(), self._threads)
-        nodes = [i for _, nodes in level.groups for i in nodes]
-        known |= zip(nodes, _folded(level.folds(), runs), strict=True)
-        if level.follow:
+        known |= zip(level.of.found, _folded(level.folds(), runs), strict=True)
+        if level.of.follow:
             given = [None if a else x for a, x in zip(self._lowered.arrays, arrays, strict=True)]
-            given += [known[i] for i in level.known]
-            found = [np.empty(shape, self._graph.nodes[i].aval.dtype) for i in level.follow]
+            given += [known[i] for i in level.of.known]
+            found = [np.empty(shape, self._graph.nodes[i].aval.dtype) for i in level.of.follow]
             level.after.run(level.after.scratch(shape), shape, given, found)
-            known |= zip(level.follow, found, strict=True)
+            known |= zip(level.of.follow, found, strict=True)
 
     def _tasks(self) -> Iterator[tuple[int, Box, list[Box]]]:
         """Runs of pieces of the slices in a box."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -43,18 +44,14 @@ def statistic(
 # --- which slices rank tests treat apart ----------------------------------------------------------
 
 
-def ties_of_few(x: Any, y: Any) -> Any:
-    """Slices with equal numbers, if one sample has 8 or fewer: then all p-values are asymptotic."""
-    if min(x.shape[-1], y.shape[-1]) > 8:
-        return np.zeros(len(x), bool)
-    return _tied(np.concatenate([x, y], axis=-1))
+def tied_if(of_lengths: Callable[[int, int], bool]) -> Any:
+    """Slices with equal numbers, of samples of such lengths: which p-values are exact depends."""
 
+    def tied(x: Any, y: Any) -> Any:
+        there = of_lengths(x.shape[-1], y.shape[-1])
+        return _tied(np.concatenate([x, y], axis=-1)) & there
 
-def ties_of_exact(x: Any, y: Any) -> Any:
-    """Slices with equal numbers, of fewer than 55 in each sample: then no p-value is exact."""
-    if max(x.shape[-1], y.shape[-1]) >= 55:
-        return np.zeros(len(x), bool)
-    return _tied(np.concatenate([x, y], axis=-1))
+    return tied
 
 
 def ties_of_differences(x: Any, y: Any = None) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import TraceError
-from .writer import ChosenValue, FormulaWriter, Value, formula
+from .writer import ChosenValue, Formula, FormulaWriter, Value, formula
 
 # --- linear models ----------------------------------------------------------------------------
 
@@ -91,7 +91,15 @@ def sgd(b: FormulaWriter, est: Any, x: Value) -> Value:
     return one_against_rest(b, est, x)
 
 
-@formula("LogisticRegression.predict_log_proba", "SGDClassifier.predict_log_proba")
+@formula(
+    *(
+        f"{name}.predict_log_proba"
+        for name in (
+            *("LogisticRegression", "SGDClassifier", "MLPClassifier"),
+            *("DecisionTreeClassifier", "ForestClassifier", "GradientBoostingClassifier"),
+        )
+    )
+)
 def log_of_probabilities(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Their logarithm."""
     return np.log(b.of(est, "predict_proba", x))
@@ -122,63 +130,38 @@ def discriminant_axes(b: FormulaWriter, est: Any, x: Value) -> Value:
 # --- scalers ------------------------------------------------------------------------------------
 
 
-@formula("StandardScaler.transform")
-def standard(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """Centred and divided."""
-    x = b.floats(x, half=True)
-    x = b.into(x, np.subtract, est.mean_) if est.with_mean else x
-    return b.into(x, np.divide, est.scale_) if est.with_std else x
+_SCALERS: dict[str, tuple[tuple[np.ufunc, np.ufunc, str, str], ...]] = {
+    "StandardScaler": (
+        (np.subtract, np.add, "mean_", "with_mean"),
+        (np.divide, np.multiply, "scale_", "with_std"),
+    ),
+    "MinMaxScaler": ((np.multiply, np.divide, "scale_", ""), (np.add, np.subtract, "min_", "")),
+    "MaxAbsScaler": ((np.divide, np.multiply, "scale_", ""),),
+    "RobustScaler": (
+        (np.subtract, np.add, "center_", "with_centering"),
+        (np.divide, np.multiply, "scale_", "with_scaling"),
+    ),
+}
+"""Steps of scalers: the operation, its inverse, with which numbers, and the setting to do it."""
 
 
-@formula("StandardScaler.inverse_transform")
-def not_standard(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """Back again."""
-    x = b.floats(x, half=True)
-    x = b.into(x, np.multiply, est.scale_) if est.with_std else x
-    return b.into(x, np.add, est.mean_) if est.with_mean else x
+def _scaler(name: str, back: bool) -> Formula:
+    def write(b: FormulaWriter, est: Any, x: Value) -> Value:
+        x = b.floats(x, half=True)
+        for there, again, numbers, setting in _SCALERS[name][:: -1 if back else 1]:
+            if not setting or getattr(est, setting):
+                x = b.into(x, again if back else there, getattr(est, numbers))
+        if back or not getattr(est, "clip", False):
+            return x
+        low, high = map(float, getattr(est, "feature_range", (-1.0, 1.0)))
+        return np.clip(x, low, high)
+
+    return write
 
 
-@formula("MinMaxScaler.transform")
-def min_max(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """Scaled and moved."""
-    x = b.into(b.into(b.floats(x, half=True), np.multiply, est.scale_), np.add, est.min_)
-    low, high = map(float, est.feature_range)
-    return np.clip(x, low, high) if est.clip else x
-
-
-@formula("MinMaxScaler.inverse_transform")
-def not_min_max(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """Back again."""
-    return b.into(b.into(b.floats(x, half=True), np.subtract, est.min_), np.divide, est.scale_)
-
-
-@formula("MaxAbsScaler.transform")
-def max_abs(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """Divided."""
-    x = b.into(b.floats(x, half=True), np.divide, est.scale_)
-    return np.clip(x, -1.0, 1.0) if getattr(est, "clip", False) else x
-
-
-@formula("MaxAbsScaler.inverse_transform")
-def not_max_abs(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """Back again."""
-    return b.into(b.floats(x, half=True), np.multiply, est.scale_)
-
-
-@formula("RobustScaler.transform")
-def robust(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """Centred and divided."""
-    x = b.floats(x, half=True)
-    x = b.into(x, np.subtract, est.center_) if est.with_centering else x
-    return b.into(x, np.divide, est.scale_) if est.with_scaling else x
-
-
-@formula("RobustScaler.inverse_transform")
-def not_robust(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """Back again."""
-    x = b.floats(x, half=True)
-    x = b.into(x, np.multiply, est.scale_) if est.with_scaling else x
-    return b.into(x, np.add, est.center_) if est.with_centering else x
+for _name in _SCALERS:
+    formula(f"{_name}.transform")(_scaler(_name, back=False))
+    formula(f"{_name}.inverse_transform")(_scaler(_name, back=True))
 
 
 @formula("Normalizer.transform")

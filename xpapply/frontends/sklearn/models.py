@@ -51,12 +51,6 @@ def network_probabilities(b: FormulaWriter, est: Any, x: Value) -> Value:
     return b.pair(b.number(found)) if found.shape == (1,) else found
 
 
-@formula("MLPClassifier.predict_log_proba")
-def log_of_probabilities(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """Their logarithm."""
-    return np.log(b.of(est, "predict_proba", x))
-
-
 @formula("MLPClassifier.predict")
 def network_classes(b: FormulaWriter, est: Any, x: Value) -> ChosenValue:
     """The class with the highest probability."""

@@ -97,12 +97,6 @@ def probabilities(b: FormulaWriter, est: Any, x: Value) -> Value:
     return b.op("reshape", b.node("concat", *parts, axis=0), shape=(len(parts), *parts[0].shape))
 
 
-@formula("DecisionTreeClassifier.predict_log_proba", "ForestClassifier.predict_log_proba")
-def log_probabilities(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """Their logarithm."""
-    return np.log(probabilities(b, est, x))
-
-
 def _classes(b: FormulaWriter, est: Any, x: Value) -> ChosenValue:
     parts = _parts(b, est, _sums(b, est, x))
     if len(parts) == 1:
@@ -189,25 +183,14 @@ def _of_predictor(nodes: np.ndarray) -> Tree:
     )
 
 
+_BOTH = ("GradientBoostingClassifier", "HistGradientBoostingClassifier")
+
+
+@formula("GradientBoostingRegressor.predict", *(f"{name}.decision_function" for name in _BOTH))
 def _decision(b: FormulaWriter, est: Any, x: Value) -> Value:
     hist = type(est).__name__.startswith("Hist")
     found = _raw_of_histograms(b, est, x) if hist else _raw(b, est, x)
     return b.number(found) if found.shape == (1,) else found
-
-
-_BOTH = ("GradientBoostingClassifier", "HistGradientBoostingClassifier")
-
-
-@formula(*(f"{name}.decision_function" for name in _BOTH))
-def boosted_decision(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """The sum."""
-    return _decision(b, est, x)
-
-
-@formula("GradientBoostingRegressor.predict")
-def boosted(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """The sum."""
-    return _decision(b, est, x)
 
 
 @formula("HistGradientBoostingRegressor.predict")
@@ -241,12 +224,6 @@ def boosted_probabilities(b: FormulaWriter, est: Any, x: Value) -> Value:
         raise TraceError(f"the formula of probabilities for {loss} is not known")
     sums = sums * 2.0 if loss == "ExponentialLoss" else sums
     return b.pair(1.0 / (np.exp(-sums) + 1.0))
-
-
-@formula("GradientBoostingClassifier.predict_log_proba")
-def boosted_logarithms(b: FormulaWriter, est: Any, x: Value) -> Value:
-    """Their logarithm."""
-    return np.log(boosted_probabilities(b, est, x))
 
 
 # --- isolation forests ------------------------------------------------------------------------

@@ -68,10 +68,36 @@ def strided(x: Value, axis: int, size: int, step: int = 1, dilation: int = 1) ->
     return F.windows(x, axis=axis, size=size, step=step, dilation=dilation)
 
 
+def sides(
+    what: object,
+    padding: Any,
+    taps: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    flip: bool = False,
+) -> list[tuple[int, int]]:
+    """Zeros before and after each axis of places: "valid", "same", "full" or numbers."""
+    reach = [d * (k - 1) for k, d in zip(taps, dilation, strict=True)]
+    if padding == "valid":
+        return [(0, 0)] * len(taps)
+    if padding == "full":
+        return [(k, k) for k in reach]
+    if padding == "same":
+        if any(s != 1 for s in stride):
+            raise InputError(f'{what}: padding="same" with stride={tuple(stride)}: it needs 1')
+        # of an even filter there is no middle: SciPy and torch choose as their filters lie
+        return [(k - k // 2, k // 2) if flip else (k // 2, k - k // 2) for k in reach]
+    if isinstance(padding, str):
+        raise InputError(f'{what}: padding={padding!r}: "valid", "same", "full" or numbers')
+    return [(p, p) for p in each(padding, len(taps))]
+
+
 def convolution(
+    what: object,
     x: Value,
     w: Value,
     channels: int,
+    widths: Sequence[tuple[int, int]],
     stride: Sequence[int],
     dilation: Sequence[int],
     groups: int = 1,
@@ -80,18 +106,25 @@ def convolution(
 
     Parameters
     ----------
+    what : object
+        What errors name.
     x : Value, shape (..., C, *places)
-        Padded already.
+        What is convolved.
     w : Value
         Filters ``(N, C, *taps)``; of groups ``(G, N / G, C / G, *taps)``.
     channels : int
         The axis of channels of `x`.
+    widths : sequence of (int, int)
+        Zeros before and after each axis of places.
     stride, dilation : sequence of int
         One for each axis of places.
     groups : int
         G.
     """
+    x = padded_axes(x, channels + 1, widths, 0.0)
     shape = x.shape
+    for k, m in enumerate(w.shape[-len(stride) :]):
+        count_of_windows(what, shape[channels + 1 + k], m, stride[k], dilation[k])
     some = groups > 1
     if some:
         apart = (*shape[:channels], groups, shape[channels] // groups, *shape[channels + 1 :])
@@ -139,8 +172,7 @@ def transposed(
         x = spread(x, channels + 1 + k, stride[k])
         reach = dilation[k] * (w.shape[k - n] - 1)
         pads.append((reach - widths[k][0], reach - widths[k][1]))
-    x = padded_axes(x, channels + 1, pads, 0.0)
-    return convolution(x, w, channels, (1,) * n, dilation, groups)
+    return convolution("it", x, w, channels, pads, (1,) * n, dilation, groups)
 
 
 def _by_phases(
@@ -159,8 +191,7 @@ def _by_phases(
     n = len(stride)
     outputs = groups * w.shape[-n - 2] // math.prod(stride)
     reach = [d * (k - 1) for k, d in zip(w.shape[-n:], dilation, strict=True)]
-    x = padded_axes(x, channels + 1, [(r, r) for r in reach], 0.0)
-    y = convolution(x, w, channels, (1,) * n, dilation, groups)
+    y = convolution("it", x, w, channels, [(r, r) for r in reach], (1,) * n, dilation, groups)
     before, places = y.shape[:channels], y.shape[channels + 1 :]
     y = F.reshape(y, shape=(*before, outputs, *stride, *places))
     between = [a for k in range(n) for a in (channels + 1 + n + k, channels + 1 + k)]

@@ -142,14 +142,11 @@ def _conv(w: OnnxWriter, n: DecodedNode, x: Given, weight: Given, bias: Given = 
     filters = _filters(w, n, v, weight, 1, groups)
     of = _Windows(n, v.shape[2:], filters.shape[2:])
     w.room(*v.shape[:2], *(m + sum(p) for m, p in zip(v.shape[2:], of.pads, strict=True)))
-    v = windows.padded_axes(v, 2, of.pads, 0.0)
-    for k, taps in enumerate(of.taps):
-        windows.count_of_windows(n, v.shape[2 + k], taps, of.steps[k], of.apart[k])
     if groups > 1:
         filters = w.made(
             filters, ("groups", groups), lambda: filters.reshape(groups, -1, *filters.shape[1:])
         )
-    y = windows.convolution(v, w.const(filters), 1, of.steps, of.apart, groups)
+    y = windows.convolution(n, v, w.const(filters), 1, of.pads, of.steps, of.apart, groups)
     return _with_bias(w, y, bias)
 
 

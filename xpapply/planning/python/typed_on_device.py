@@ -168,14 +168,15 @@ class TypedOnDevice(TypedLoop):
 
     @staticmethod
     def _backend(made: TypedFunction) -> Any:
-        TypedOnDevice.look_at(made)
         import cupy
 
-        from ...backends.cpu import for_gpus
+        from ...backends.cpu import for_gpus, host
         from ...backends.cupy import typed as backend
 
-        why = device.why_not(made) or backend.why_not(made, cupy.cuda.runtime.getDevice())
-        if why and not made.fetches:
+        own = cupy.cuda.runtime.getDevice()
+        absent = host.why_not()
+        why = absent or device.why_not(made) or backend.why_not(made, own)
+        if why and (absent or not made.fetches):
             raise TraceError(why)
         return backend.Compiled(made, for_gpus.ptx, for_gpus.architecture, why or "")
 

@@ -75,22 +75,11 @@ def _convolution(n: int) -> Callable[..., Proxy]:
         groups: int = 1,
     ) -> Proxy:
         what, at = _given(r, "a convolution", input, weight, bias, n, 1, groups)
-        taps = tuple(weight.shape[2:])
         steps, apart = windows.each(stride, n), windows.each(dilation, n)
-        reach = [d * (k - 1) for k, d in zip(taps, apart, strict=True)]
-        if isinstance(padding, str):
-            same = padding == "same"
-            if same and any(s != 1 for s in steps):
-                raise InputError(f'{what}: padding="same" needs a stride of 1')
-            widths = [(k // 2, k - k // 2) if same else (0, 0) for k in reach]
-        else:
-            widths = [(p, p) for p in windows.each(padding, n)]
-        x = windows.padded_axes(input.value, at + 1, widths, 0.0)
-        for k, m in enumerate(taps):
-            windows.count_of_windows(what, x.shape[at + 1 + k], m, steps[k], apart[k])
+        widths = windows.sides(what, padding, weight.shape[2:], steps, apart)
         w = weight if groups == 1 else weight.reshape(groups, -1, *weight.shape[1:])
         w = r.value(w) if w is weight else _derived(r, w, weight)
-        y = windows.convolution(x, w, at, steps, apart, groups)
+        y = windows.convolution(what, input.value, w, at, widths, steps, apart, groups)
         return _with_bias(r, input, y, bias, n)
 
     return rule
@@ -136,9 +125,8 @@ def _max_pool(n: int) -> Callable[..., Proxy]:
             _with_indices(r, input)
         what = f"a maximum pool in {n}-D"
         at = _channels(what, input, n) + 1
-        y = windows.max_pool(
-            what, input.value, at, kernel_size, stride or None, padding, dilation, ceil_mode, n
-        )
+        how = stride or None, padding, dilation, ceil_mode
+        y = windows.max_pool(what, input.value, at, kernel_size, *how, n)
         return like(r, y, input.dtype, input.device)
 
     return rule
@@ -157,18 +145,8 @@ def _avg_pool(n: int) -> Callable[..., Proxy]:
     ) -> Proxy:
         what = f"an average pool in {n}-D"
         at = _channels(what, input, n) + 1
-        y = windows.avg_pool(
-            what,
-            input.value,
-            at,
-            kernel_size,
-            stride or None,
-            padding,
-            ceil_mode,
-            count_include_pad,
-            divisor_override,
-            n,
-        )
+        how = stride or None, padding, ceil_mode, count_include_pad, divisor_override
+        y = windows.avg_pool(what, input.value, at, kernel_size, *how, n)
         return like(r, y, input.dtype, input.device)
 
     return rule
