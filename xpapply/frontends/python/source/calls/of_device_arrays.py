@@ -11,7 +11,7 @@ import numpy as np
 from .....errors import TraceError
 from .....ir.typed import Literal
 from .....ir.typed.function import Value
-from .....library import of_cupy, of_numpy
+from .....library import of_cupy
 from .. import arrays, numbers, places, whole
 from ..places import described
 from ..values import FRESH, NUMPY, ON_DEVICE, PYTHON, Abstract, Arr, Inlined, Known, Num, Writes
@@ -116,7 +116,7 @@ def item(t: Writes, x: Arr, index: Arr) -> Inlined:
     """``x[mask]``."""
     if index.type.dtype != "bool" or not x.type.ndim == index.type.ndim == 1:
         raise t.refuse("an index that is an array of CuPy's, and no mask")
-    return Inlined(of_numpy.chosen, [x, index], {})
+    return Inlined(of_cupy.chosen, [x, index], {})
 
 
 # --- functions of an array ----------------------------------------------------------------------
