@@ -16,7 +16,7 @@ from cupy_backends.cuda.api import driver
 from ...arrays.layout import merged
 from ...codegen.llvm.typed import device_kernel as text_of
 from ...codegen.llvm.typed import fields
-from ...codegen.llvm.typed.device import NAME, name_of
+from ...codegen.llvm.typed.device import NAME, elements_read, name_of
 from ...codegen.llvm.typed.device_arrays import in_c
 from ...errors import UnsupportedError
 from ...functions.cache import BoundedDict, remembered
@@ -91,9 +91,7 @@ class Compiled:
         self._copies: dict[int, list[tuple[bytes, Any]]] = {}
         self._layouts = BoundedDict()
         self._memory, self._marks = 0, False
-        # whose rounds may come one after the other: what threads read meanwhile is more than is
-        # kept near them
-        self._loops = any(x.op == "round" for b in made.blocks for x in b.instructions)
+        self._read = elements_read(made)
         self._wants = [k + 1 for k, m in enumerate(made.marks) if m.why in (ARRAYS, LISTS)]
         if self._wants:
             # each further size is compiled anew, which takes seconds for a long function
@@ -230,13 +228,8 @@ class Compiled:
         if architecture is None:
             raise UnsupportedError("this GPU is older than those that functions are compiled for")
         how = self.made, values, len(sizes), self._memory
-        short = self.made.size < LIMITS.device_packed and any(x.ndim > batch for x in outs)
-        near = self._loops or short
-        text = text_of.kernel(*how, packed if near else ())
-        code = self._compile(text, architecture)
-        if packed and not near and b".local" in code:
-            # it has arrays that are no registers: its slices are read again and again
-            code = self._compile(text_of.kernel(*how, packed), architecture)
+        near = [k for k in packed if 2 * self._read >= math.prod(arrays[k].shape[batch:])]
+        code = self._compile(text_of.kernel(*how, near), architecture)
         # LLVM leaves out what it knows never to happen
         may_mark = f"[{NAME}_param_2]".encode() in code
         return (

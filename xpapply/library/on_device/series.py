@@ -219,7 +219,7 @@ def interpolated(x: Any, xp: Any, fp: Any) -> Any:
 def _between(x: Any, xp: Any, fp: Any, is_rising: bool) -> Any:
     n = len(xp)
     at = place(xp, x, True, is_rising) - 1
-    low = min(max(at, 0), n - 1)
+    low = min(max(at, 0), max(n - 2, 0))
     high = min(low + 1, n - 1)
     first = as_number(xp[low], FLOAT64)
     second = as_number(xp[high], FLOAT64)
