@@ -115,7 +115,7 @@ OF_FLOATS = {
     "inv": arrays(lambda xp, v: xp.linalg.inv(v[:9].reshape(3, 3))),
     "inv_2": arrays(lambda xp, v: xp.linalg.inv(v[:4].reshape(2, 2))[0, 1]),
     "eigvalsh": arrays(of_eigenvalues),
-    "power": arrays(power),
+    "power_of_spectrum": arrays(power),
     "rfft_parts": arrays(parts_of_spectrum),
     "searchsorted_of_sums": arrays(
         lambda xp, v, a: xp.searchsorted(xp.cumsum(xp.abs(v)), a), [0.0, 2.0, 5.0]
@@ -128,7 +128,7 @@ OF_DOUBLES = {
     "quantile": arrays(lambda xp, v: xp.quantile(v, 0.3)),
     "interquartile": arrays(lambda xp, v: xp.percentile(v, 75) - xp.percentile(v, 25)),
     "interp": arrays(lambda xp, v, t: xp.interp(t[:5] + 0.1, t, v), TIMES),
-    "interp_beyond": arrays(lambda xp, v, t: xp.interp(v, t[2:5] - 1.0, t[:3]), TIMES),
+    "interp_beyond": arrays(lambda xp, v, t: xp.interp(v * 1.0, t[2:5] - 1.0, t[:3]), TIMES),
     "histogram_of_many": arrays(lambda xp, v: xp.histogram(v, 20, (-3.0, 3.0))[0]),
     "histogram": arrays(lambda xp, v: xp.histogram(v, 4, (-3.0, 3.0))[0]),
     "histogram_of_edges": arrays(

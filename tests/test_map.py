@@ -44,12 +44,12 @@ def test_no_folder_is_crowded():
 
 
 LINES = """
-    frontends 36750 -> 37600 generators of seeds, masks, nnls, splines, caches, spawned
+    frontends 36750 -> 37620 generators of seeds, masks, nnls, splines, caches, spectra on GPUs
     codegen 20550 -> 20800 shuffles as a whole, numbers of MT19937, sums of long slices on GPUs
-    library 13400 -> 14490 generators of seeds, nnls, lsq_linear, splines, BLAS, samples, fits
+    library 13400 -> 14700 generators of seeds, nnls, splines, BLAS, samples, fits, spectra
     planning 10950 -> 11120 time limits of signals, calls on few slices beside the loop
-    backends 9350 -> 9400 machine code for GPUs on disk
-    ir 8700 -> 8940 functions of hosts beside those of devices, what a block does twice, quotients
+    backends 9350 -> 9410 machine code for GPUs on disk, kernels with their arguments
+    ir 8700 -> 9240 functions of hosts, what a block does twice, quotients, loops that end, floats
     batching 5650 -> 5960 least squares of rows of a mask, rank tests
     models 4700
     . 3950 -> 4000 limits of loops that are timed

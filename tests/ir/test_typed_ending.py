@@ -94,7 +94,8 @@ def rounds(function):
 
 
 @pytest.mark.parametrize(
-    ("f", "ends"), [(peaks, (0, 1)), (backwards, (0, 1)), (escape, (1, 1)), (within_another, (0, 2))]
+    ("f", "ends"),
+    [(peaks, (0, 1)), (backwards, (0, 1)), (escape, (1, 1)), (within_another, (0, 2))],
 )
 def test_rounds_are_counted_before(f, ends):
     """Where types change, the first round is no part of the loop."""

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .function import Array, Block, Instruction, Literal, Register, Slot, TypedFunction, Value
+from .function import Block, Instruction, Literal, Register, Slot, Type, TypedFunction, Value
 
 _RISES = {"lt": (0, 1), "le": (0, 1), "gt": (1, 0), "ge": (1, 0)}
 """Of a comparison that goes on, which operand is the smaller one, and which the larger."""
 _PURE = frozenset(("load", "length", "add", "sub"))
 """Instructions that a bound is computed with."""
-_NONE: Mapping[Value, Instruction] = {}
 
 
 def counted_before(made: TypedFunction) -> None:
@@ -58,18 +57,16 @@ def _inside(made: TypedFunction, k: int) -> set[int] | None:
     return found if entered <= found and made.blocks[k].targets[1] not in found else None
 
 
-def _ends(
-    head: Block, inside: set[int], made: TypedFunction
-) -> list[tuple[Value, Value]]:
+def _ends(head: Block, inside: set[int], made: TypedFunction) -> list[tuple[Value, Value]]:
     """The smaller and the larger operand of the question of a loop that ends; [] of others."""
-    writes = {x.result: x for x in head.instructions if x.result is not None}
-    asked = writes.get(head.instructions[-1].args[0])  # type: ignore[call-overload]
+    writes: dict[Value, Instruction] = {
+        x.result: x for x in head.instructions if x.result is not None
+    }
+    asked = writes.get(head.instructions[-1].args[0])
     if asked is None or asked.op not in _RISES or asked.args[0].type != "int64":
         return []
     small, large = (asked.args[n] for n in _RISES[asked.op])
-    stored = {
-        x.what for j in inside for x in made.blocks[j].instructions if x.op == "store"
-    }
+    stored = {x.what for j in inside for x in made.blocks[j].instructions if x.op == "store"}
     found = []
     for moves, stays, sign in ((small, large, 1), (large, small, -1)):
         own = writes.get(moves) if isinstance(moves, Register) else None
@@ -139,29 +136,22 @@ def _count_before(
 ) -> None:
     """A block before a loop, which counts its rounds: as many as its bounds are apart, and one."""
     number = 1 + max(x.result.number for b in made.blocks for x in b.instructions if x.result)
-    writes = {x.result: x for x in made.blocks[k].instructions if x.result is not None}
     before, same = Block(targets=(k,)), dict[Value, Value]()
 
-    def new(op: str, dtype: str, *args: Value, what: object = None) -> Register:
+    def new(op: str, dtype: Type, *args: Value, what: object = None) -> Register:
         nonlocal number
         found = Register(number, dtype)
         number += 1
         before.instructions.append(Instruction(op, found, args, what, asked.line))
         return found
 
-    def copied(x: Value) -> Value:
-        if isinstance(x, Literal) or x in same:
-            return same.get(x, x)
-        nonlocal number
-        how = writes[x]
-        args = tuple(map(copied, how.args))
-        found = Register(number, x.type)
-        number += 1
-        before.instructions.append(how._replace(result=found, args=args))
-        same[x] = found
-        return found
-
-    small, large = map(copied, ends)
+    for x in made.blocks[k].instructions:
+        if x.op in _PURE and all(isinstance(a, Literal) or a in same for a in x.args):
+            assert x.result is not None
+            same[x.result] = new(
+                x.op, x.result.type, *(same.get(a, a) for a in x.args), what=x.what
+            )
+    small, large = (same.get(x, x) for x in ends)
     far = new("overflows", "bool", large, small, what="sub")
     before.instructions.append(Instruction("mark", None, (far,), asked.what, asked.line))
     left = new("sub", "int64", large, small, what="within")

@@ -142,9 +142,7 @@ def _product(a: Span, b: Span) -> Span:
 
 
 def _between(low: float, high: float) -> Span:
-    return Span(
-        -math.inf if math.isnan(low) else low, math.inf if math.isnan(high) else high
-    )
+    return Span(-math.inf if math.isnan(low) else low, math.inf if math.isnan(high) else high)
 
 
 _TWO = {"add": _sum, "sub": _difference, "mul": _product, "div": _product}

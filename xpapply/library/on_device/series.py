@@ -184,11 +184,11 @@ def by_halves(a: Any, x: Any, right: bool) -> int:
         return 0
     if x != x:
         high = n
-        if not right:
-            for k in range(n - 1, -1, -1):
-                if a[k] == a[k]:
-                    break
-                high = k
+        while high > 0 and not right:
+            y = element(a, high - 1)
+            if y == y:
+                break
+            high -= 1
         return high
     last = as_number(a[n - 1], a.dtype)
     if last < x or (right and last == x):

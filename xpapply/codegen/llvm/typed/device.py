@@ -114,8 +114,9 @@ def elements_read(made: TypedFunction) -> float:
     """
     found = set()
     for x in made.instructions:
-        if x.op == "element" and all(isinstance(a, Literal) for a in x.args[1:]):
-            found.add(tuple(a.value for a in x.args[1:]))
+        places = [a.value for a in x.args[1:] if isinstance(a, Literal)]
+        if x.op == "element" and len(places) == len(x.args) - 1:
+            found.add(tuple(places))
         elif x.op not in _KEPT and any(isinstance(a.type, Array) for a in x.args):
             return math.inf
     return len(found)
