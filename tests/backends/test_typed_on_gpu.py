@@ -52,6 +52,28 @@ def test_floats(cupy, f, dtype):
     check(cupy, f, cupy.asarray(numbers(23, 9, dtype=dtype)))
 
 
+@pytest.mark.parametrize("axis", [1, 0])
+@pytest.mark.parametrize("length", [1, 2, 5, 12, 17, 31, 32])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_what_masks_leave(cupy, dtype, length, axis):
+    """As many as there happen to be, in the order of CuPy's sums of so many."""
+    x = numbers(*((40, length) if axis else (length, 40)), dtype=dtype, special=False)
+    x.T[0] = 1.0
+    x = cupy.asarray(x)
+    for f in (
+        lambda v: v[v > 0].sum(),
+        lambda v: v[v > -0.5].mean(),
+        lambda v: v[v <= 0.3].std() + v[v <= 0.3].mean(),
+        lambda v: v[cupy.abs(v - v.mean()) < 1.5 * v.std() + 1].mean(),
+        lambda v: (v[v > 0] * v[v > 0]).sum() + v[v > -9].max(),
+    ):
+        f(x[0] if axis else x[:, 0])
+        with xpapply.options(fallback="silent"):
+            got = xpapply.apply_along_axis(f, axis, x)
+        want = cupy.apply_along_axis(f, axis, x)
+        assert np.array_equal(got.get(), want.get(), equal_nan=True)
+
+
 @pytest.mark.parametrize("f", device_functions.OF_FINITE, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_finite_floats(cupy, f, dtype):
