@@ -74,6 +74,20 @@ def test_what_masks_leave(cupy, dtype, length, axis):
         assert np.array_equal(got.get(), want.get(), equal_nan=True)
 
 
+@pytest.mark.parametrize("length", [12, 100])
+def test_windows_of_slices(cupy, length):
+    """Loops over long slices are not written out, so what is known of short ones is not used."""
+
+    def windows(v):
+        found = cupy.zeros(())
+        for k in range(0, len(v) - 5, 3):
+            w = v[k : k + 5]
+            found = found + w.sum() + w[w > 0].sum() * 2
+        return found
+
+    check(cupy, windows, cupy.asarray(numbers(20, length, special=False)))
+
+
 @pytest.mark.parametrize("f", device_functions.OF_FINITE, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_finite_floats(cupy, f, dtype):

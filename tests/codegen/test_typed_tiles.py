@@ -143,3 +143,23 @@ def test_nothing_of_short_arrays_is_in_a_threads_memory():
             assert ".local" not in code, name
             marks = "typed_param_2]" in code
             assert marks is (name in ("bins", "spectrum")), name
+
+
+@pytest.mark.parametrize(("length", "in_registers"), [(12, True), (100, False)])
+def test_parts_of_long_slices_go_the_shorter_way(length, in_registers):
+    """A place that is looked for among 32 costs less than memory where loops are written out."""
+
+    def windows(v):
+        found = 0.0
+        for k in range(len(v) - 5):
+            w = v[k : k + 5]
+            found = found + w[w > 0].sum()
+        return found
+
+    with standin_cupy.installed():
+        made = typed(windows, "float64", [np.zeros(())])
+    frame, numbers = known(made, [(length,), ()])
+    numbers = dict.fromkeys(range(frame.count), 0) | numbers
+    code = for_gpus.ptx(device_kernel.kernel(made, numbers, 1, 512, [0]), 90).decode()
+    assert (".local" not in code) is in_registers
+    assert len(code.splitlines()) < 800

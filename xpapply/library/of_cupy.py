@@ -36,6 +36,15 @@ def is_packed(v: Any) -> bool:
     return bool(v.flags.c_contiguous)
 
 
+SHORT = 32
+"""The most numbers that loops with places known beforehand go through."""
+
+
+def are_short() -> bool:
+    """Whether slices are that short: loops over them are written out."""
+    return True
+
+
 # --- element by element -------------------------------------------------------------------------
 
 
@@ -191,17 +200,13 @@ def kept_both(f: Any, a: Any, b: Any) -> Any:
 # --- sums ---------------------------------------------------------------------------------------
 
 
-SHORT = 32
-"""The most numbers that loops with places known beforehand go through."""
-
-
 def total(v: Any, dtype: Any) -> Any:
     """``v.sum()`` of floats: of those that lie side by side warp by warp, else by halves."""
     zero = zero_of(dtype)
     if not is_packed(v):
         return by_halves(v, zero)
     n = len(v)
-    if n <= SHORT:
+    if n <= SHORT and are_short():
         return zero + in_a_tree(v, zero)
     if n > 1024:  # in several tiles, or blocks
         raise ValueError
@@ -256,7 +261,7 @@ def chosen(v: Any, mask: Any) -> Any:
         raise IndexError
     out = room(n, v.dtype)
     many = 0
-    if n > SHORT:
+    if n > SHORT or not are_short():
         for k in range(n):
             if mask[k]:
                 out[many] = v[k]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..of_cupy import as_number, in_order, room, zero_of
+from ..of_cupy import are_short, as_number, in_order, room, zero_of
 from ..of_numpy import halved
 from .series import rising
 
@@ -159,7 +159,7 @@ def histogram_of_edges(a: Any, bins: Any) -> Any:
     found = room(n, _INT64)
     for k in range(n):
         found[k] = 0
-    if n <= _FEW:
+    if n <= _FEW and are_short():
         _count_in_each(a, bins, found)
         return found, bins
     for x in a:

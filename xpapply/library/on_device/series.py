@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..of_cupy import SHORT, as_number, room, zero_of
+from ..of_cupy import SHORT, are_short, as_number, room, zero_of
 
 FLOAT64 = np.dtype("float64")
 
@@ -155,7 +155,7 @@ def rising(v: Any) -> None:
 
 def element(v: Any, at: int) -> Any:
     """``v[at]``, of a short array looked for among all, which stay in registers so."""
-    if len(v) > SHORT:
+    if len(v) > SHORT or not are_short():
         return v[at]
     found = as_number(v[0], v.dtype)
     for k in range(1, len(v)):
@@ -166,7 +166,7 @@ def element(v: Any, at: int) -> Any:
 def place(a: Any, x: Any, right: bool, is_rising: bool) -> int:
     """The place that CuPy finds for `x`: of short arrays that rise, how many are before it."""
     n = len(a)
-    if not is_rising or n > SHORT:
+    if not is_rising or n > SHORT or not are_short():
         return by_halves(a, x, right)
     if x != x:
         return n
