@@ -44,7 +44,7 @@ def test_no_folder_is_crowded():
 
 
 LINES = """
-    frontends 36750 -> 37620 generators of seeds, masks, nnls, splines, caches, spectra on GPUs
+    frontends 36750 -> 37650 generators of seeds, masks, nnls, splines, caches, spectra on GPUs
     codegen 20550 -> 20800 shuffles as a whole, numbers of MT19937, sums of long slices on GPUs
     library 13400 -> 14700 generators of seeds, nnls, splines, BLAS, samples, fits, spectra
     planning 10950 -> 11120 time limits of signals, calls on few slices beside the loop

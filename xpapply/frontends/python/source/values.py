@@ -179,6 +179,8 @@ class Record(NamedTuple):
     values: tuple[Any, ...]
 
 
+SPECTRUM = ("real", "imag")
+"""The names in a record of complex numbers, as two arrays."""
 CALLED = "__call__"
 """The name in a record of a function, and what it gets before other arguments."""
 

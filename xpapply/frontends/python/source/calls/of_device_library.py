@@ -17,6 +17,7 @@ from ..places import described
 from ..values import (
     FRESH,
     PYTHON,
+    SPECTRUM,
     Abstract,
     Arr,
     Inlined,
@@ -317,7 +318,7 @@ def _rfft(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
 
 def is_spectrum(x: Abstract) -> bool:
     """Whether it is complex numbers, as two arrays."""
-    return isinstance(x, Record) and x.names == spectra.Spectrum._fields
+    return isinstance(x, Record) and x.names == SPECTRUM
 
 
 def sizes(x: Record) -> Inlined:
@@ -386,5 +387,5 @@ LINALG: dict[str, Call] = {
 FFT: dict[str, Call] = {"rfft": _rfft}
 """Rows by names in ``fft``."""
 PARTS: dict[Any, Call] = {
-    spectra.Spectrum: lambda t, args, kwargs: Record(spectra.Spectrum._fields, tuple(args)),
+    spectra.Spectrum: lambda t, args, kwargs: Record(SPECTRUM, tuple(args)),
 }
