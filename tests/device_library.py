@@ -63,6 +63,15 @@ def trend_of_known(xp, v, t):
     return slope * 2 + first
 
 
+def power(xp, v):
+    return xp.abs(xp.fft.rfft(v)) ** 2
+
+
+def parts_of_spectrum(xp, v):
+    s = xp.fft.rfft(v[:7])
+    return s.real - 2 * s.imag
+
+
 OF_BOTH = {
     "prod": arrays(lambda xp, v: v.prod()),
     "cumsum": arrays(lambda xp, v: v.cumsum()),
@@ -106,6 +115,11 @@ OF_FLOATS = {
     "inv": arrays(lambda xp, v: xp.linalg.inv(v[:9].reshape(3, 3))),
     "inv_2": arrays(lambda xp, v: xp.linalg.inv(v[:4].reshape(2, 2))[0, 1]),
     "eigvalsh": arrays(of_eigenvalues),
+    "power_of_spectrum": arrays(power),
+    "rfft_parts": arrays(parts_of_spectrum),
+    "searchsorted_of_sums": arrays(
+        lambda xp, v, a: xp.searchsorted(xp.cumsum(xp.abs(v)), a), [0.0, 2.0, 5.0]
+    ),
 }
 """Of floats of both sizes."""
 OF_DOUBLES = {
@@ -114,6 +128,8 @@ OF_DOUBLES = {
     "quantile": arrays(lambda xp, v: xp.quantile(v, 0.3)),
     "interquartile": arrays(lambda xp, v: xp.percentile(v, 75) - xp.percentile(v, 25)),
     "interp": arrays(lambda xp, v, t: xp.interp(t[:5] + 0.1, t, v), TIMES),
+    "interp_beyond": arrays(lambda xp, v, t: xp.interp(v * 1.0, t[2:5] - 1.0, t[:3]), TIMES),
+    "histogram_of_many": arrays(lambda xp, v: xp.histogram(v, 20, (-3.0, 3.0))[0]),
     "histogram": arrays(lambda xp, v: xp.histogram(v, 4, (-3.0, 3.0))[0]),
     "histogram_of_edges": arrays(
         lambda xp, v, e: xp.histogram(v, e)[0], [-2.0, -1.0, 0.0, 0.5, 2.0]

@@ -98,7 +98,6 @@ class Limits:
     # times that is asked until what was refused for the slices of one call is tried again
     typed_again = 16
     device_long = 1000  # instructions of a function that is compiled once, whatever memory it needs
-    device_packed = 128  # instructions of a function that reads and writes, and does little else
     # numbers of a slice on a GPU up to which a thread takes it, of a function without loops, ...
     device_numbers = 32
     device_slices = 2048  # ... and slices, from which there is a thread for each core

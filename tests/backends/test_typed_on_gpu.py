@@ -52,6 +52,45 @@ def test_floats(cupy, f, dtype):
     check(cupy, f, cupy.asarray(numbers(23, 9, dtype=dtype)))
 
 
+MASKED = [
+    lambda v: v[v > 0].sum(),
+    lambda v: v[v > -0.5].mean(),
+    lambda v: v[abs(v - v.mean()) < 1.5 * v.std() + 1].mean(),
+    lambda v: (v[v > 0] * v[v > 0]).sum() + v[v > -99].max(),
+]
+
+
+@pytest.mark.parametrize("axis", [1, 0])
+@pytest.mark.parametrize("length", [1, 2, 5, 12, 17, 31, 32])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("f", MASKED, ids=range(len(MASKED)))
+def test_what_masks_leave(cupy, f, dtype, length, axis):
+    """As many as there happen to be, in the order of CuPy's sums of so many."""
+    x = numbers(3000, length, dtype=dtype, special=False)
+    x[0] = 1.0
+    x = cupy.asarray(x if axis else x.T.copy())
+    got = xpapply.apply_along_axis(f, axis, x)
+    assert "on the GPU, one launch" in str(xpapply.explain(f, axis, x))
+    some = x[:60] if axis else cupy.ascontiguousarray(x[:, :60])
+    want = cupy.apply_along_axis(f, axis, some)
+    assert got.dtype == want.dtype
+    assert np.array_equal(got[:60].get(), want.get(), equal_nan=True)
+
+
+@pytest.mark.parametrize("length", [12, 100])
+def test_windows_of_slices(cupy, length):
+    """Loops over long slices are not written out, so what is known of short ones is not used."""
+
+    def windows(v):
+        found = 0.0
+        for k in range(0, len(v) - 5, 3):
+            w = v[k : k + 5]
+            found = found + w.sum() + w[w > 0].sum() * 2
+        return found
+
+    check(cupy, windows, cupy.asarray(numbers(20, length, special=False)))
+
+
 @pytest.mark.parametrize("f", device_functions.OF_FINITE, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_finite_floats(cupy, f, dtype):

@@ -36,6 +36,15 @@ def is_packed(v: Any) -> bool:
     return bool(v.flags.c_contiguous)
 
 
+SHORT = 32
+"""The most numbers that loops with places known beforehand go through."""
+
+
+def are_short() -> bool:
+    """Whether slices are that short: loops over them are written out."""
+    return True
+
+
 # --- element by element -------------------------------------------------------------------------
 
 
@@ -197,12 +206,77 @@ def total(v: Any, dtype: Any) -> Any:
     if not is_packed(v):
         return by_halves(v, zero)
     n = len(v)
+    if n <= SHORT and are_short():
+        return zero + in_a_tree(v, zero)
     if n > 1024:  # in several tiles, or blocks
         raise ValueError
     found = zero
     for begin in range(0, min(n, 256), 32):
         found = found + paired(v, begin, min(n - begin, 32), 256, -1, zero)
     return found
+
+
+def in_a_tree(v: Any, zero: Any) -> Any:
+    """The sum of up to 32 numbers as `paired` adds them, but for the sign of zero.
+
+    Each place is known beforehand, so that numbers chosen by a mask stay in registers: how many
+    they are is known only then, and those that are not there are zero.
+    """
+    n = len(v)
+    a = b = c = d = e = found = zero
+    for k in range(SHORT):
+        x = zero
+        if k < n:
+            x = x + v[k]
+        if k % 2 == 0:
+            a = x
+        else:
+            x = a + x
+            if k % 4 == 1:
+                b = x
+            else:
+                x = b + x
+                if k % 8 == 3:
+                    c = x
+                else:
+                    x = c + x
+                    if k % 16 == 7:
+                        d = x
+                    else:
+                        x = d + x
+                        if k == 15:
+                            e = x
+                        else:
+                            found = e + x
+    return found
+
+
+def chosen(v: Any, mask: Any) -> Any:
+    """``v[mask]``: each number is written to the place that it has then, of all that it may have.
+
+    So those places are known beforehand, and what is chosen stays in registers.
+    """
+    n = len(v)
+    if len(mask) != n:
+        raise IndexError
+    out = room(n, v.dtype)
+    many = 0
+    if n > SHORT or not are_short():
+        for k in range(n):
+            if mask[k]:
+                out[many] = v[k]
+                many += 1
+        return out[:many]
+    for k in range(n):
+        x = as_number(v[k], v.dtype)
+        is_in = bool(mask[k])
+        out[k] = x
+        for j in range(n):
+            if j < k:
+                out[j] = x if is_in and j == many else as_number(out[j], v.dtype)
+        if is_in:
+            many += 1
+    return out[: min(many, n)]
 
 
 def by_halves(v: Any, zero: Any) -> Any:

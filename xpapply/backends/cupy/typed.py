@@ -16,7 +16,7 @@ from cupy_backends.cuda.api import driver
 from ...arrays.layout import merged
 from ...codegen.llvm.typed import device_kernel as text_of
 from ...codegen.llvm.typed import fields
-from ...codegen.llvm.typed.device import NAME, name_of
+from ...codegen.llvm.typed.device import NAME, elements_read, name_of
 from ...codegen.llvm.typed.device_arrays import in_c
 from ...errors import UnsupportedError
 from ...functions.cache import BoundedDict, remembered
@@ -91,9 +91,7 @@ class Compiled:
         self._copies: dict[int, list[tuple[bytes, Any]]] = {}
         self._layouts = BoundedDict()
         self._memory, self._marks = 0, False
-        # whose rounds may come one after the other: what threads read meanwhile is more than is
-        # kept near them
-        self._loops = any(x.op == "round" for b in made.blocks for x in b.instructions)
+        self._read = elements_read(made)
         self._wants = [k + 1 for k, m in enumerate(made.marks) if m.why in (ARRAYS, LISTS)]
         if self._wants:
             # each further size is compiled anew, which takes seconds for a long function
@@ -150,42 +148,33 @@ class Compiled:
         key = (batch, number, *[(x.shape, x.strides) for x in everything])
         return self._layouts.get(key)
 
-    def launched(self, kept: Any, arrays: Sequence[Any], outs: Sequence[Any]) -> np.ndarray | None:
+    def launched(
+        self, kept: _Kept, arrays: Sequence[Any], outs: Sequence[Any]
+    ) -> np.ndarray | None:
         """Run a kernel on the current device: the marks; None: no slice is marked.
 
         Where marks stand is not cleared before: if there are some, against expectation, the kernel
         runs once more.
         """
-        function, may_mark, count, steps, dims, sizes, few, number = kept
-        constants = self._constants(number)
-        places = [x.data.ptr for x in (*constants, *arrays, *outs)]
-        for at, size in zip(places, sizes, strict=True):
+        given, count = kept.given[:], kept.count
+        everything = (*self._constants(kept.number), *arrays, *outs)
+        for place, size, x in zip(kept.places, kept.sizes, everything, strict=True):
+            at = x.data.ptr
             if at % size:  # of which no strides tell
                 raise UnsupportedError(_ODD)
-        own = len(constants)
-        given = [count, 0, 0, *places[:own], *dims]
-        if few:  # one step each
-            for at, step in zip(places[own:], few, strict=True):
-                given += (at, step)
-        else:
-            for at, more in zip(places[own:], steps, strict=True):
-                given += [at, *more]
-        blocks = -(-count // text_of.THREADS)
-        if not may_mark:
-            _launch(function, blocks, given)
+            given[place] = at
+        if not kept.may_mark:
+            _launch(kept, given)
             return None
-        memory, stream, expects = (
-            cupy.cuda.alloc(2 * count),
-            cupy.cuda.get_current_stream(),
-            self._marks,
-        )
+        memory, expects = cupy.cuda.alloc(2 * count), self._marks
         mine = _OWN.flag if hasattr(_OWN, "flag") else _flag()
-        given[1:3] = memory.ptr, mine.address
+        given[1], given[2] = memory.ptr, mine.address
         while True:
+            stream = cupy.cuda.get_current_stream()
             if expects:
                 memory.memset_async(0, 2 * count)
             mine.is_set.value = 0
-            _launch(function, blocks, given)
+            _launch(kept, given)
             stream.synchronize()
             if not mine.is_set.value:
                 self._marks = False
@@ -230,23 +219,22 @@ class Compiled:
         if architecture is None:
             raise UnsupportedError("this GPU is older than those that functions are compiled for")
         how = self.made, values, len(sizes), self._memory
-        short = self.made.size < LIMITS.device_packed and any(x.ndim > batch for x in outs)
-        near = self._loops or short
-        text = text_of.kernel(*how, packed if near else ())
-        code = self._compile(text, architecture)
-        if packed and not near and b".local" in code:
-            # it has arrays that are no registers: its slices are read again and again
-            code = self._compile(text_of.kernel(*how, packed), architecture)
+        near = [k for k in packed if 2 * self._read >= math.prod(arrays[k].shape[batch:])]
+        code = self._compile(text_of.kernel(*how, near), architecture)
         # LLVM leaves out what it knows never to happen
         may_mark = f"[{NAME}_param_2]".encode() in code
-        return (
+        constants = len(self.made.constants)
+        given = [math.prod(shape), 0, 0, *[0] * constants, *sizes[1:]]
+        places = [*range(3, 3 + constants)]
+        for own in steps:
+            places.append(len(given))
+            given += [0, *own]
+        return _Kept(
             _loaded(code, _others(self.made), device.id),
             may_mark,
-            math.prod(shape),
-            steps,
-            sizes[1:],
+            array("q", given),
+            places,
             [x.itemsize for x in (*self.made.constants, *everything)],
-            [s[0] for s in steps] if len(sizes) == 1 else [],
             device.id,
         )
 
@@ -266,24 +254,58 @@ class Compiled:
         return found
 
 
-def _launch(function: Any, blocks: int, given: Sequence[int]) -> None:
-    """Run a kernel on the current stream, whose arguments are all of 64 bits.
+class _Kept:
+    """A kernel for arrays that lie as some did, and what its calls have alike.
+
+    Parameters
+    ----------
+    function
+        The kernel.
+    may_mark : bool
+        Whether it may mark slices.
+    given : array
+        Its arguments, each of 64 bits; addresses are put in at each call.
+    places, sizes : list of int
+        Where the addresses of arrays stand, and what divides each.
+    number : int
+        Of the device.
+    """
+
+    __slots__ = ("_bytes", "blocks", "code", "count", "function", "given", "may_mark", "number",
+                 "places", "size", "sizes")  # fmt: skip
+
+    def __init__(
+        self,
+        function: Any,
+        may_mark: bool,
+        given: array[int],
+        places: list[int],
+        sizes: list[int],
+        number: int,
+    ) -> None:
+        self.function, self.may_mark, self.given = function, may_mark, given
+        self.places, self.sizes, self.number = places, sizes, number
+        self.count, self.code = given[0], function.ptr
+        self.blocks = -(-self.count // text_of.THREADS)
+        self._bytes = array("q", (8 * len(given),))
+        self.size = self._bytes.buffer_info()[0]
+
+
+def _launch(kept: _Kept, given: array[int]) -> None:
+    """Run a kernel on the current stream.
 
     What CuPy takes 10 us for: it looks at the class of each argument.
     """
-    if not blocks:
+    if not kept.blocks:
         return
-    packed = array("q", given)
-    at, count = packed.buffer_info()
-    size = array("q", (8 * count,))
-    extra = array("q", (1, at, 2, size.buffer_info()[0], 0))
+    extra = array("q", (1, given.buffer_info()[0], 2, kept.size, 0))
     stream = cupy.cuda.get_current_stream().ptr
-    how = (blocks, 1, 1, text_of.THREADS, 1, 1, 0, stream, 0, extra.buffer_info()[0])
+    how = (kept.blocks, 1, 1, text_of.THREADS, 1, 1, 0, stream, 0, extra.buffer_info()[0])
     try:
-        driver.launchKernel(function.ptr, *how)
+        driver.launchKernel(kept.code, *how)
     except driver.CUDADriverError:  # in a new thread, which has used no device yet
         cupy.cuda.runtime.free(0)
-        driver.launchKernel(function.ptr, *how)
+        driver.launchKernel(kept.code, *how)
 
 
 def _bytes(x: Any, batch: int) -> int:

@@ -91,17 +91,20 @@ def _with_columns(m: Any, more: int, dtype: Any) -> Any:
     """A copy with room for further columns; NaN and infinities raise."""
     n = _square(m)
     out = rooms(n, n + more, dtype)
+    is_odd = False
     for i in range(n):
         for j in range(n):
-            _finite(m[i, j])
+            if is_unknown(m[i, j]):
+                is_odd = True
             out[i, j] = as_number(m[i, j], dtype)
+    if is_odd:
+        raise ValueError
     return out
 
 
-def _finite(x: Any) -> None:
-    """Raise for NaN and infinities, of which libraries make what they like."""
-    if not abs(x) < np.inf:
-        raise ValueError
+def is_unknown(x: Any) -> bool:
+    """Whether it is NaN or infinite, of which libraries make what they like."""
+    return not abs(x) < np.inf
 
 
 def _pivot(a: Any, k: int, n: int) -> Any:
@@ -171,9 +174,13 @@ def solved(m: Any, b: Any, dtype: Any) -> Any:
     if len(b) != n:
         raise ValueError
     a = _with_columns(m, 1, dtype)
+    is_odd = False
     for i in range(n):
-        _finite(b[i])
+        if is_unknown(b[i]):
+            is_odd = True
         a[i, n] = as_number(b[i], dtype)
+    if is_odd:
+        raise ValueError
     _eliminated(a, n, n + 1)
     out = room(n, dtype)
     for i in range(n):
@@ -204,11 +211,15 @@ def eigenvalues(m: Any, dtype: Any) -> Any:
     """``cupy.linalg.eigvalsh(m)``: of its lower half, in order; NaN and infinities raise."""
     n = _square(m)
     a = rooms(n, n, dtype)
+    is_odd = False
     for i in range(n):
         for j in range(i + 1):
-            _finite(m[i, j])
+            if is_unknown(m[i, j]):
+                is_odd = True
             a[i, j] = as_number(m[i, j], dtype)
             a[j, i] = as_number(m[i, j], dtype)
+    if is_odd:
+        raise ValueError
     left = _SWEEPS
     while _off(a, n) and left > 0:
         for p in range(n - 1):
@@ -277,37 +288,30 @@ def fitted(x: Any, y: Any, deg: int) -> Any:
     if len(y) != n or n < m or deg < 0 or m > MOST:
         raise ValueError
     a = rooms(n, m + 1, x.dtype)
+    is_odd = False
     for i in range(n):
         power = as_number(1, x.dtype)
         for j in range(m):
             a[i, deg - j] = power
             power = power * x[i]
-        _finite(x[i])
-        _finite(y[i])
+        if is_unknown(x[i]):
+            is_odd = True
+        if is_unknown(y[i]):
+            is_odd = True
         a[i, m] = y[i]
+    if is_odd:
+        raise ValueError
+    before = room(m, x.dtype)
+    for j in range(m):
+        before[j] = _times(a, j, j, n, x.dtype)
     r = rooms(m, m + 1, x.dtype)
-    scales = room(m, x.dtype)
     for j in range(m):
-        found = zero_of(x.dtype)
-        for i in range(n):
-            found = found + a[i, j] * a[i, j]
-        scales[j] = np.sqrt(found)
-        for i in range(n):
-            a[i, j] = a[i, j] / scales[j]
-    for j in range(m):
-        found = zero_of(x.dtype)
-        for i in range(n):
-            found = found + a[i, j] * a[i, j]
-        length = np.sqrt(found)
-        if not length > _PARALLEL:
+        square = _times(a, j, j, n, x.dtype)
+        if not square > _PARALLEL * _PARALLEL * before[j]:
             raise ValueError
-        r[j, j] = length
-        for i in range(n):
-            a[i, j] = a[i, j] / length
+        share = as_number(1, x.dtype) / square
         for k in range(j + 1, m + 1):
-            found = zero_of(x.dtype)
-            for i in range(n):
-                found = found + a[i, j] * a[i, k]
+            found = _times(a, j, k, n, x.dtype) * share
             r[j, k] = found
             for i in range(n):
                 a[i, k] = a[i, k] - found * a[i, j]
@@ -316,10 +320,16 @@ def fitted(x: Any, y: Any, deg: int) -> Any:
         found = r[j, m] * 1
         for k in range(j + 1, m):
             found = found - r[j, k] * out[k]
-        out[j] = found / r[j, j]
-    for j in range(m):
-        out[j] = out[j] / scales[j]
+        out[j] = found
     return out
+
+
+def _times(a: Any, j: int, k: int, n: int, dtype: Any) -> Any:
+    """The product of two columns."""
+    found = zero_of(dtype)
+    for i in range(n):
+        found = found + a[i, j] * a[i, k]
+    return found
 
 
 def covariances(x: Any, y: Any, dtype: Any) -> Any:

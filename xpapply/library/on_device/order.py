@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ..of_cupy import as_number, in_order, room, zero_of
+from ..of_cupy import are_short, as_number, in_order, room, zero_of
 from ..of_numpy import halved
 from .series import rising
 
 _INT64 = np.dtype("int64")
 _FLOAT64 = np.dtype("float64")
+_FEW = 16
+"""Bins that are looked at one by one."""
 
 
 def places_in_order(v: Any) -> Any:
@@ -157,6 +159,9 @@ def histogram_of_edges(a: Any, bins: Any) -> Any:
     found = room(n, _INT64)
     for k in range(n):
         found[k] = 0
+    if n <= _FEW and are_short():
+        _count_in_each(a, bins, found)
+        return found, bins
     for x in a:
         if x != x:  # which CuPy counts or not, by what it is computed with
             raise ValueError
@@ -166,6 +171,25 @@ def histogram_of_edges(a: Any, bins: Any) -> Any:
                 at = n - 1
             found[at] = found[at] + 1
     return found, bins
+
+
+def _count_in_each(a: Any, bins: Any, found: Any) -> None:
+    """Count what is in each of few bins, by looking at all of them; NaN raises.
+
+    What is not below an edge, less what is not below the next one: so that is one comparison.
+    """
+    n = len(found)
+    has_nan = False
+    for x in a:
+        one = 1 if x <= bins[n] else 0
+        if x != x:
+            has_nan = True
+        for k in range(n):
+            found[k] = found[k] + (one if bins[k] <= x else 0)
+    if has_nan:
+        raise ValueError
+    for k in range(n - 1):
+        found[k] = found[k] - found[k + 1]
 
 
 def all_in_bins(x: Any, bins: Any, right: bool = False) -> Any:

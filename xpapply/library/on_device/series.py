@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..of_cupy import as_number, room, zero_of
-from ..of_numpy import halved
+from ..of_cupy import SHORT, are_short, as_number, room, zero_of
 
 FLOAT64 = np.dtype("float64")
 
@@ -139,47 +138,114 @@ def clipped_number(x: Any, low: Any, high: Any, dtype: Any) -> Any:
     return found
 
 
+def rises(v: Any) -> bool:
+    """Whether values do not fall, none of which is NaN; none do."""
+    found = True
+    for k in range(len(v)):
+        if v[k] != v[k] or (k > 0 and not v[k - 1] <= v[k]):
+            found = False
+    return found
+
+
 def rising(v: Any) -> None:
     """Raise where values do not rise."""
+    if not rises(v):
+        raise ValueError
+
+
+def element(v: Any, at: int) -> Any:
+    """``v[at]``, of a short array looked for among all, which stay in registers so."""
+    if len(v) > SHORT or not are_short():
+        return v[at]
+    found = as_number(v[0], v.dtype)
     for k in range(1, len(v)):
-        if not v[k - 1] <= v[k]:
-            raise ValueError
+        found = as_number(v[k], v.dtype) if k == at else found
+    return found
+
+
+def place(a: Any, x: Any, right: bool, is_rising: bool) -> int:
+    """The place that CuPy finds for `x`: of short arrays that rise, how many are before it."""
+    n = len(a)
+    if not is_rising or n > SHORT or not are_short():
+        return by_halves(a, x, right)
+    if x != x:
+        return n
+    found = 0
+    for k in range(n):
+        if a[k] < x or (right and a[k] == x):
+            found += 1
+    return found
+
+
+def by_halves(a: Any, x: Any, right: bool) -> int:
+    """The place that CuPy finds for `x` in any array, with its steps."""
+    n = len(a)
+    if n == 0:
+        return 0
+    if x != x:
+        high = n
+        while high > 0 and not right:
+            y = element(a, high - 1)
+            if y == y:
+                break
+            high -= 1
+        return high
+    last = as_number(a[n - 1], a.dtype)
+    if last < x or (right and last == x):
+        return n
+    low, high = 0, n - 1
+    while low < high:
+        middle = (low + high) // 2
+        y = element(a, middle)
+        if y < x or (right and y == x):
+            low = middle + 1
+        else:
+            high = middle
+    return high
 
 
 def interpolated(x: Any, xp: Any, fp: Any) -> Any:
-    """``cupy.interp(x, xp, fp)`` of an array and a table that rises, in float64; NaN raises."""
+    """``cupy.interp(x, xp, fp)``, in float64: what stands in its kernel."""
     n = len(xp)
     if len(fp) != n or n == 0:
         raise ValueError
-    rising(xp)
     out = room(len(x), FLOAT64)
+    is_rising = rises(xp)
     for k in range(len(x)):
-        at = as_number(x[k], FLOAT64)
-        if at != at:
-            raise ValueError
-        j = halved(xp, at, True, 0, n)
-        if j == 0:
-            out[k] = fp[0]
-        elif j == n:
-            out[k] = fp[n - 1]
-        else:
-            slope = (as_number(fp[j], FLOAT64) - fp[j - 1]) / (
-                as_number(xp[j], FLOAT64) - xp[j - 1]
-            )
-            found = slope * (at - xp[j - 1]) + fp[j - 1]
-            if found != found:
-                raise ValueError
-            out[k] = found
+        out[k] = _between(as_number(x[k], FLOAT64), xp, fp, is_rising)
     return out
 
 
+def _between(x: Any, xp: Any, fp: Any, is_rising: bool) -> Any:
+    n = len(xp)
+    at = place(xp, x, True, is_rising) - 1
+    low = min(max(at, 0), max(n - 2, 0))
+    high = min(low + 1, n - 1)
+    first = as_number(xp[low], FLOAT64)
+    second = as_number(xp[high], FLOAT64)
+    below = as_number(fp[low], FLOAT64)
+    above = as_number(fp[high], FLOAT64)
+    slope = (above - below) / (second - first)
+    found = slope * (x - first) + below
+    if found != found:
+        found = slope * (x - second) + above
+        if found != found and below == above:
+            found = below
+    if x == first:
+        found = below
+    if at >= n - 1 or x == xp[n - 1]:
+        found = as_number(fp[n - 1], FLOAT64)
+    if at < 0:
+        found = as_number(fp[0], FLOAT64)
+    if x != x:
+        found = x
+    return found
+
+
 def all_searched(a: Any, v: Any, right: bool, dtype: Any) -> Any:
-    """``cupy.searchsorted(a, v)`` of values that rise, and an array; NaN raises."""
-    rising(a)
+    """``cupy.searchsorted(a, v)``, of values that need not rise, and an array."""
     out = room(len(v), dtype)
+    is_rising = rises(a)
     for k in range(len(v)):
-        x = v[k]
-        if x != x:
-            raise ValueError
-        out[k] = halved(a, x, right, 0, len(a))
+        out[k] = place(a, v[k], right, is_rising)
     return out

@@ -6,7 +6,6 @@ function takes milliseconds, so that as few as possible are made beside the laun
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -31,7 +30,6 @@ from .typed_loop import ForNow, TypedLoop
 from .typed_results import silently
 from .unplanned import ENGINES
 
-_HERE: Any = contextlib.nullcontext()
 _OTHER_BITS = "a GPU's last bits tell here"
 
 
@@ -231,17 +229,23 @@ class TypedOnDevice(TypedLoop):
 
         wanted = [((*rows.batch, *r.shape), np.dtype(r.dtype)) for r in self.results]
         own, current = rows.views[0].device, cupy.cuda.runtime.getDevice
+        launched, empty, number = self.compiled.launched, cupy.ndarray, own.id
 
-        def again(rows: Rows) -> list[Any] | None:
+        def here(rows: Rows) -> list[Any] | None:
             if self._is_noted():
                 return None
-            with own if current() != own.id else _HERE:  # it is that of these arrays, too
-                outs = [cupy.empty(*x) for x in wanted]
-                try:
-                    marks = self.compiled.launched(kept, rows.views, outs)
-                except UnsupportedError:
-                    return None
+            outs = [empty(*x) for x in wanted]
+            try:
+                marks = launched(kept, rows.views, outs)
+            except UnsupportedError:
+                return None
             return outs if marks is None else None
+
+        def again(rows: Rows) -> list[Any] | None:
+            if current() == number:  # it is that of these arrays, too
+                return here(rows)
+            with own:
+                return here(rows)
 
         return again, False
 

@@ -116,3 +116,21 @@ def test_what_raises_is_left_to_the_function(cupy):
     ):
         found = made(lambda v, f=f: f(cupy, v), "float64", [np.zeros(())])
         assert evaluate(found, [v], [np.zeros(())])
+
+
+@pytest.mark.parametrize(
+    ("f", "why"),
+    [
+        (lambda xp, s: s, "complex numbers of CuPy's as a result"),
+        (lambda xp, s: xp.abs(s * 2), "complex numbers of CuPy's * a number"),
+        (lambda xp, s: xp.abs(s[1:]), "an element of complex numbers"),
+        (lambda xp, s: (s.conj() * s).real, "conj of complex numbers"),
+        (lambda xp, s: len(s), "the length of complex numbers"),
+    ],
+    ids=["itself", "product", "part", "conj", "len"],
+)
+def test_what_else_a_spectrum_is_for(cupy, f, why):
+    """It is two arrays: their sizes, and each of them, is what is compiled."""
+    with pytest.raises(TraceError) as found:
+        made(lambda v: f(cupy, cupy.fft.rfft(v)), "float64", [np.zeros(7)])
+    assert why in str(found.value)

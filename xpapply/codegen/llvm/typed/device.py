@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -104,6 +105,25 @@ def why_not(made: TypedFunction) -> str | None:
     if made.texts:
         return "it gives texts, which is not compiled for a GPU"
     return None
+
+
+def elements_read(made: TypedFunction) -> float:
+    """How many elements of slices a function reads; infinity: perhaps all.
+
+    It reads few where it names their places: the others need not come from the device's memory.
+    """
+    found = set()
+    for x in made.instructions:
+        places = [a.value for a in x.args[1:] if isinstance(a, Literal)]
+        if x.op == "element" and len(places) == len(x.args) - 1:
+            found.add(tuple(places))
+        elif x.op not in _KEPT and any(isinstance(a.type, Array) for a in x.args):
+            return math.inf
+    return len(found)
+
+
+_KEPT = frozenset("store length stride".split())
+"""Instructions that read no elements of arrays."""
 
 
 class DeviceWriter(FunctionWriter):

@@ -17,6 +17,8 @@ THREADS = 128
 """Threads of a block."""
 _SHARED = 40_000
 """Bytes of memory that a block shares."""
+_AT_ONCE = 16
+"""Numbers that a thread copies at once."""
 
 
 class Tile(NamedTuple):
@@ -62,34 +64,55 @@ def tiles(
 
 
 def _copied(name: str, tile: Tile, before: str, *, inwards: bool) -> list[str]:
-    """All threads of a block copy the numbers of its slices, side by side; `before`: the block."""
-    shared, own = f"%{name}.shared", f"%{name}.numbers"
-    at, to = (own, shared) if inwards else (shared, own)
-    spaces = (1, 3) if inwards else (3, 1)
-    kind, align = tile.kind, tile.size
-    return [
+    """All threads of a block copy the numbers of its slices, side by side; `before`: the block.
+
+    Those of a whole block are all under way at once, where slices are short: each thread copies
+    as many as a slice has.
+    """
+    lines = [
         f"  %{name}.all = mul i64 %rows, {tile.many}",
         f"  %{name}.begun = mul i64 %begin, {tile.many * tile.size}",
         f"  %{name}.first = add i64 %{name}.base, %{name}.begun",
         f"  %{name}.whole = inttoptr i64 %{name}.first to ptr addrspace(1)",
+    ]
+    if tile.many <= _AT_ONCE:
+        lines += [f"  br i1 %few, label %{name}.one.by.one, label %{name}.at.once"]
+        lines += [f"{name}.at.once:"]
+        ways = [_moved(name, tile, f"{name}.k{k}", k, inwards) for k in range(tile.many)]
+        lines += [x for way in ways for x in way[:-1]] + [way[-1] for way in ways]
+        lines += [f"  br label %{name}.over", f"{name}.one.by.one:"]
+        before = f"{name}.one.by.one"
+    return [
+        *lines,
         f"  br label %{name}.head",
         f"{name}.head:",
         f"  %{name}.i = phi i64 [%tid, %{before}], [%{name}.next, %{name}.body]",
         f"  %{name}.goes = icmp slt i64 %{name}.i, %{name}.all",
         f"  br i1 %{name}.goes, label %{name}.body, label %{name}.over",
         f"{name}.body:",
-        f"  %{name}.short = trunc i64 %{name}.i to i32",
-        f"  %{name}.slice = udiv i32 %{name}.short, {tile.many}",
-        f"  %{name}.column = urem i32 %{name}.short, {tile.many}",
-        f"  %{name}.line = mul i32 %{name}.slice, {tile.apart}",
-        f"  %{name}.place = add i32 %{name}.line, %{name}.column",
-        f"  {shared} = getelementptr {kind}, ptr addrspace(3) @tile.{name}, i32 %{name}.place",
-        f"  {own} = getelementptr {kind}, ptr addrspace(1) %{name}.whole, i64 %{name}.i",
-        f"  %{name}.value = load {kind}, ptr addrspace({spaces[0]}) {at}, align {align}",
-        f"  store {kind} %{name}.value, ptr addrspace({spaces[1]}) {to}, align {align}",
+        *_moved(name, tile, name, None, inwards),
         f"  %{name}.next = add i64 %{name}.i, {THREADS}",
         f"  br label %{name}.head",
         f"{name}.over:",
+    ]
+
+
+def _moved(name: str, tile: Tile, own: str, k: int | None, inwards: bool) -> list[str]:
+    """A thread copies a number: its `k`-th one, or that at ``%NAME.i``; the last line stores it."""
+    i, kind, align = f"%{own}.i", tile.kind, tile.size
+    shared, far = f"%{own}.shared", f"%{own}.numbers"
+    at, to = (far, shared) if inwards else (shared, far)
+    spaces = (1, 3) if inwards else (3, 1)
+    return [
+        *([] if k is None else [f"  {i} = add i64 %tid, {k * THREADS}"]),
+        f"  %{own}.short = trunc i64 {i} to i32",
+        f"  %{own}.slice = udiv i32 %{own}.short, {tile.many}",
+        f"  %{own}.gaps = mul i32 %{own}.slice, {tile.apart - tile.many}",
+        f"  %{own}.place = add i32 %{own}.short, %{own}.gaps",
+        f"  {shared} = getelementptr {kind}, ptr addrspace(3) @tile.{name}, i32 %{own}.place",
+        f"  {far} = getelementptr {kind}, ptr addrspace(1) %{name}.whole, i64 {i}",
+        f"  %{own}.value = load {kind}, ptr addrspace({spaces[0]}) {at}, align {align}",
+        f"  store {kind} %{own}.value, ptr addrspace({spaces[1]}) {to}, align {align}",
     ]
 
 

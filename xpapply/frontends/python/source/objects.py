@@ -145,7 +145,7 @@ def _of_record(t: Writes, x: Record, name: Any) -> Abstract:
     """A value of what a solver has given; there may be others."""
     given = dict(zip(x.names, x.values, strict=True))
     if name not in given or name.startswith("is_"):
-        raise t.refuse(f"{name} of what a solver gives")
+        raise t.refuse(f"{name} of {places.described(x)}")
     if name == "hess_inv":
         t.mark(given["is_new"].value, "the inverse of a Hessian that is still one of integers")
     if name == "message" and "is_said" in given:

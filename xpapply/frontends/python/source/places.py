@@ -11,6 +11,7 @@ from .kinds import texts
 from .values import (
     DEVICE,
     ON_DEVICE,
+    SPECTRUM,
     Abstract,
     Arr,
     Held,
@@ -51,6 +52,8 @@ def described(x: Abstract) -> str:
         return f"a list of {'texts' if x.number == 'text' else 'complex numbers'}"
     if isinstance(x, Record) and "bit_generator" in x.names:
         return "a generator"
+    if isinstance(x, Record) and x.names == SPECTRUM:
+        return "complex numbers of CuPy's"
     names = {
         OnDevice: "a slice on the device",
         Lst: "a list",

@@ -14,6 +14,7 @@ from .places import ZERO, described, length
 from .values import (
     LETTERS,
     ON_DEVICE,
+    SPECTRUM,
     Abstract,
     Arr,
     Expected,
@@ -23,6 +24,7 @@ from .values import (
     Letters,
     Lst,
     Num,
+    Record,
     Rows,
     Starred,
     Tup,
@@ -120,6 +122,8 @@ def _put(t: Writes, k: int, value: Abstract) -> None:
         return
     if isinstance(value, Rows) and value.number and len(shape) == 1:
         value = of_numpy.array(t, [value], {})
+    if isinstance(value, Record) and value.names == SPECTRUM:
+        raise t.refuse(f"{described(value)} as a result")
     if isinstance(value, (Rows, Held)) or (
         isinstance(value, Lst) and isinstance(value.dtype, Inner)
     ):

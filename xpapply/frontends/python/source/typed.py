@@ -195,8 +195,12 @@ class Typer(SharedCalls):
 
                     rounded_down(self.made)
         if self.on_device:
+            from ....ir.typed.ending import counted_before
             from ....ir.typed.margins import with_margins
+            from ....ir.typed.positive import undivided
 
+            counted_before(self.made)
+            undivided(self.made)
             with_margins(self.made, LIMITS.typed_margin)
         return self.made
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ....errors import TraceError
 from ....functions.guards import Guards
-from ....ir.typed import Array, Literal, Register
+from ....ir.typed import Array, Literal, Register, TypedFunction
 from ....ir.typed.function import Type, Value
 
 PYTHON, NUMPY, EITHER, NO_AXES = "python", "numpy", "either", "no axes"
@@ -179,6 +179,8 @@ class Record(NamedTuple):
     values: tuple[Any, ...]
 
 
+SPECTRUM = ("real", "imag")
+"""The names in a record of complex numbers, as two arrays."""
 CALLED = "__call__"
 """The name in a record of a function, and what it gets before other arguments."""
 
@@ -444,9 +446,12 @@ class Writes(Protocol):
         Whether slices are on a device, and it computes with copies on the host.
     cached : dict
         With numbers of which types functions are called that have a cache.
+    made : TypedFunction
+        What is written.
     """
 
     element: str
+    made: TypedFunction
     fetches: bool
     cached: dict[Any, Any]
     expected: Sequence[Expected] | None

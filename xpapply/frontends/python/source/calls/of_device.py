@@ -243,6 +243,8 @@ def find(f: Any) -> Any:
 
 
 def _abs(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) == 1 and not kwargs and library().is_spectrum(args[0]):
+        return library().sizes(args[0])
     if len(args) == 1 and not kwargs and isinstance(args[0], Arr):
         return of_device_arrays.elementwise(t, np.absolute, args)
     if len(args) == 1 and not kwargs and is_any(*args):
@@ -353,6 +355,8 @@ def _over(name: str, row: Callable[..., Any]) -> Callable[..., Any]:
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if not kwargs and any(isinstance(x, Arr) for x in args):
             return of_device_arrays.elementwise(t, getattr(np, name), args)
+        if name == "absolute" and args and library().is_spectrum(args[0]):
+            return _abs(t, args, kwargs)
         return row(t, args, kwargs)
 
     return call
@@ -485,15 +489,17 @@ def _rows(cupy: Any) -> dict[Any, Any]:
     named: dict[str, Any] = {n: _over(n, row) for n, row in _UFUNCS.items()}
     more = library()
     named |= of_device_arrays.FUNCTIONS | more.FUNCTIONS
-    found |= of_device_arrays.PARTS
+    found |= of_device_arrays.PARTS | more.PARTS
     found |= {getattr(np, n): row for n, row in named.items()}
     found |= {getattr(np.linalg, n): row for n, row in more.LINALG.items()}
+    found |= {getattr(np.fft, n): row for n, row in more.FFT.items()}
     found |= {getattr(np, n): _as_numpy(n) for n in _LIKE}
     if cupy is not None:
         found |= {getattr(cupy, n): _as_numpy(n) for n in (*_LIKE, *_MADE)}
         own = {n: _of_any(row) if n in _UFUNCS else row for n, row in named.items()}
         found |= {getattr(cupy, n): row for n, row in own.items() if hasattr(cupy, n)}
         found |= {getattr(cupy.linalg, n): row for n, row in more.LINALG.items()}
+        found |= {getattr(cupy.fft, n): row for n, row in more.FFT.items()}
     return found
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from .....errors import TraceError
-from .....ir.typed import Literal
+from .....ir.typed import Array, Literal
 from .....ir.typed.function import Value
-from .....library import of_cupy, of_numpy
+from .....library import of_cupy
 from .. import arrays, numbers, places, whole
 from ..places import described
 from ..values import FRESH, NUMPY, ON_DEVICE, PYTHON, Abstract, Arr, Inlined, Known, Num, Writes
@@ -116,7 +116,7 @@ def item(t: Writes, x: Arr, index: Arr) -> Inlined:
     """``x[mask]``."""
     if index.type.dtype != "bool" or not x.type.ndim == index.type.ndim == 1:
         raise t.refuse("an index that is an array of CuPy's, and no mask")
-    return Inlined(of_numpy.chosen, [x, index], {})
+    return Inlined(of_cupy.chosen, [x, index], {})
 
 
 # --- functions of an array ----------------------------------------------------------------------
@@ -254,7 +254,21 @@ def _is_packed(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     return Num("bool", PYTHON, t.op("or", "bool", side_by_side, short))
 
 
+def _are_short(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    """Whether all slices are short, which is known where a kernel is made."""
+    found: Value = Literal(True, "bool")
+    for k, kind in enumerate(t.made.inputs):
+        if isinstance(kind, Array):
+            v = t.op("input", kind, what=k)
+            for axis in range(kind.ndim):
+                n = t.op("length", "int64", v, what=axis)
+                within = t.op("le", "bool", n, Literal(of_cupy.SHORT, "int64"))
+                found = t.op("and", "bool", found, within)
+    return Num("bool", PYTHON, found)
+
+
 PARTS: dict[Any, Call] = {
+    of_cupy.are_short: _are_short,
     of_cupy.room: _room, of_cupy.rooms: _rooms, of_cupy.zero_of: _zero_of,
     of_cupy.as_number: _as_number, of_cupy.is_packed: _is_packed,
 }  # fmt: skip

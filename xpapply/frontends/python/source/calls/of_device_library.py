@@ -10,11 +10,24 @@ from typing import Any
 import numpy as np
 
 from .....ir.typed import Literal
-from .....library.on_device import algebra, order, series
+from .....library.on_device import algebra, order, series, spectra
 from .....limits import LIMITS
 from .. import arrays, numbers, places
 from ..places import described
-from ..values import FRESH, PYTHON, Abstract, Arr, Inlined, Known, Num, Span, Tup, Writes
+from ..values import (
+    FRESH,
+    PYTHON,
+    SPECTRUM,
+    Abstract,
+    Arr,
+    Inlined,
+    Known,
+    Num,
+    Record,
+    Span,
+    Tup,
+    Writes,
+)
 from .arguments import bound, is_only_axis
 from .common import Call, exactly
 from .of_arrays import METHODS as _OF_NUMPY
@@ -296,6 +309,23 @@ def _polyfit(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     return Inlined(algebra.fitted, args, {})
 
 
+def _rfft(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    exactly(t, args, kwargs, 1)
+    own = _array(t, args[0])
+    t.rounds(LIMITS.typed_rounding)
+    return Inlined(spectra.transformed, [args[0], _dtype(own)], {})
+
+
+def is_spectrum(x: Abstract) -> bool:
+    """Whether it is complex numbers, as two arrays."""
+    return isinstance(x, Record) and x.names == SPECTRUM
+
+
+def sizes(x: Record) -> Inlined:
+    """``abs(x)`` of complex numbers."""
+    return Inlined(spectra.sizes, [*x.values, _dtype(x.values[0].type.dtype)], {})
+
+
 def _of_both(inlined: Any) -> Call:
     """``cupy.cov`` and ``corrcoef`` of two arrays."""
 
@@ -354,3 +384,8 @@ LINALG: dict[str, Call] = {
     "inv": _of_matrix(algebra.inverse), "eigvalsh": _of_matrix(algebra.eigenvalues),
 }  # fmt: skip
 """Rows by names in ``linalg``."""
+FFT: dict[str, Call] = {"rfft": _rfft}
+"""Rows by names in ``fft``."""
+PARTS: dict[Any, Call] = {
+    spectra.Spectrum: lambda t, args, kwargs: Record(SPECTRUM, tuple(args)),
+}
