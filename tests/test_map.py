@@ -44,7 +44,7 @@ def test_no_folder_is_crowded():
 
 
 LINES = """
-    frontends 36750 -> 37720 generators of seeds, masks, nnls, splines, caches, distributions, spectra
+    frontends 36750 -> 37720 generators of seeds, masks, nnls, splines, caches, distributions
     codegen 20550 -> 20800 shuffles as a whole, numbers of MT19937, sums of long slices on GPUs
     library 13400 -> 15120 generators of seeds, nnls, splines, BLAS, samples, distributions
     planning 10950 -> 11160 time limits of signals, calls beside the loop, compiled ones too
