@@ -120,7 +120,7 @@ def kernel_of_lanes(
 
         made = written_out(made)
     sizes = _sizes(made, side_by_side)
-    how = lanes, warns, near_libm and target.fma, bool(sizes)
+    how = lanes, warns, near_libm and target.fma, bool(sizes), target.bits >= 512
     writer = LanesWriter(made, notes, LANE_OPERATIONS, *how)
     one = writer.text()
     operands = _operands(made)
