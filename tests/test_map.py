@@ -49,7 +49,7 @@ LINES = """
     library 13400 -> 14490 generators of seeds, nnls, lsq_linear, splines, BLAS, samples, fits
     planning 10950 -> 11120 time limits of signals, calls on few slices beside the loop
     backends 9350 -> 9400 machine code for GPUs on disk
-    ir 8700 -> 8940 functions of hosts beside those of devices, what a block does twice, quotients
+    ir 8700 -> 9100 functions of hosts, what a block does twice, quotients, choices for branches
     batching 5650 -> 5960 least squares of rows of a mask, rank tests
     models 4700
     . 3950 -> 4000 limits of loops that are timed

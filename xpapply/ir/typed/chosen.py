@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 
-from .function import Block, Instruction, Literal, Register, Slot, Value
+from .function import Block, Instruction, Literal, Register, Slot, Type, Value
 
 _SHORT = 16
 """The most instructions of a way."""
@@ -43,10 +43,8 @@ def with_choices(blocks: list[Block]) -> list[Block]:
         sides = [[] if t is None else blocks[t].instructions[:-1] for t in (yes, no)]
         asked = blocks[k].instructions.pop().args[0]
         blocks[k].instructions += _chosen(asked, sides, numbers)
-        for t in (yes, no):
-            if t is not None:
-                gone.add(t)
-        before[end] += 1 - 2
+        gone.update(t for t in (yes, no) if t is not None)
+        before[end] -= 1  # of two ways there one is left
         if before[end] == 1 and end != k:  # no other way leads there
             blocks[k].instructions += blocks[end].instructions
             blocks[k].targets = blocks[end].targets
@@ -108,7 +106,7 @@ def _chosen(
     """The instructions of both ways, and what names hold then."""
     found: list[Instruction] = []
 
-    def new(op: str, dtype: str, *args: Value, what: object = None) -> Register:
+    def new(op: str, dtype: Type, *args: Value, what: object = None) -> Register:
         result = Register(next(numbers), dtype)
         found.append(Instruction(op, result, args, what))
         return result

@@ -35,7 +35,7 @@ from .bounds import (
     summands,
     widened,
 )
-from .function import Array, Block, Instruction, Literal, Register, Slot, TypedFunction, Value
+from .function import Array, Block, Instruction, Literal, Slot, TypedFunction, Value
 from .order import in_order, read_later, run_once
 
 _ROOTS = 24
