@@ -16,8 +16,6 @@ from .beside import beside
 from .called import OPERATIONS as OF_CALLS
 from .called import CallingWriter
 from .forms import Frame, alignment, in_memory, size
-from .lane_operations import LANE_OPERATIONS
-from .lanes import LanesWriter
 from .notes import Notes
 from .operations import OPERATIONS
 
@@ -114,6 +112,10 @@ def kernel_of_lanes(
     UnsupportedError
         If slices cannot go side by side.
     """
+    # which a first call does not need
+    from .lane_operations import LANE_OPERATIONS
+    from .lanes import LanesWriter
+
     notes = Notes(target)
     if made.functions:
         from ....ir.typed.written_out import written_out
