@@ -476,7 +476,7 @@ class TypedLoop(AtOnce):
 
     def _again(self, rows: Rows) -> list[np.ndarray] | None:
         outs, marks = self._compiled(rows)
-        return None if np.count_nonzero(marks) else as_long_as_wanted(outs)
+        return as_long_as_wanted(outs) if marks is None or not np.count_nonzero(marks) else None
 
     @classmethod
     def calls(cls, called: Callable[..., Any], slices: Sequence[Any]) -> Begun:
@@ -493,18 +493,16 @@ class TypedLoop(AtOnce):
         made = self.compiled.made
         return with_texts(outs, self.results, made.texts, made.spells)
 
-    def _compiled(
-        self, rows: Rows, copy: np.ndarray | None = None
-    ) -> tuple[list[np.ndarray], np.ndarray]:
-        """The results, and the marks of the slices that have none.
+    def _compiled(self, rows: Rows, copy: np.ndarray | None = None) -> tuple[list[np.ndarray], Any]:
+        """The results, and the marks of the slices that have none; None: there is no such slice.
 
-        `copy`: of the slices, to which the function writes.
-        """
+        `copy`: of the slices, to which the function writes."""
         outs = self._outs(rows)
         views = rows.views if copy is None else (copy,)
         originals = () if copy is None else rows.views
         try:
-            marks = self.compiled.run(views, outs, len(rows.batch), self.seconds, originals)
+            given = views, outs, len(rows.batch), self.seconds, originals
+            marks = self.compiled.run(*given, short=self._checked and copy is None)
         except CompilerError as error:
             raise UnsupportedError(str(error)) from None
         return self._with_texts(outs), marks
