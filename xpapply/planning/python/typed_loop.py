@@ -128,6 +128,7 @@ class TypedLoop(AtOnce):
         self.is_best = self._is_best(made, slices)
         differs = made.differs or made.spells or len({*map(len, made.texts)}) > 1
         self.differs = differs and arguments.dtypes is None
+        self.asks_first &= differs
         self._others = BoundedDict()
         self.looped = 0
         self._checked = False
@@ -498,11 +499,10 @@ class TypedLoop(AtOnce):
 
         `copy`: of the slices, to which the function writes."""
         outs = self._outs(rows)
-        views = rows.views if copy is None else (copy,)
-        originals = () if copy is None else rows.views
+        views, originals = (rows.views, ()) if copy is None else ((copy,), rows.views)
         try:
-            given = views, outs, len(rows.batch), self.seconds, originals
-            marks = self.compiled.run(*given, short=self._checked and copy is None)
+            how = len(rows.batch), self.seconds, originals
+            marks = self.compiled.run(views, outs, *how, short=self._checked and copy is None)
         except CompilerError as error:
             raise UnsupportedError(str(error)) from None
         return self._with_texts(outs), marks
