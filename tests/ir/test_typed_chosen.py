@@ -11,7 +11,7 @@ from xpapply.backends.cpu.typed import LANES, ONE
 from xpapply.ir.typed.chosen import with_choices
 from xpapply.ir.typed.divergence import Divergence
 from xpapply.ir.typed.evaluate import evaluate
-from xpapply.ir.typed.function import WARNED
+from xpapply.ir.typed.function import WARNED, Block, Instruction, Literal, Register, Slot
 
 RNG = np.random.default_rng(8)
 FIRST = np.linspace(0.5, 2, 12)
@@ -169,3 +169,32 @@ def test_side_by_side(f):
     assert (f is marked) <= bool(np.count_nonzero(found[1][0]))
     for a, b in zip(found[0][1], found[1][1], strict=True):
         np.testing.assert_array_equal(a[done], b[done])
+
+
+def test_branches_become_short_in_any_order():
+    """What is around a short branch is looked at again, though it was too long before."""
+    n, k = Slot("n", "int64"), Slot("k", "int64")
+
+    def block(*targets, asks=None, adds=0):
+        code = [Instruction("load", Register(asks, "int64"), (), n)] if asks else []
+        if asks:
+            known = Register(asks + 1, "bool")
+            code.append(Instruction("gt", known, (code[0].result, Literal(asks, "int64"))))
+            return Block([*code, Instruction("branch", None, (known,))], targets)
+        if adds:
+            old, new = Register(90 + adds, "int64"), Register(190 + adds, "int64")
+            code = [
+                Instruction("load", old, (), k),
+                Instruction("add", new, (old, Literal(adds, "int64"))),
+                Instruction("store", None, (new,), k),
+            ]
+        return Block([*code, Instruction("jump", None, ())], targets)
+
+    end = Block([Instruction("return", None, ())])
+    # the outer branch is block 4, the inner one 1: entered last, or first
+    inner_first = [block(4), block(2, 3, asks=50), block(3, adds=1), block(5, adds=2),
+                   block(1, 5, asks=10), end]  # fmt: skip
+    outer_first = [block(1), block(2, 5, asks=10), block(3, 4, asks=50), block(4, adds=1),
+                   block(5, adds=2), end]  # fmt: skip
+    for blocks in (inner_first, outer_first):
+        assert branches(with_choices(blocks)) == 0
