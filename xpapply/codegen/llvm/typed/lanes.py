@@ -56,12 +56,7 @@ class LanesWriter(FunctionWriter):
     in_rows : bool
         Whether numbers follow each other, those of slices and of results.
     in_bits : bool
-        Whether the CPU has registers for masks, a bit for each lane; else they are words.
-
-    Attributes
-    ----------
-    held : str
-        What masks are between blocks.
+        Whether masks are held as bits between blocks: the CPU has registers for them. Else words.
 
     Raises
     ------
@@ -289,8 +284,7 @@ class LanesWriter(FunctionWriter):
         self.begin(on)
 
     def leave(self, condition: str) -> None:
-        """Leave the slices for which a condition holds: seldom any, and what follows waits for no
-        mask without them."""
+        """Leave the slices for which a condition holds; where none is left nothing waits for it."""
         mask = self.mask()
         gone = self.both(mask, condition)
         here, some, on = (self.label() for _ in range(3))
