@@ -43,7 +43,7 @@ class Evaluated:
     def kept(self, *_):
         return None
 
-    def run(self, arrays, outs, batch, seconds, originals):
+    def run(self, arrays, outs, batch, seconds, originals, short=True):
         shape = outs[0].shape[:batch]
         marks = np.zeros(shape, np.uint16)
         for at in np.ndindex(*shape):

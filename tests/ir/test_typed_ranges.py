@@ -82,6 +82,38 @@ def in_parts(v):
     return out[half - 1]
 
 
+def matched(v):
+    """Two places of which sums are below the length, as in the complexity of Lempel and Ziv."""
+    n, i, k, start = len(v), 0, 1, 1
+    while True:
+        if v[i + k - 1] == v[start + k - 1]:
+            k += 1
+            if start + k > n:
+                break
+        else:
+            i += 1
+            if i == start:
+                start += k
+                if start + 1 > n:
+                    break
+                i = 0
+            k = 1
+    return start
+
+
+def met(v):
+    """Two places that come nearer, as far as their difference says."""
+    low, high, s = 0, len(v) - 1, 0.0
+    while high - low > 1:
+        if v[low] < v[high]:
+            low += 1
+        else:
+            high -= 1
+        s += v[low] * v[high]
+    return s
+
+
+OTHERS = [in_parts, matched, met]
 ALL_KNOWN = [neighbours, insertion_sort, table, backwards, counted, of_pairs]
 
 
@@ -111,6 +143,15 @@ def begins_outside(v):
     while i > 2:
         s += v[i]
         i -= 1
+    return s
+
+
+def summed_too_far(v):
+    """What the sum says of its parts is not enough."""
+    s, i, j = 0.0, 0, 3
+    while i + j < len(v) + 4:
+        s += v[j]
+        i, j = i - 1, j + 2
     return s
 
 
@@ -156,8 +197,8 @@ def far_below(v):
 
 
 OUTSIDE = [
-    one_more, one_less, begins_outside, grows, of_another, one_of_two, turned, looked_up_first,
-    far_below,
+    one_more, one_less, begins_outside, grows, summed_too_far, of_another, one_of_two, turned,
+    looked_up_first, far_below,
 ]  # fmt: skip
 
 
@@ -196,7 +237,7 @@ def slices(f):
     yield RNG.integers(-3, 20, 12).astype(float)
 
 
-@pytest.mark.parametrize("f", [*FUNCTIONS, *ALL_KNOWN, in_parts], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", [*FUNCTIONS, *ALL_KNOWN, *OTHERS], ids=lambda f: f.__name__)
 def test_what_is_left_does_the_same(f, monkeypatch):
     """Results and marks, and no bound is wrong in any block that is come to."""
     first = np.abs(RNG.standard_normal(12)) + 1
@@ -236,6 +277,11 @@ def _look(made, found, v, parts):
             k = run.block(made.blocks[k])
             if k < 0:
                 return
+
+
+def test_what_a_sum_is_below_bounds_its_parts():
+    made, _ = typed_function(matched, np.arange(9.0))
+    assert [x for b in made.blocks for x in b.instructions if x.op == "overflows"] == []
 
 
 def sums(v):

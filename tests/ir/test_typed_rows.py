@@ -130,3 +130,31 @@ def test_for_other_processors(f, name):
         assert machine_code(kernel(function, TARGETS[name], warns=warns, side_by_side=True), name)
         text = kernel_of_lanes(function, TARGETS[name], 8, warns, False, True)
         assert machine_code(text, name)
+
+
+@needs_cpu
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("f", [ones, divided, logarithm], ids=lambda f: f.__name__)
+def test_no_marks_are_told_in_short(f, threads):
+    """Of each slice that it alone is marked is noticed, wherever it is."""
+    program, parts = made(f)
+    compiled = backend.Compiled(program)
+    good, bad = (5, 1), {ones: (-1, 1), divided: (5, 0), logarithm: (0, 1)}[f]
+    dtype = "float64" if f in FLOATS else "int64"
+    with xpapply.options(threads=threads):
+        for count in (3, 130, 1237):
+            arrays = [np.full(count, x, dtype) for x in good]
+            outs = [np.zeros(count, p.dtype) for p in parts]
+            for form in ("", ONE, LANES):
+                found = compiled.run(arrays, outs, 1, form=form, short=True)
+                assert found is None or not found.any()
+                if form == ONE and f is not logarithm and count > 100:
+                    assert found is None
+                for k in {0, 1, 15, 16, 17, 63, 127, 128, 129, count - 1, count // 2}:
+                    if k < count:
+                        for x, wrong in zip(arrays, bad, strict=True):
+                            x[k] = wrong
+                        marks = compiled.run(arrays, outs, 1, form=form, short=True)
+                        assert np.flatnonzero(marks).tolist() == [k]
+                        for x, right in zip(arrays, good, strict=True):
+                            x[k] = right

@@ -122,7 +122,7 @@ def off_by_a_bit():
     """Exponentials of the device that have other last bits, more than there are."""
     real = Evaluated.run
 
-    def run(self, arrays, outs, batch, seconds, originals):
+    def run(self, arrays, outs, batch, seconds, originals, short=True):
         marks = real(self, arrays, outs, batch, seconds, originals)
         for out in outs:
             out._array[...] = out._array + 1

@@ -6,6 +6,8 @@ from in_threads import in_threads
 
 import xpapply
 from xpapply.backends.cpu import typed as backend
+from xpapply.functions.cache import cache_of
+from xpapply.planning.python.ready import Ready
 
 pytestmark = [
     pytest.mark.skipif(backend.why_not() is not None, reason=str(backend.why_not())),
@@ -116,3 +118,36 @@ def test_results_and_marks_of_a_call_are_its_own():
 
     in_threads(work, range(4))
     assert not wrong
+
+
+def digits(n):
+    found = 0
+    while n:
+        n //= 10
+        found += 1
+    return found
+
+
+def part(n):
+    k = 0
+    while n > 9:
+        n //= 10
+        k += 1
+    return n / 2 if k > 2 else n
+
+
+@pytest.mark.parametrize("f", [digits, part], ids=lambda f: f.__name__)
+def test_no_call_tells_a_dtype_that_is_known(f, monkeypatch):
+    """Of a loop whose results are of one dtype; else the first slice's says of which all are."""
+    asked, was = [], Ready._as_before
+    monkeypatch.setattr(
+        Ready, "_as_before", lambda self, f, given: asked.append(f) or was(self, f, given)
+    )
+    arr = np.random.default_rng(2).integers(1, 99999, 3000)
+    with xpapply.options(engine=""):
+        for k in range(12):
+            now = np.roll(arr, k)
+            got, want = xpapply.vectorize(f)(now), np.vectorize(f)(now)
+            np.testing.assert_array_equal(got, want, strict=True)
+    assert [type(x) for x in cache_of(f)[0].ready.values()] == [Ready]
+    assert bool(asked) == (f is part)

@@ -174,7 +174,8 @@ class Compiled:
         seconds: float = math.inf,
         originals: Sequence[np.ndarray] = (),
         form: str = "",
-    ) -> np.ndarray:
+        short: bool = False,
+    ) -> np.ndarray | None:
         """Run on all slices: the marks, ``(*batch shape)``, 0 where a result was written.
 
         Parameters
@@ -191,17 +192,21 @@ class Compiled:
             The arrays as they are, if the function writes to them: those are copies then.
         form : str
             The form to run in, however long others take; what lanes leave runs as `ONE` then.
+        short : bool
+            Whether to return None where no slice is marked: many marks take long to look at.
         """
-        call, marks = self._begun(arrays, outs, batch)
+        call, marks = self._begun(arrays, outs, batch, np.empty)
         layout = call.layout
         if form:
-            self._go(form, call, 0, layout.count)
+            is_any = self._go(form, call, 0, layout.count)
             if form == LANES:
                 self._go_again(ONE, call, marks, 0, layout.count)
         else:
-            self._in_forms(call, marks)
+            is_any = self._in_forms(call, marks)
+        if short and not is_any:
+            return None
         # a comparison may have noted NaN, of which NumPy says nothing
-        left = call.noted and self._compares and np.count_nonzero(marks)
+        left = is_any and call.noted and self._compares and np.count_nonzero(marks)
         if left := left and np.count_nonzero(marks == WARNED):
             self._waited += left * seconds
             if not self.waits:
@@ -213,7 +218,7 @@ class Compiled:
 
     def in_order(
         self, arrays: Sequence[np.ndarray], outs: Sequence[np.ndarray], batch: int
-    ) -> tuple[Callable[[int, int], None], np.ndarray]:
+    ) -> tuple[Callable[[int, int], Any], np.ndarray]:
         """A function that runs a range of slices, and the array of marks.
 
         For a function that draws random numbers, which goes through slices as the loop does.
@@ -223,9 +228,13 @@ class Compiled:
         return lambda begin, end: self._go(form, call, begin, end), marks
 
     def _begun(
-        self, arrays: Sequence[np.ndarray], outs: Sequence[np.ndarray], batch: int
+        self,
+        arrays: Sequence[np.ndarray],
+        outs: Sequence[np.ndarray],
+        batch: int,
+        new: Any = np.zeros,
     ) -> tuple[Call, np.ndarray]:
-        """A call, and its marks."""
+        """A call, and its marks: `new` makes their array."""
         self.has_compiled = False
         everything = [*arrays, *outs]
         key = (batch, *[(x.shape, x.strides) for x in everything])
@@ -235,7 +244,7 @@ class Compiled:
         if not all(x.flags.aligned for x in everything):
             raise UnsupportedError(_ODD)
         self.compile(ONE, layout.side_by_side)
-        marks = np.zeros(layout.count, np.uint16)
+        marks = new(layout.count, np.uint16)
         arguments = [of_array(marks), len(layout.sizes), of_array(layout.sizes)]
         for x, place in zip(everything, layout.places, strict=True):
             arguments += (of_array(x), place)
@@ -269,18 +278,24 @@ class Compiled:
         how = numbers, tile, width, fits, near
         return Prepared(shape, count, sizes, steps, places, words, *how)
 
-    def _in_forms(self, call: Call, marks: np.ndarray) -> None:
-        """All slices: one after the other, or side by side once that is seen to pay."""
+    def _in_forms(self, call: Call, marks: np.ndarray) -> bool:
+        """All slices: one after the other, or side by side once that is seen to pay.
+
+        Whether any may be marked.
+        """
         lanes, count = self._lanes_of(call), call.layout.count
         if not call.layout.fits or lanes.is_good is False:
-            self._go(ONE, call, 0, count)
-        elif lanes.is_good:
-            if self._beside(call, marks, 0, count) > LIMITS.typed_lanes_left * count:
+            return self._go(ONE, call, 0, count)
+        if lanes.is_good:
+            again = self._beside(call, marks, 0, count)
+            if again > LIMITS.typed_lanes_left * count:
                 lanes.again()
-        elif self._lanes_key(call) in self._forms:
+            return again > 0
+        if self._lanes_key(call) in self._forms:
             self._look(call, marks)
         else:
             self._begin_lanes(call, marks)
+        return True
 
     def _lanes_of(self, call: Call) -> Lanes:
         return self._lanes.setdefault(self._lanes_key(call), Lanes())
@@ -333,8 +348,7 @@ class Compiled:
 
     def _beside(self, call: Call, marks: np.ndarray, begin: int, end: int) -> int:
         """Run some slices side by side; return the number run again one by one."""
-        self._go(LANES, call, begin, end)
-        if not np.count_nonzero(marks[begin:end]):
+        if not self._go(LANES, call, begin, end):
             return 0
         return self._go_again(ONE, call, marks, begin, end)
 
@@ -392,13 +406,16 @@ class Compiled:
             found[base], found[dims], found[strides] = of_array(x), x.shape, x.strides
         return found
 
-    def _go(self, form: str, call: Call, begin: int, end: int, again: bool = False) -> None:
-        """Run some slices in one form; `again`: only those marked as warned of."""
+    def _go(self, form: str, call: Call, begin: int, end: int, again: bool = False) -> bool:
+        """Run some slices in one form; `again`: only those marked as warned of.
+
+        Whether any is marked.
+        """
         if begin == end:
-            return
+            return False
         function = self.compile(form, call.layout.side_by_side, call.layout.width)
         tile = call.layout.tile if form == LANES else 0
-        drawn = np.array([begin], np.int64)
+        drawn = np.array([begin, 0], np.int64)  # and whether any is marked
         frames: list[np.ndarray] = []
 
         def given(arena: np.ndarray, until: int, piece: int) -> tuple[int, ...]:
@@ -427,7 +444,7 @@ class Compiled:
             if not again:
                 took = time.perf_counter() - began
                 rates[form] = min(took / (end - begin), LIMITS.typed_dearer * known)
-            return
+            return bool(drawn[1])
         # the first slices tell how many are done before an interruption is looked for
         width = call.layout.width if form == LANES else 1
         each, first = math.inf, begin
@@ -438,7 +455,7 @@ class Compiled:
             some(first, first - before)  # no lane stays empty
             each = min(each, max(1e-9, (time.perf_counter() - since) / (first - before)))
             if first == end:
-                return
+                return bool(drawn[1])
             if each < LIMITS.typed_dearer * known:
                 break
         count = end - first
@@ -470,13 +487,14 @@ class Compiled:
                 function,
                 len(memory),
                 lambda: given(next(own), end, piece),
-                lambda: drawn.fill(end),
+                lambda: drawn[:1].fill(end),
             ):
                 threads.in_threads(work, iter(turns), 1)
             self._arenas += memory
         if not again:
             took = (time.perf_counter() - began) * workers / (end - begin)
             rates[form] = min(took, each, LIMITS.typed_dearer * known)
+        return bool(drawn[1])
 
 
 def _may_warn(made: TypedFunction, x: Instruction) -> bool:

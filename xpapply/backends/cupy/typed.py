@@ -111,10 +111,11 @@ class Compiled:
         batch: int,
         seconds: float = math.inf,
         originals: Sequence[Any] = (),
+        short: bool = True,
     ) -> np.ndarray | None:
         """Run on all slices: the marks, ``(*batch shape)``, 0 where a result was written.
 
-        None: no slice is marked. `arrays`, `outs`, `batch`: as of the CPU's.
+        None: no slice is marked, however `short`. `arrays`, `outs`, `batch`: as of the CPU's.
         """
         device = arrays[0].device
         if device.id != cupy.cuda.runtime.getDevice():

@@ -113,6 +113,13 @@ def _rest(a: Bounds, b: Bounds) -> Bounds:
     return Bounds(0, high, NONE, below)
 
 
+def summands(op: str, total: Bounds, a: Bounds, b: Bounds) -> tuple[Bounds, Bounds]:
+    """What is known of the operands of a sum or difference, as that is between bounds."""
+    if op == "add":
+        return both(a, _difference(total, b)), both(b, _difference(total, a))
+    return both(a, _sum(total, b)), both(b, _difference(a, total))
+
+
 TWO = {
     "add": _sum, "sub": _difference, "mul": _product, "and": _masked, "or": _merged,
     "xor": _merged, "shr": _shifted, "div": _quotient, "rem": _rest,

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from ...errors import UnsupportedError
+from .chosen import with_choices
 from .components import components
 from .function import Array, Block, Instruction, Register, Slot, TypedFunction, Value
 
@@ -40,7 +41,7 @@ class Divergence:
     Attributes
     ----------
     blocks : list of Block
-        Its blocks, those that follow each other as one.
+        Its blocks, those that follow each other as one, with choices for short branches.
     shared_arrays : set of Register
         Arrays that all slices share.
     gathered : set of Register
@@ -59,7 +60,7 @@ class Divergence:
     """
 
     def __init__(self, made: TypedFunction) -> None:
-        self.blocks = _entered_once(_simplified(made))
+        self.blocks = _entered_once(with_choices(_simplified(made)))
         self._next = [b.targets for b in self.blocks]
         self._live = self._live_in()
         self._loops: list[set[int]] = []

@@ -32,9 +32,10 @@ from .bounds import (
     compared,
     of_type,
     square,
+    summands,
     widened,
 )
-from .function import Array, Block, Instruction, Literal, Register, Slot, TypedFunction, Value
+from .function import Array, Block, Instruction, Literal, Slot, TypedFunction, Value
 from .order import in_order, read_later, run_once
 
 _ROOTS = 24
@@ -127,7 +128,7 @@ class _Ranges:
                 old = self.entries[target]
                 new = state if old is None else self._joined(old, state)
                 if old is not None and visits[target] >= _PATIENCE:
-                    new = _all_widened(old, new)
+                    new = self._widened(old, new)
                 if new != old:
                     self.entries[target] = new
                     changed.append(target)
@@ -205,6 +206,18 @@ class _Ranges:
             if far < FAR:
                 below[r] = far
         return Bounds(min(a.low, b.low), max(a.high, b.high), above, below)
+
+    def _widened(self, old: _State, new: _State) -> _State:
+        """Bounds without those that have moved, but for what values that stay say of them."""
+        found = dict(new)
+        for slot, r in new.items():
+            was = old.get(slot, r)
+            if was is not r:
+                r = widened(was, r)
+                lows = [self._limits[n][0] + c for n, c in r.above.items()]
+                highs = [self._limits[n][1] + c for n, c in r.below.items()]
+                found[slot] = r._replace(low=max([r.low, *lows]), high=min([r.high, *highs]))
+        return found
 
     # --- values that stay -----------------------------------------------------------------
 
@@ -298,6 +311,7 @@ class _Walk:
         self._writes: dict[int, Instruction] = {}
         self._truths: dict[int, bool] = {}
         self._mixed: dict[Value, tuple[Value, ...]] = {}  # operands of "xor"
+        self._sums: dict[int, Instruction] = {}  # what stays in 64 bits
         self._shapes: dict[int, _Shape] = {}
         self._checked: set[tuple[str, tuple[Value, ...]]] = set()
         self._tries = False  # whether what is assumed holds for a while only
@@ -391,12 +405,14 @@ class _Walk:
             return ANY
         a, b = map(self.bounds, x.args)
         found = square(a) if op == "mul" and x.args[0] == x.args[1] else TWO[op](a, b)
-        if found.low >= LEAST and found.high <= MOST:
-            return found
-        if x.what == "within" or (op, x.args) in self._checked:
+        if found.low < LEAST or found.high > MOST:
+            if x.what != "within" and (op, x.args) not in self._checked:
+                return ANY
             low, high = max(found.low, LEAST), min(found.high, MOST)
-            return Bounds(low, high, found.above, found.below)
-        return ANY
+            found = Bounds(low, high, found.above, found.below)
+        if op in ("add", "sub") and x.result is not None:
+            self._sums[x.result.number] = x
+        return found
 
     def _chosen(self, x: Instruction) -> Bounds:
         """The bounds of a select, whose operands are chosen under known conditions."""
@@ -495,8 +511,18 @@ class _Walk:
             less = 1 if op == "lt" else 0
             x, y = at_most(x, y, less), at_least(y, x, less)
         for value, r in ((a, x), (b, y)):
-            if isinstance(value, Register):
-                self._bounds[value.number] = r
+            self._learn(value, r)
+
+    def _learn(self, x: Value, r: Bounds) -> None:
+        """Set bounds of a number, and of those that it is the sum of."""
+        if isinstance(x, Literal) or r == self._bounds.get(x.number):
+            return
+        self._bounds[x.number] = r
+        how = self._sums.get(x.number)
+        if how is not None:
+            parts = summands(how.op, r, *map(self.bounds, how.args))
+            for part, own in zip(how.args, parts, strict=True):
+                self._learn(part, own)
 
     # --- arrays ---------------------------------------------------------------------------
 
@@ -532,15 +558,6 @@ def _both_ways(args: tuple[Value, ...]) -> tuple[tuple[Value, ...], ...]:
 
 def _ndim(slot: Slot) -> int:
     return slot.type.ndim if isinstance(slot.type, Array) else 0
-
-
-def _all_widened(old: _State, new: _State) -> _State:
-    found = dict(new)
-    for slot, r in new.items():
-        was = old.get(slot, r)
-        if was is not r:
-            found[slot] = widened(was, r)
-    return found
 
 
 def _is_other(x: Instruction, same: dict[Value, Value]) -> bool:

@@ -127,6 +127,7 @@ class TypedLoop(AtOnce):
         self.is_best = self._is_best(made, slices)
         differs = made.differs or made.spells or len({*map(len, made.texts)}) > 1
         self.differs = differs and arguments.dtypes is None
+        self.asks_first &= differs
         self._others = BoundedDict()
         self.looped = 0
         self._checked = False
@@ -495,7 +496,7 @@ class TypedLoop(AtOnce):
 
     def _again(self, rows: Rows) -> list[np.ndarray] | None:
         outs, marks = self._compiled(rows)
-        return None if np.count_nonzero(marks) else as_long_as_wanted(outs)
+        return as_long_as_wanted(outs) if marks is None or not np.count_nonzero(marks) else None
 
     @classmethod
     def calls(cls, called: Callable[..., Any], slices: Sequence[Any]) -> Begun:
@@ -512,18 +513,15 @@ class TypedLoop(AtOnce):
         made = self.compiled.made
         return with_texts(outs, self.results, made.texts, made.spells)
 
-    def _compiled(
-        self, rows: Rows, copy: np.ndarray | None = None
-    ) -> tuple[list[np.ndarray], np.ndarray]:
-        """The results, and the marks of the slices that have none.
+    def _compiled(self, rows: Rows, copy: np.ndarray | None = None) -> tuple[list[np.ndarray], Any]:
+        """The results, and the marks of the slices that have none; None: there is no such slice.
 
-        `copy`: of the slices, to which the function writes.
-        """
+        `copy`: of the slices, to which the function writes."""
         outs = self._outs(rows)
-        views = rows.views if copy is None else (copy,)
-        originals = () if copy is None else rows.views
+        views, originals = (rows.views, ()) if copy is None else ((copy,), rows.views)
         try:
-            marks = self.compiled.run(views, outs, len(rows.batch), self.seconds, originals)
+            how = len(rows.batch), self.seconds, originals
+            marks = self.compiled.run(views, outs, *how, short=self._checked and copy is None)
         except CompilerError as error:
             raise UnsupportedError(str(error)) from None
         return self._with_texts(outs), marks

@@ -16,8 +16,6 @@ from .beside import beside
 from .called import OPERATIONS as OF_CALLS
 from .called import CallingWriter
 from .forms import Frame, alignment, in_memory, size
-from .lane_operations import LANE_OPERATIONS
-from .lanes import LanesWriter
 from .notes import Notes
 from .operations import OPERATIONS
 
@@ -40,8 +38,9 @@ def kernel(
 ) -> str:
     """The text of a kernel.
 
-    Its arguments: the address of the frame; the index of the first slice not yet drawn,
-    which calls in several threads share, the one until which this call draws, the one after the
+    Its arguments: the address of the frame; that of the index of the first slice not yet drawn,
+    which calls in several threads share, and of a word that is set where any slice may be marked;
+    the slice until which this call draws, the one after the
     last, and how many are drawn at a time; which notes of the processor are marks, whether only
     those slices are meant of which these were marked (else all), memory (of
     `kernel_of_lanes`), where marks go (16 bits each), how many batch axes there are and where their
@@ -90,8 +89,13 @@ def kernel(
     else:
         body.append("  %code.short = trunc i32 %mark to i16")
         one = one.replace(" noinline ", " ", 1)
-    body += ["  store i16 %code.short, ptr %p.mark, align 2", "  br label %next"]
-    lines = _through(notes, operands, slots, body, [], sizes, 1, bool(sizes) and not warns)
+    body.append("  store i16 %code.short, ptr %p.mark, align 2")
+    is_plain = bool(sizes) and not warns
+    if is_plain:
+        body.append("  %any.new = zext i16 %code.short to i64")
+        body += _ANY
+    body.append("  br label %next")
+    lines = _through(notes, operands, slots, body, [], sizes, 1, is_plain)
     return _module([*writer.declared.values(), *notes.declared], one, lines)
 
 
@@ -114,13 +118,17 @@ def kernel_of_lanes(
     UnsupportedError
         If slices cannot go side by side.
     """
+    # which a first call does not need
+    from .lane_operations import LANE_OPERATIONS
+    from .lanes import LanesWriter
+
     notes = Notes(target)
     if made.functions:
         from ....ir.typed.written_out import written_out
 
         made = written_out(made)
     sizes = _sizes(made, side_by_side)
-    how = lanes, warns, near_libm and target.fma, bool(sizes)
+    how = lanes, warns, near_libm and target.fma, bool(sizes), target.bits >= 512
     writer = LanesWriter(made, notes, LANE_OPERATIONS, *how)
     one = writer.text()
     operands = _operands(made)
@@ -144,7 +152,8 @@ def kernel_of_lanes(
     ]
     if sizes:
         given = ", ".join(["ptr %p.frame", "ptr %also", *(f"ptr %{o}.now" for o in operands)])
-        body = [x.format(given=given) for x in done]
+        some = f"  %any.new = zext i{lanes} %again.bits to i64"
+        body = [x.format(given=given) for x in [*done[:-1], some, *_ANY, done[-1]]]
         lines = _through(notes, operands, slots, body, [], sizes, lanes)
         return _module([*writer.declared.values(), *notes.declared], one, lines)
     slots += ["  %lane = alloca i64, align 8", "  store i64 0, ptr %lane, align 8"]
@@ -246,6 +255,14 @@ def _operands(made: TypedFunction) -> list[str]:
     return found + [f"out{k}" for k in range(len(made.results))]
 
 
+_ANY = (
+    "  %any.was = load i64, ptr %any",
+    "  %any.now = or i64 %any.was, %any.new",
+    "  store i64 %any.now, ptr %any",
+)
+"""Keep in mind whether any slice is marked: of numbers alone, which are many."""
+
+
 def _is_noted(notes: Notes) -> list[str]:
     """Whether the processor has noted something that counts."""
     return [
@@ -319,6 +336,8 @@ def _through(
     lines += [f"  %at.{o} = alloca i64, align 8" for o in operands]
     lines += ["  %s = alloca i64, align 8", "  %left = alloca i64, align 8"]
     lines += ["  %d = alloca i64, align 8", "  %rest = alloca i64, align 8"]
+    tells = vectors or lanes > 1
+    lines += ["  %any = alloca i64, align 8", f"  store i64 {int(not tells)}, ptr %any"]
     lines += ["  %state = alloca i64, align 8", *slots, *notes.read("%state")]
     lines += ["  %before = load i32, ptr %state, align 8", *notes.forget("%before", "%state")]
     lines += [
@@ -434,6 +453,7 @@ def _through(
             "other.one:",
             "  %p.other = getelementptr i16, ptr %p.row, i64 %other",
             f"  store i16 {WARNED - 65536}, ptr %p.other, align 2",
+            "  store i64 1, ptr %any",
             "  %other.next = add i64 %other, 1",
             "  br label %others, !llvm.loop !3",
         ]
@@ -444,6 +464,14 @@ def _through(
         "  br i1 %is.turn, label %draw, label %over",
         "over:",
         *notes.put("%before", "%state"),
+        "  %any.all = load i64, ptr %any",
+        "  %is.marked = icmp ne i64 %any.all, 0",
+        "  br i1 %is.marked, label %tell, label %end.of.all",
+        "tell:",
+        "  %p.told = getelementptr i64, ptr %p.drawn, i64 1",
+        "  store atomic i64 1, ptr %p.told monotonic, align 8",
+        "  br label %end.of.all",
+        "end.of.all:",
         "  ret void",
         "}",
     ]

@@ -330,7 +330,7 @@ def _store(w: LanesWriter, x: Instruction) -> None:
         return
     value, kind = w.wide(x.args[0]), machine(dtype)
     if dtype == "bool":
-        value, kind = w.emit(f"sext {w.bools} {value} to {w.words}"), "i64"
+        value, kind = w.as_held(value), "i1" if w.held == w.bools else "i64"
     _store_part(w, value, kind, at)
 
 

@@ -55,6 +55,8 @@ class LanesWriter(FunctionWriter):
         As of `FunctionWriter`.
     in_rows : bool
         Whether numbers follow each other, those of slices and of results.
+    in_bits : bool
+        Whether masks are held as bits between blocks: the CPU has registers for them. Else words.
 
     Raises
     ------
@@ -73,8 +75,10 @@ class LanesWriter(FunctionWriter):
         warns: bool,
         near_libm: bool = False,
         in_rows: bool = False,
+        in_bits: bool = False,
     ) -> None:
         super().__init__(made, notes, OPERATIONS, warns, near_libm)
+        self.held = f"<{lanes} x i{1 if in_bits else 64}>"
         self.in_rows = in_rows
         self.lanes, self.warns, self._wide = lanes, warns, operations
         self.near = strides.side_by_side(made, True, constants=False)  # which slices share
@@ -90,7 +94,7 @@ class LanesWriter(FunctionWriter):
         self.part: str | None = None
         self.on_vectors = False
         self._masks: dict[int, str] = {}
-        self._left = self._vector_slot("int64")
+        self._left = self._vector_slot("bool")
         self._groups = self.ways.groups()
         self._group_of = {k: g for g, group in enumerate(self._groups) for k in group}
 
@@ -194,7 +198,7 @@ class LanesWriter(FunctionWriter):
         return self.typed(x) if x in self.differs else f"i1 {self.value(x)}"
 
     def _vector_slot(self, dtype: str) -> str:
-        kind = self.words if dtype == "bool" else f"<{self.lanes} x {machine(dtype)}>"
+        kind = self.held if dtype == "bool" else f"<{self.lanes} x {machine(dtype)}>"
         at = self.at_entry(f"alloca {kind}, align 64")
         self._entry.append(f"  store {kind} zeroinitializer, ptr {at}, align 64")
         return at
@@ -213,12 +217,19 @@ class LanesWriter(FunctionWriter):
     # --- masks ------------------------------------------------------------------------------
 
     def load_mask(self, at: str) -> str:
-        word = self.emit(f"load {self.words}, ptr {at}, align 64")
-        return self.emit(f"icmp slt {self.words} {word}, zeroinitializer")
+        found = self.emit(f"load {self.held}, ptr {at}, align 64")
+        if self.held == self.bools:
+            return found
+        return self.emit(f"icmp slt {self.words} {found}, zeroinitializer")
+
+    def as_held(self, mask: str) -> str:
+        """A mask as it is held."""
+        if self.held == self.bools:
+            return mask
+        return self.emit(f"sext {self.bools} {mask} to {self.words}")
 
     def _store_mask(self, mask: str, at: str) -> None:
-        word = self.emit(f"sext {self.bools} {mask} to {self.words}")
-        self.line(f"store {self.words} {word}, ptr {at}, align 64")
+        self.line(f"store {self.held} {self.as_held(mask)}, ptr {at}, align 64")
 
     def _gone(self) -> str:
         """The lanes whose slices are to be done again."""
@@ -255,10 +266,9 @@ class LanesWriter(FunctionWriter):
         """Lanes go on at a block, once all have come that come there."""
         if k in self.ways.parts:
             at = self._mask_slot(k)
-            old = self.emit(f"load {self.words}, ptr {at}, align 64")
-            word = self.emit(f"sext {self.bools} {mask} to {self.words}")
-            both = self.emit(f"or {self.words} {old}, {word}")
-            self.line(f"store {self.words} {both}, ptr {at}, align 64")
+            old = self.emit(f"load {self.held}, ptr {at}, align 64")
+            both = self.emit(f"or {self.held} {old}, {self.as_held(mask)}")
+            self.line(f"store {self.held} {both}, ptr {at}, align 64")
 
     def chosen(self, kind: str, new: str, old: str) -> str:
         """Select new values in active lanes, old ones in others."""
@@ -274,13 +284,21 @@ class LanesWriter(FunctionWriter):
         self.begin(on)
 
     def leave(self, condition: str) -> None:
-        """Leave the slices for which a condition holds."""
-        gone = self.both(self.mask(), condition)
-        before = self._gone()
-        everyone = self.emit(f"or {self.bools} {before}, {gone}")
+        """Leave the slices for which a condition holds; where none is left nothing waits for it."""
+        mask = self.mask()
+        gone = self.both(mask, condition)
+        here, some, on = (self.label() for _ in range(3))
+        self.line(f"br label %{here}")
+        self.begin(here)
+        self.line(f"br i1 {self.any(gone)}, label %{some}, label %{on}, !prof !0")
+        self.begin(some)
+        everyone = self.emit(f"or {self.bools} {self._gone()}, {gone}")
         self._store_mask(everyone, self._left)
+        left = self.both(self.turned(gone), mask)
+        self.line(f"br label %{on}")
+        self.begin(on)
         if self.part is not None:
-            self.part = self.both(self.turned(gone), self.part)
+            self.part = self.emit(f"phi {self.bools} [{mask}, %{here}], [{left}, %{some}]")
 
     # --- blocks -----------------------------------------------------------------------------
 
@@ -362,7 +380,7 @@ class LanesWriter(FunctionWriter):
     def _part(self, k: int) -> None:
         at = self._mask_slot(k)
         self.part = self.load_mask(at)
-        self.line(f"store {self.words} zeroinitializer, ptr {at}, align 64")
+        self.line(f"store {self.held} zeroinitializer, ptr {at}, align 64")
         self._block_of(k)
         self.part = None
 
