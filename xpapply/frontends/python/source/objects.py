@@ -250,10 +250,11 @@ def callee(
     if isinstance(f, types.MethodType) and isinstance(f.__func__, types.FunctionType):
         return Inlined(f.__func__, [known(t, f.__self__), *args], kwargs)
     if isinstance(f, functools.partial):
-        t.watch.look(f, "attribute", "func")
-        fixed = [known(t, x) for x in f.args]
-        named = {k: known(t, x) for k, x in f.keywords.items()} | kwargs
-        return callee(t, Known(f.func), [*fixed, *args], named)
+        inner, fixed, named = (
+            t.watch.look(f, "attribute", k) for k in ("func", "args", "keywords")
+        )
+        args = [*(known(t, x) for x in fixed), *args]
+        return callee(t, Known(inner), args, {k: known(t, x) for k, x in named.items()} | kwargs)
     method: Any = getattr(type(f), "__call__", None)  # noqa: B004  # not whether, but what
     if not isinstance(f, type) and isinstance(method, types.FunctionType):
         t.watch.kind(f)
