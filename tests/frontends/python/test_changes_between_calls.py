@@ -129,6 +129,23 @@ def changes(monkeypatch):
     again = functools.partial(lambda k, v: v.sum() * k, 2.0)
     yield "state of a partial", again, lambda: again.__setstate__((again.func, (3.0,), {}, None))
 
+    class Level:
+        k = 1.0
+
+        def of(self, x):
+            return x * self.k
+
+    level, other = Level(), Level()
+
+    def of_class(v):
+        return v.sum() * level.k + 1.0
+
+    def by_method(v):
+        return other.of(v.sum()) + 1.0
+
+    yield "own attribute", of_class, lambda: setattr(level, "k", 3.0)
+    yield "own method", by_method, lambda: setattr(other, "of", lambda x: x - 7.0)
+
     settings = types.SimpleNamespace(level=1.0)
 
     def with_settings(v):
