@@ -310,7 +310,8 @@ def test_arrays_in_files_are_written_once(tmp_path, shape):
         for _ in range(4):
             want = np.apply_along_axis(f, -1, plain)
             got = xpapply.apply_along_axis(f, -1, mine)
-            assert type(want) is type(got) and np.array_equal(want, got)
+            assert type(want) is type(got)
+            assert np.array_equal(want, got)
             assert np.array_equal(plain, mine)
     with xpapply.options(engine="cpu"):
         assert "one compiled loop" in xpapply.explain(decays, -1, plain).kernels[0]
