@@ -55,7 +55,7 @@ LINES = """
     . 3890
     cli 3000
     loop 2600 -> 2630 results that end a loop at once
-    pandas 2150 -> 4210 groups transformed, nullable dtypes, lists, methods of Series, classes
+    pandas 2150 -> 4250 groups transformed, nullable dtypes, lists, methods of Series, classes
     functions 2150 -> 2190 what a cache keeps
     patching 1750 -> 1860 groups transformed and filtered, one look at all names
     runtime 1650 -> 1780 seeds of MT19937, generators that are spawned

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from test_pandas_loops import TABLE, N, always, check
 
+import xpapply
 from xpapply.limits import LIMITS
 
 pd = pytest.importorskip("pandas", "3")
@@ -132,6 +133,25 @@ def test_filter():
     ):  # fmt: skip
         check(lambda: NULLABLE.groupby("k").filter(f))
     check(lambda: NULLABLE.groupby("k").j.filter(lambda x: x.mean() > 4))
+
+
+def test_bits_of_sums():
+    """NumPy adds what is there in runs, between what is missing."""
+    rng = np.random.default_rng(3)
+    x = pd.Series(rng.normal(size=600)).mask(rng.random(600) < 0.1).astype("Float64")
+    table = pd.DataFrame({"k": rng.integers(0, 9, 600), "x": x, "y": x.to_numpy()[::-1]})
+    for f in (
+        lambda x: x.sum(), lambda x: x.mean(), lambda x: x.std(), lambda x: x.var(ddof=0),
+        lambda x: (x * 2 + 1).sum(), lambda x: x.sum() - x.max(),
+    ):  # fmt: skip
+        wanted = table.groupby("k").x.agg(f)
+        with xpapply.patch() as patched, LIMITS.set(typed_worth=0.0):
+            found = table.groupby("k").x.agg(f)
+        assert all("loop" not in row.engines for row in patched.report.rows), patched.report
+        assert wanted.to_numpy().tobytes() == found.to_numpy().tobytes()
+    with LIMITS.set(typed_worth=0.0):
+        check(lambda: table.groupby("k").x.transform(lambda x: x - x.mean()), at_once=True)
+        check(lambda: table.groupby("k").apply(lambda d: d.x.sum() / d.y.std()), at_once=True)
 
 
 def test_nan_that_is_not_missing():

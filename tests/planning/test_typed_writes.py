@@ -285,3 +285,33 @@ def test_slices_that_lie_far_apart_are_looped_over():
     want = np.apply_along_axis(halved, 1, plain[:, :, 0])
     assert same(want, xpapply.apply_along_axis(halved, 1, x[:, :, 0]))
     assert same(plain, x)
+
+
+@pytest.mark.parametrize("shape", [(300, 5), (3, 5)])
+def test_arrays_in_files_are_written_once(tmp_path, shape):
+    """Results are of the class of the first one, for which it is not called again."""
+
+    def decays(v):
+        s = 0.0
+        for x in v:
+            s = s * 0.5 + x
+        v[0] = s + v[0]
+        return s
+
+    def doubles(v):
+        for k in range(len(v)):
+            v[k] *= 2
+        return v
+
+    for k, f in enumerate((decays, doubles)):
+        mine = np.memmap(tmp_path / f"mine{k}", np.float64, "w+", shape=shape)
+        plain = np.memmap(tmp_path / f"plain{k}", np.float64, "w+", shape=shape)
+        mine[:] = plain[:] = RNG.normal(size=shape)
+        for _ in range(4):
+            want = np.apply_along_axis(f, -1, plain)
+            got = xpapply.apply_along_axis(f, -1, mine)
+            assert type(want) is type(got)
+            assert np.array_equal(want, got)
+            assert np.array_equal(plain, mine)
+    with xpapply.options(engine="cpu"):
+        assert "one compiled loop" in xpapply.explain(decays, -1, plain).kernels[0]

@@ -131,6 +131,47 @@ def var_of_those(v: Any, ddof: Any) -> Any:
     return np.nan if (~np.isnan(v)).sum() <= ddof else np.nanvar(v, ddof=ddof)
 
 
+def runs(v: Any, missing: Any) -> Any:
+    """``np.sum(v, where=~missing)``: NumPy adds the sums of what lies between missing elements."""
+    total = np.sum(v[:0])
+    k = 0
+    while k < len(v):
+        end = k
+        while end < len(v) and not missing[end]:
+            end += 1
+        if end > k:
+            total = total + np.sum(v[k:end])
+        k = end + 1
+    return total
+
+
+def sum_in_runs(v: Any) -> Any:
+    """``x.sum()`` of a nullable dtype."""
+    return runs(v, np.isnan(v))
+
+
+def mean_in_runs(v: Any) -> Any:
+    """``x.mean()`` of a nullable dtype; of none NumPy warns."""
+    missing = np.isnan(v)
+    count = (~missing).sum()
+    return np.nanmean(v) if count == 0 else runs(v, missing) / count
+
+
+def var_in_runs(v: Any, ddof: Any) -> Any:
+    """``x.var(ddof=ddof)`` of a nullable dtype; of too few NumPy warns."""
+    missing = np.isnan(v)
+    count = (~missing).sum()
+    if count <= ddof:
+        return np.nanvar(v, ddof=ddof)
+    apart = v - runs(v, missing) / count
+    return runs(apart * apart, missing) / (count - ddof)
+
+
+def std_in_runs(v: Any, ddof: Any) -> Any:
+    """``x.std(ddof=ddof)`` of a nullable dtype."""
+    return np.sqrt(var_in_runs(v, ddof))
+
+
 def percentile(v: Any, q: Any) -> Any:
     """``x.quantile(q / 100)`` of numbers, of which there may be none."""
     return np.nan if len(v) == 0 else np.percentile(v, q)

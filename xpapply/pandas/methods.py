@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from . import helpers
 from .labels import LACKING, Array, Labels, Refused
-from .trees import constant, copied, method, numpys
+from .trees import HELPER, constant, copied, helped, method, numpys
 
 
 class Reader(Protocol):
@@ -45,10 +45,10 @@ OF_NONE = ("sum", "mean", "prod", "median", "std", "var")
 """Those that NumPy's arrays without elements have as well."""
 FLOATS = ("mean", "median", "std", "var", "sem", "quantile")
 """Those that give floats, whatever they are of."""
+IN_RUNS = ("sum", "mean", "std", "var")
+"""Those that add what lies between missing elements of a nullable dtype, run by run."""
 OR_NAN = {"min": "smallest", "max": "largest", "mean": "mean", "median": "median"}
 """Those that have NaN for none, and the helpers that do so."""
-HELPER = "_xpapply_helper_"
-"""What the names of helpers begin with in functions that are written anew."""
 OPERATORS: dict[str, ast.operator] = {
     "add": ast.Add(), "sub": ast.Sub(), "subtract": ast.Sub(), "mul": ast.Mult(),
     "multiply": ast.Mult(), "div": ast.Div(), "truediv": ast.Div(), "divide": ast.Div(),
@@ -63,10 +63,6 @@ def helper(name: str) -> FunctionType | None:
     """The helper that a name in a function written anew stands for."""
     found = getattr(helpers, name[len(HELPER) :], None) if name.startswith(HELPER) else None
     return found if isinstance(found, FunctionType) else None
-
-
-def _helped(name: str, *args: Any) -> Any:
-    return ast.Call(ast.Name(HELPER + name, ast.Load()), [*args], [])
 
 
 def _bound(
@@ -206,7 +202,7 @@ def _shifted(to: Reader, inner: Array, given: dict[str, ast.expr]) -> Array | No
     periods = _number(given, "periods", 1)
     if periods is None:
         return None
-    expr = _helped("shift", inner.expr, ast.Constant(periods))
+    expr = helped("shift", inner.expr, ast.Constant(periods))
     return Array(expr, replace(inner.labels, gaps=True))
 
 
@@ -225,14 +221,14 @@ def _changed(op: ast.operator, less: int) -> Any:
 
 
 def _filling(name: str) -> Any:
-    return lambda to, inner, given: Array(_helped(name, inner.expr), inner.labels)
+    return lambda to, inner, given: Array(helped(name, inner.expr), inner.labels)
 
 
 def _ranked(to: Reader, inner: Array, given: dict[str, ast.expr]) -> Array | None:
     share = constant(given["pct"]) if "pct" in given else False
     if type(share) is not bool or inner.labels.some:
         return None
-    found = _helped("rank", inner.expr, ast.Constant(share))
+    found = helped("rank", inner.expr, ast.Constant(share))
     return Array(found, replace(inner.labels, kind="f"))
 
 
@@ -293,7 +289,7 @@ def _clipped(to: Reader, inner: Array, given: dict[str, ast.expr]) -> Array | No
         else:
             return None
     to.whole = True
-    return Array(_helped("clip", inner.expr, *bounds), inner.labels)
+    return Array(helped("clip", inner.expr, *bounds), inner.labels)
 
 
 def _between(to: Reader, inner: Array, given: dict[str, ast.expr]) -> Array | None:
@@ -423,13 +419,13 @@ def asked(
         raise Refused(f"{name!r} of a Series, with more arguments")
     of_none = labels.some and not labels.masked and labels.kind == "f" and not labels.gaps
     if of_none and name in OR_NAN:
-        return ast.copy_location(_helped(OR_NAN[name], inner.expr), node)
+        return ast.copy_location(helped(OR_NAN[name], inner.expr), node)
     # of which there may be too few: NumPy warns, pandas does not
     if name in SPREAD and labels.names is None and not labels.masked and labels.kind in "fi":
         of = name + "_of_those" * (labels.gaps and labels.kind == "f")
         to.whole = True
         ddof = ast.Constant(known.get("ddof", 1))
-        return ast.copy_location(_helped(of, inner.expr, ddof), node)
+        return ast.copy_location(helped(of, inner.expr, ddof), node)
     if labels.some and (name not in OF_NONE or labels.kind == "b"):
         raise Refused(f"{name!r} of a Series that may be empty")
     if labels.kind == "n" and name != "mean":
@@ -437,7 +433,10 @@ def asked(
     to.whole = True
     more = [ast.keyword("ddof", ast.Constant(known.get("ddof", 1)))] * (name in SPREAD)
     gaps = labels.gaps and labels.kind in "fn"
-    found = numpys(REDUCED[name][gaps], inner.expr, keywords=more)
+    if gaps and labels.masked and name in IN_RUNS:
+        found = helped(name + "_in_runs", inner.expr, *(k.value for k in more))
+    else:
+        found = numpys(REDUCED[name][gaps], inner.expr, keywords=more)
     return ast.copy_location(found, node)
 
 
@@ -471,14 +470,14 @@ def _quantile(to: Reader, inner: Array, args: Any, keywords: Any) -> Any:
 def _percentile(inner: Array, q: ast.expr) -> Any:
     there = _there(inner)
     if there.labels.some:
-        return _helped("percentile", there.expr, q)
+        return helped("percentile", there.expr, q)
     return numpys("percentile", inner.expr, q)
 
 
 def _counted(to: Reader, inner: Array, args: Any, keywords: Any) -> Any:
     if args or keywords or inner.labels.kind not in "fi":
         return None
-    return _helped("nunique", inner.expr)
+    return helped("nunique", inner.expr)
 
 
 def _pair(to: Reader, inner: Array, args: Any, keywords: Any, name: str) -> Any:
@@ -495,7 +494,7 @@ def _pair(to: Reader, inner: Array, args: Any, keywords: Any, name: str) -> Any:
     assert other is not None
     if name == "dot":
         return numpys("dot", inner.expr, other.expr)
-    return _helped(name + "_of_both" * any(x.gaps for x in both), inner.expr, other.expr)
+    return helped(name + "_of_both" * any(x.gaps for x in both), inner.expr, other.expr)
 
 
 def _with_another(name: str) -> Any:
@@ -513,7 +512,7 @@ def _autocorr(to: Reader, inner: Array, args: Any, keywords: Any) -> Any:
         ast.Subscript(inner.expr, ast.Slice(*x), ast.Load())
         for x in ((ast.Constant(lag), None), (None, ast.UnaryOp(ast.USub(), ast.Constant(lag))))
     ]
-    return _helped("corr" + "_of_both" * labels.gaps, *parts)
+    return helped("corr" + "_of_both" * labels.gaps, *parts)
 
 
 def _sem(to: Reader, inner: Array, args: Any, keywords: Any) -> Any:
@@ -541,13 +540,13 @@ def commonest(inner: Array) -> Any:
     """``x.mode()[0]``."""
     if inner.labels.kind not in "fi":
         raise Refused("'mode' of a Series of no numbers")
-    return _helped("commonest", _there(inner).expr)
+    return helped("commonest", _there(inner).expr)
 
 
 def of_both(name: str, arrays: list[Array]) -> Any:
     """A function of NumPy of two Series that is a helper; None: it is none."""
     kinds = {x.labels.kind for x in arrays}
-    return _helped(name, *(x.expr for x in arrays)) if kinds == {"f"} else None
+    return helped(name, *(x.expr for x in arrays)) if kinds == {"f"} else None
 
 
 class Windows(ast.Name):

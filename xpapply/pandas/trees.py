@@ -9,6 +9,9 @@ from typing import Any
 
 from .labels import NUMPY
 
+HELPER = "_xpapply_helper_"
+"""What the names of helpers begin with in functions that are written anew."""
+
 
 def constant(node: ast.expr) -> Any:
     """The constant that an expression is; None: it is none."""
@@ -44,3 +47,8 @@ def numpys(name: str, *args: Any, keywords: Any = ()) -> Any:
 def method(expr: Any, name: str, *args: Any) -> Any:
     """A call of a method."""
     return ast.Call(ast.Attribute(expr, name, ast.Load()), list(args), [])
+
+
+def helped(name: str, *args: Any) -> Any:
+    """A call of a helper."""
+    return ast.Call(ast.Name(HELPER + name, ast.Load()), [*args], [])

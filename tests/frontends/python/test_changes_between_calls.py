@@ -120,6 +120,31 @@ def changes(monkeypatch):
     options = {"k": 2.0}
     part = functools.partial(lambda v, k: v.sum() * k, **options)
     yield "partial", part, lambda: part.keywords.update(k=4.0)
+    whole = functools.partial(lambda v, k: v.sum() * k, k=2.0)
+
+    def with_partial(v):
+        return whole(v) + 1.0
+
+    yield "partial within", with_partial, lambda: whole.keywords.update(k=4.0)
+    again = functools.partial(lambda k, v: v.sum() * k, 2.0)
+    yield "state of a partial", again, lambda: again.__setstate__((again.func, (3.0,), {}, None))
+
+    class Level:
+        k = 1.0
+
+        def of(self, x):
+            return x * self.k
+
+    level, other = Level(), Level()
+
+    def of_class(v):
+        return v.sum() * level.k + 1.0
+
+    def by_method(v):
+        return other.of(v.sum()) + 1.0
+
+    yield "own attribute", of_class, lambda: setattr(level, "k", 3.0)
+    yield "own method", by_method, lambda: setattr(other, "of", lambda x: x - 7.0)
 
     settings = types.SimpleNamespace(level=1.0)
 
@@ -145,6 +170,16 @@ CHANGES = [name for name, *_ in changes(None)]
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_changes_between_calls_are_noticed(name, monkeypatch):
+    check_change(name, monkeypatch)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.usefixtures("by_source")
+def test_changes_are_noticed_by_what_is_compiled(name, monkeypatch):
+    check_change(name, monkeypatch)
+
+
+def check_change(name, monkeypatch):
     for holder in (NAMES, LIST, NESTED, TABLE):
         monkeypatch.setitem(
             globals(), next(k for k, x in globals().items() if x is holder), copy.deepcopy(holder)

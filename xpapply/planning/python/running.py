@@ -77,6 +77,8 @@ def along(what: Along, traced: Any, begun: Begun | None = None) -> Any:
             pass
     except error_state.Handled:  # the loop runs now
         return at_once(traced, what, begun)
+    if begun is None and traced.writes:  # which its first calls do, too
+        begun = what.begun()
     result = at_once(traced, replace(what, arr=plain(what.arr)), begun)
     with traced.unspent(what.f):
         like = what.begun().results[0] if begun is None else begun.results[0]

@@ -172,11 +172,13 @@ def _of_object(t: Writes, x: Any, name: str) -> Abstract:
     in_class = next((vars(c)[name] for c in cls.__mro__ if name in vars(c)), MISSING)
     t.watch.kind(x)
     t.watch.attribute_of_class(cls, name)
-    if isinstance(in_class, types.FunctionType) and name not in getattr(x, "__dict__", {}):
+    # it may get one of its own, in the place of its class's
+    entry = t.watch.look(x, "entry", name) if hasattr(x, "__dict__") else MISSING
+    if isinstance(in_class, types.FunctionType) and entry is MISSING:
         return Known(types.MethodType(in_class, x))
     if in_class is not MISSING and hasattr(type(in_class), "__get__"):
         raise t.refuse(f"the attribute {name} of a {cls.__name__}, which is computed")
-    found = t.watch.look(x, "entry", name) if name in getattr(x, "__dict__", {}) else in_class
+    found = in_class if entry is MISSING else entry
     if found is MISSING:
         raise t.refuse(f"a {cls.__name__} has no attribute {name}")
     return known(t, found)
@@ -250,10 +252,11 @@ def callee(
     if isinstance(f, types.MethodType) and isinstance(f.__func__, types.FunctionType):
         return Inlined(f.__func__, [known(t, f.__self__), *args], kwargs)
     if isinstance(f, functools.partial):
-        t.watch.look(f, "attribute", "func")
-        fixed = [known(t, x) for x in f.args]
-        named = {k: known(t, x) for k, x in f.keywords.items()} | kwargs
-        return callee(t, Known(f.func), [*fixed, *args], named)
+        inner, fixed, named = (
+            t.watch.look(f, "attribute", k) for k in ("func", "args", "keywords")
+        )
+        args = [*(known(t, x) for x in fixed), *args]
+        return callee(t, Known(inner), args, {k: known(t, x) for k, x in named.items()} | kwargs)
     method: Any = getattr(type(f), "__call__", None)  # noqa: B004  # not whether, but what
     if not isinstance(f, type) and isinstance(method, types.FunctionType):
         t.watch.kind(f)
