@@ -334,7 +334,9 @@ def test_some_slices_tell_whether_it_takes_longer_than_the_loop(monkeypatch, sha
     runs = []
     run = backend.Compiled.run
     monkeypatch.setattr(
-        backend.Compiled, "run", lambda self, *given: runs.append(given[0]) or run(self, *given)
+        backend.Compiled,
+        "run",
+        lambda self, *given, **how: runs.append(given[0]) or run(self, *given, **how),
     )
 
     def f(v):

@@ -17,10 +17,10 @@ from ....errors import TraceError
 from ....functions.guards import Guards
 from ....ir.typed import Array, Literal, TypedFunction
 from ....ir.typed.counters import unchecked
+from ....ir.typed.ending import asked_once, counted_before
 from ....ir.typed.function import COUNTED, COUNTED_OF_OURS, Type
 from ....ir.typed.ranges import decided
 from ....ir.typed.repeated import done_once
-from ....ir.typed.shrinking import asked_once
 from ....ir.typed.sooner import asked_sooner
 from ....limits import LIMITS
 from . import (
@@ -195,7 +195,6 @@ class Typer(SharedCalls):
 
                     rounded_down(self.made)
         if self.on_device:
-            from ....ir.typed.ending import counted_before
             from ....ir.typed.margins import with_margins
             from ....ir.typed.positive import undivided
 
