@@ -428,3 +428,20 @@ def test_compiled_they_have_the_results_of_the_loop(f):
         with xpapply.options(engine="cpu", fallback="silent"):
             found = xpapply.apply_along_axis(f, 1, arr)
         np.testing.assert_array_equal(found, np.apply_along_axis(f, 1, arr))
+
+
+def divisor(a, b=2, *, c=1.5):
+    return b
+
+
+def test_a_sign_is_that_of_what_stands_for_a_choice_of_equals(monkeypatch):
+    monkeypatch.setattr(LIMITS, "typed_shared", 0)  # what a function gives is known by its bounds
+
+    def f(v):
+        found, flag = v[0], 0
+        for k in range(3, len(v)):
+            found //= np.where(flag, divisor(found, c=0.0), divisor(found, c=0.0))
+            flag = k
+        return flag
+
+    verify(typed_function(f, np.ones(9, bool))[0])

@@ -267,9 +267,9 @@ class _Ranges:
         same: dict[Value, Value] = {}
         found: list[Instruction] = []
         for x in block.instructions:
-            now = x
-            if same and not same.keys().isdisjoint(x.args):
-                now = x._replace(args=tuple(same.get(a, a) for a in x.args))
+            now = run.of_sign(x) if x.op == "lt" else x
+            if same and not same.keys().isdisjoint(now.args):
+                now = now._replace(args=tuple(same.get(a, a) for a in now.args))
             if now.op in ("mark", "catch", "branch"):
                 known = run.known(x.args[0])
                 if known is False and now.op != "branch":
@@ -279,8 +279,6 @@ class _Ranges:
                     block.targets = (block.targets[not known],)
                 if now.op == "catch":
                     run.assume(x.args[0], False)
-            if now.op == "lt":
-                now = run.of_sign(now)
             run.take(x)
             if x.op == "run":
                 new = [run.plainly(a) for a in x.args]
