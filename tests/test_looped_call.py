@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpapply
+from xpapply.functions.cache import cache_of
 from xpapply.limits import LIMITS
+from xpapply.planning.python.typed_loop import TypedLoop
 
 
 @st.composite
@@ -138,6 +140,44 @@ def test_a_function_that_runs_in_the_loop_is_not_looked_at_before_each(name):
             xpapply.apply_along_axis(f, 1, x)
         found = sorted(frames(lambda: xpapply.apply_along_axis(f, 1, x)) for _ in range(10))
     assert found[8] < 50  # in one of them it may be looked at
+
+
+def bits(n):
+    count = 0
+    while n:
+        n &= n - 1
+        count += 1
+    return count
+
+
+def steps_of_slice(v):
+    count = 0
+    while v[0] > count and v[1] < 9:
+        count += 1
+    return count
+
+
+@pytest.mark.parametrize("several", [True, False], ids=["vectorize", "apply_along_axis"])
+def test_few_slices_of_a_function_that_was_compiled_are_not_decided_on_anew(several):
+    """The loop takes less there; what compiling waited for is over, and ends no loop."""
+    pytest.importorskip("llvmlite")
+    f = xpapply.vectorize(bits) if several else None
+    few = np.arange(20) if several else np.arange(40).reshape(20, 2) % 7
+
+    def call(x):
+        return f(x) if several else xpapply.apply_along_axis(steps_of_slice, 1, x)
+
+    soon = LIMITS.set(first_loops=0.0, plan_worth=0.0, typed_short=0.0, typed_worth=0.05)
+    with xpapply.options(fallback="silent"), soon:
+        compiled = cache_of(bits if several else steps_of_slice)[0].traced
+        for _ in range(20_000):
+            if any(isinstance(x, TypedLoop) for x in compiled.values()):
+                break
+            call(few)
+        else:
+            pytest.fail("it was never compiled")
+        found = sorted(frames(lambda: call(few)) for _ in range(20))
+    assert found[15] < 50, found
 
 
 def test_a_function_that_counts_is_one_function():

@@ -134,8 +134,13 @@ def at_once(traced: Any, what: Applied, begun: Begun | None = None) -> Any:
 
 
 def remember(known: FunctionCache, key: Hashable, made: Any) -> None:
-    """Remember what runs a function, no longer than there is one if it keeps large arrays alive."""
+    """Remember what runs a function, no longer than there is one if it keeps large arrays alive.
+
+    Loops that are shorter than that wait for nothing any more.
+    """
     known.traced[key] = made
+    if waits_for(known, key) is not None and isinstance(made, AtOnce) and not made.is_traced:
+        known.traced.pop((SOURCE, key), None)
     if not isinstance(made, Refused) and made.keeps:
         weakref.finalize(known.function(), known.traced.pop, key, None).atexit = False
 
