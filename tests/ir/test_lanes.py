@@ -524,7 +524,7 @@ def test_registers_of_512_bits_are_two_for_each_number(bits, monkeypatch):
     for count, length, width in ((40, 4, few), (1003, 4, most), (70, long, few), (7, 4, few)):
         arr = RNG.standard_normal((count, length))
         outs = [np.full((count, *p.shape), 7, p.dtype) for p in parts]
-        layout = compiled._begun([arr], outs, 1)[0].layout
+        layout, _ = compiled._lying([arr], outs, 1)
         assert (layout.width, layout.fits) == (width, count > 7), (count, length)
         marks = compiled.run([arr], outs, 1, form=LANES)
         assert not marks.any()

@@ -21,7 +21,7 @@ from ...limits import LIMITS
 from ...runtime import c_library, threads
 from . import compiler, crew, externals
 from .host import loading
-from .typed_calls import LANES, ONE, QUIET, Call, Lanes, Prepared
+from .typed_calls import LANES, ONE, QUIET, Call, Kit, Lanes, Prepared
 
 _ALLOCATE = frozenset("push,new,map,as type,copy,new list,append,repeat".split(","))
 """Instructions that make arrays and lists."""
@@ -161,6 +161,14 @@ class Compiled:
                 self._took = time.thread_time() - began
         return found
 
+    def _function(self, form: str, layout: Prepared) -> compiler.Function:
+        """The function in a form, for arrays that lie so."""
+        found: compiler.Function | None = layout.functions.get(form)
+        if found is None:
+            found = self.compile(form, layout.side_by_side, layout.width)
+            layout.functions[form] = found
+        return found
+
     def _key(self, form: str, side_by_side: bool, width: int) -> tuple[str, bool, int]:
         if form == LANES:
             return form, side_by_side or not self._of_numbers, width
@@ -195,14 +203,19 @@ class Compiled:
         short : bool
             Whether to return None where no slice is marked: many marks take long to look at.
         """
-        call, marks = self._begun(arrays, outs, batch, np.empty)
-        layout = call.layout
+        layout, everything = self._lying(arrays, outs, batch)
+        settled, marks = layout.settled() if short and not form else "", None
+        if settled and (marks := self._shortly(settled, layout, everything)) is None:
+            return None
+        call, marks = self._begun(layout, everything, outs, marks)
         if form:
             is_any = self._go(form, call, 0, layout.count)
             if form == LANES:
                 self._go_again(ONE, call, marks, 0, layout.count)
+        elif settled == ONE:
+            is_any = True
         else:
-            is_any = self._in_forms(call, marks)
+            is_any = self._in_forms(call, marks, begun=bool(settled))
         if short and not is_any:
             return None
         # a comparison may have noted NaN, of which NumPy says nothing
@@ -223,33 +236,72 @@ class Compiled:
 
         For a function that draws random numbers, which goes through slices as the loop does.
         """
-        call, marks = self._begun(arrays, outs, batch)
+        layout, everything = self._lying(arrays, outs, batch)
+        marks = np.zeros(layout.count, np.uint16)
+        call, _ = self._begun(layout, everything, outs, marks)
         form = QUIET if call.noted and self._compares else ONE
         return lambda begin, end: self._go(form, call, begin, end), marks
 
-    def _begun(
-        self,
-        arrays: Sequence[np.ndarray],
-        outs: Sequence[np.ndarray],
-        batch: int,
-        new: Any = np.zeros,
-    ) -> tuple[Call, np.ndarray]:
-        """A call, and its marks: `new` makes their array."""
+    def _lying(
+        self, arrays: Sequence[np.ndarray], outs: Sequence[np.ndarray], batch: int
+    ) -> tuple[Prepared, list[np.ndarray]]:
+        """How all arrays lie, and a list of them."""
         self.has_compiled = False
-        everything = [*arrays, *outs]
-        key = (batch, *[(x.shape, x.strides) for x in everything])
+        everything, places = [*arrays, *outs], [batch]
+        for x in everything:  # each has as many axes as in other calls
+            if not x.flags.aligned:
+                raise UnsupportedError(_ODD)
+            places += x.shape
+            places += x.strides
+        key = tuple(places)
         layout: Prepared | None = self._layouts.get(key)
         if layout is None:
             layout = self._layouts[key] = self._layout(arrays, outs, batch)
-        if not all(x.flags.aligned for x in everything):
-            raise UnsupportedError(_ODD)
-        self.compile(ONE, layout.side_by_side)
-        marks = new(layout.count, np.uint16)
-        arguments = [of_array(marks), len(layout.sizes), of_array(layout.sizes)]
-        for x, place in zip(everything, layout.places, strict=True):
-            arguments += (of_array(x), place)
+        return layout, everything
+
+    def _begun(
+        self,
+        layout: Prepared,
+        everything: list[np.ndarray],
+        outs: Sequence[np.ndarray],
+        marks: np.ndarray | None,
+    ) -> tuple[Call, np.ndarray]:
+        """A call, and its marks, which may be there."""
+        self._function(ONE, layout)
+        if marks is None:
+            marks = np.empty(layout.count, np.uint16)
+        arguments = [of_array(marks), *layout.axes, *layout.given(everything)]
         kept = [marks, *everything]
         return Call(layout, _noted() if self._may_warn else 0, arguments, outs, kept), marks
+
+    def _shortly(
+        self, form: str, layout: Prepared, everything: list[np.ndarray]
+    ) -> np.ndarray | None:
+        """All slices in one go: their marks, or None if no slice is marked.
+
+        The same as `_go` does, for the calls that take least.
+        """
+        try:
+            kit = layout.kits.pop()  # no other thread has it now
+        except IndexError:
+            kit = Kit.of(layout)
+        count, arena = layout.count, self._memory(layout.tile)
+        place = of_array(arena)
+        at = place + -place % 64
+        kit.frame[1] = at + (layout.tile if form == LANES else 0)
+        kit.frame[2] = place + arena.nbytes
+        kit.drawn.fill(0)
+        noted, known = _noted() if self._may_warn else 0, layout.rates[form]
+        given = (count, count, count, noted, 0, at, *kit.after, *layout.given(everything))
+        began = time.perf_counter()
+        self._function(form, layout).call(compiler.packed(*kit.before, *given))
+        took = time.perf_counter() - began
+        layout.rates[form] = min(took / count, LIMITS.typed_dearer * known)
+        self._arenas.append(arena)
+        if kit.drawn[1] and np.count_nonzero(kit.marks):  # where it may be, some kernels say so
+            return kit.marks
+        layout.kits.append(kit)
+        return None
 
     def _layout(
         self, arrays: Sequence[np.ndarray], outs: Sequence[np.ndarray], batch: int
@@ -275,19 +327,20 @@ class Compiled:
         if self._of_numbers:
             near = sizes[-1] >= LIMITS.typed_row
             near = near and all(s[-1] == x.itemsize for s, x in zip(steps, everything, strict=True))
-        how = numbers, tile, width, fits, near
+        lanes = self._lanes.setdefault(self._key(LANES, near, width), Lanes())
+        how = numbers, tile, width, fits, near, lanes
         return Prepared(shape, count, sizes, steps, places, words, *how)
 
-    def _in_forms(self, call: Call, marks: np.ndarray) -> bool:
+    def _in_forms(self, call: Call, marks: np.ndarray, begun: bool = False) -> bool:
         """All slices: one after the other, or side by side once that is seen to pay.
 
-        Whether any may be marked.
+        Whether any may be marked. `begun`: whether they have run side by side.
         """
-        lanes, count = self._lanes_of(call), call.layout.count
+        lanes, count = call.layout.lanes, call.layout.count
         if not call.layout.fits or lanes.is_good is False:
             return self._go(ONE, call, 0, count)
         if lanes.is_good:
-            again = self._beside(call, marks, 0, count)
+            again = self._beside(call, marks, 0, count, begun)
             if again > LIMITS.typed_lanes_left * count:
                 lanes.again()
             return again > 0
@@ -297,15 +350,12 @@ class Compiled:
             self._begin_lanes(call, marks)
         return True
 
-    def _lanes_of(self, call: Call) -> Lanes:
-        return self._lanes.setdefault(self._lanes_key(call), Lanes())
-
     def _lanes_key(self, call: Call) -> tuple[str, bool, int]:
         return self._key(LANES, call.layout.side_by_side, call.layout.width)
 
     def _begin_lanes(self, call: Call, marks: np.ndarray) -> None:
         """All slices, and the lanes' first look once one after the other has taken long enough."""
-        lanes, count = self._lanes_of(call), call.layout.count
+        lanes, count = call.layout.lanes, call.layout.count
         price = LIMITS.typed_lanes_price * self._own_seconds()
         done = count if count < LIMITS.typed_lanes_tried else -(-count // 8)
         lanes.took += self._timed(ONE, call, marks, 0, done)
@@ -326,7 +376,7 @@ class Compiled:
 
     def _look(self, call: Call, marks: np.ndarray) -> None:
         """Both ways on half of the slices each, or by turns on all, if they are few."""
-        lanes, count, width = self._lanes_of(call), call.layout.count, call.layout.width
+        lanes, count, width = call.layout.lanes, call.layout.count, call.layout.width
         forms = (LANES, ONE) if lanes.is_turned else (ONE, LANES)
         lanes.is_turned = not lanes.is_turned
         half = count if count < LIMITS.typed_lanes_tried else -(-count // (2 * width)) * width
@@ -343,12 +393,17 @@ class Compiled:
         else:
             self._go(form, call, begin, end)
         took = time.process_time() - began
-        self._lanes_of(call).add(form, took / (end - begin))
+        call.layout.lanes.add(form, took / (end - begin))
         return took
 
-    def _beside(self, call: Call, marks: np.ndarray, begin: int, end: int) -> int:
-        """Run some slices side by side; return the number run again one by one."""
-        if not self._go(LANES, call, begin, end):
+    def _beside(
+        self, call: Call, marks: np.ndarray, begin: int, end: int, begun: bool = False
+    ) -> int:
+        """Run some slices side by side; return the number run again one by one.
+
+        `begun`: whether they have run, and some are marked.
+        """
+        if not (begun or self._go(LANES, call, begin, end)):
             return 0
         return self._go_again(ONE, call, marks, begin, end)
 
@@ -413,9 +468,9 @@ class Compiled:
         """
         if begin == end:
             return False
-        function = self.compile(form, call.layout.side_by_side, call.layout.width)
+        function = self._function(form, call.layout)
         tile = call.layout.tile if form == LANES else 0
-        drawn = np.array([begin, 0], np.int64)  # and whether any is marked
+        drawn = np.array((begin, 0), np.int64)  # and whether any is marked
         frames: list[np.ndarray] = []
 
         def given(arena: np.ndarray, until: int, piece: int) -> tuple[int, ...]:
@@ -435,11 +490,11 @@ class Compiled:
 
         rates, began = call.layout.rates, time.perf_counter()
         known = rates.get(form, math.inf)
-        alone = threads.is_within() or self.made.sources  # who draws does so in order
-        at_most = 1 if alone else config.current().thread_count()
-        seconds = known * (end - begin)
-        is_short = at_most == 1 and LIMITS.typed_dearer * seconds < LIMITS.typed_turn
-        if is_short or seconds < LIMITS.typed_alone:
+        seconds, at_most = known * (end - begin), 1
+        is_short = seconds < LIMITS.typed_alone
+        if not is_short and not (threads.is_within() or self.made.sources):
+            at_most = config.current().thread_count()  # who draws does so in order
+        if is_short or (at_most == 1 and LIMITS.typed_dearer * seconds < LIMITS.typed_turn):
             some(end, end - begin)
             if not again:
                 took = time.perf_counter() - began
@@ -455,6 +510,8 @@ class Compiled:
             some(first, first - before)  # no lane stays empty
             each = min(each, max(1e-9, (time.perf_counter() - since) / (first - before)))
             if first == end:
+                if not again:
+                    rates[form] = min(each, LIMITS.typed_dearer * known)
                 return bool(drawn[1])
             if each < LIMITS.typed_dearer * known:
                 break

@@ -38,6 +38,7 @@ from .typed_results import (
     as_long_as_wanted,
     copied,
     empty,
+    is_text,
     results_of,
     silently,
     typed_of,
@@ -121,6 +122,7 @@ class TypedLoop(AtOnce):
         if self._asks_scipy and scipy_tells():
             raise TraceError("scipy.special.errstate says more than to ignore errors")
         self.compiled: Any = self._backend(made)
+        self._texts = any(map(is_text, self.results))
         self.overhead += seconds_of_states(made.sources)
         self.keeps = any(x.nbytes > LIMITS.typed_kept for x in made.constants)
         self._rounds = made.rounds
@@ -287,7 +289,7 @@ class TypedLoop(AtOnce):
                     return other(rows, f, account)
             self._by_itself(rows, f, outs, left)
             self._told(f, marks, rows)
-        outs = as_long_as_wanted(outs)
+        outs = as_long_as_wanted(outs) if self._texts else outs
         found: Any = Block(outs) if self._arguments.results else outs[0]
         return rows.placed(found)
 
@@ -496,7 +498,9 @@ class TypedLoop(AtOnce):
 
     def _again(self, rows: Rows) -> list[np.ndarray] | None:
         outs, marks = self._compiled(rows)
-        return as_long_as_wanted(outs) if marks is None or not np.count_nonzero(marks) else None
+        if marks is not None and np.count_nonzero(marks):
+            return None
+        return as_long_as_wanted(outs) if self._texts else outs
 
     @classmethod
     def calls(cls, called: Callable[..., Any], slices: Sequence[Any]) -> Begun:
@@ -524,7 +528,7 @@ class TypedLoop(AtOnce):
             marks = self.compiled.run(views, outs, *how, short=self._checked and copy is None)
         except CompilerError as error:
             raise UnsupportedError(str(error)) from None
-        return self._with_texts(outs), marks
+        return self._with_texts(outs) if self._texts else outs, marks
 
     def why_given_up(self, rows: Rows, f: Any) -> str:
         """ "": it is not given up."""

@@ -29,10 +29,10 @@ def dtype_of(x: ShapeDtype) -> np.dtype:
     """The dtype of a result, also of texts of any length, which stand as objects."""
     if x.dtype == _ANY_TEXT:
         return np.dtype(object)
-    return np.dtype(f"U{x.itemsize // 4}" if _is_text(x) else x.dtype)
+    return np.dtype(f"U{x.itemsize // 4}" if is_text(x) else x.dtype)
 
 
-def _is_text(x: ShapeDtype) -> bool:
+def is_text(x: ShapeDtype) -> bool:
     return x.dtype.startswith("str")
 
 
@@ -43,7 +43,7 @@ def empty(results: Sequence[ShapeDtype], batch: tuple[int, ...], spells: bool) -
     """
     found: list[Any] = []
     for r in results:
-        if _is_text(r):
+        if is_text(r):
             shape = (*batch, r.nbytes // 4) if spells else (*batch, *r.shape)
             found.append(np.zeros(shape, np.int64))
         else:
@@ -57,7 +57,7 @@ def with_texts(
     """Replace numbers by the texts that they stand for."""
     found: list[Any] = []
     for x, r in zip(outs, results, strict=True):
-        if not _is_text(r):
+        if not is_text(r):
             found.append(x)
         elif spells:
             letters = x.astype(np.uint32).view(dtype_of(r))
