@@ -33,6 +33,7 @@ def dtype_of(x: ShapeDtype) -> np.dtype:
 
 
 def is_text(x: ShapeDtype) -> bool:
+    """Whether results of this kind are texts."""
     return x.dtype.startswith("str")
 
 
