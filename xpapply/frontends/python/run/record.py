@@ -82,8 +82,10 @@ class Record:
     def in_vain(self, seconds: float) -> None:
         """Note a run that found too many paths: the loop runs for many times what it took.
 
-        After each further one twice as long.
+        After each further one twice as long. What was planned for the first is in vain as well.
         """
+        if not self.given_up:
+            seconds += self.planning
         self.loops.limit += LIMITS.loops_per_run * 2**self.given_up * seconds
 
     def expected(self, slices: int) -> float | None:
