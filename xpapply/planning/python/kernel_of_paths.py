@@ -89,10 +89,10 @@ class KernelOfPaths(Way):
         """Whether the last call compiled something."""
         return self.made is not None and bool(self.made.compiles)
 
-    def waited(self, rows: Rows) -> None:
-        """NumPy's own calls ran on such slices."""
+    def waited(self, rows: Rows, seconds: float = 0.0) -> None:
+        """NumPy's own calls ran on such slices, or a loop that took so many seconds."""
         if self.made is not None:
-            self.made.waited(rows)
+            self.made.waited(rows, seconds)
 
     def why_not(self, rows: Rows) -> str | None:
         """Why there is none."""
@@ -103,16 +103,16 @@ class KernelOfPaths(Way):
         said = "" if self.made is None else self.made.not_compiled
         return (said,) * bool(said)
 
-    def call_for(self, rows: Rows) -> Any:
+    def call_for(self, rows: Rows, limited: bool = True) -> Any:
         """The compiled kernel for this layout; None: run NumPy's calls.
 
-        None is made of paths that turned out not to be all of them: it would take long, for
+        `limited`: whether making it may take no more than this call may lose. None is made of paths that turned out not to be all of them: it would take long, for
         slices that may go further ways.
         """
-        if self._record.lost:
+        if self._record.lost and self._tree.count > 1:
             return None
         most = math.inf  # CPU seconds that making it may take
-        if not config.current().engine:
+        if limited and not config.current().engine:
             most = self._record.most(math.prod(rows.batch), self._blocks.seconds)
         if self.is_due:
             loading = registry.loading("planning.python", "one_kernel")
@@ -133,6 +133,11 @@ class KernelOfPaths(Way):
     def is_made(self) -> bool:
         """Whether the kernel exists."""
         return self.made is not None
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether it was found that there is none."""
+        return bool(self._why)
 
     def can_be(self) -> bool:
         """Whether all known paths have graphs."""

@@ -91,12 +91,12 @@ class OneKernel:
         """Let go of what it made, which knows of it: a cycle."""
         self._known.clear()
 
-    def waited(self, rows: Rows) -> None:
-        """NumPy's own calls ran on such slices."""
+    def waited(self, rows: Rows, seconds: float = 0.0) -> None:
+        """NumPy's own calls ran on such slices, or a loop that took so many seconds."""
         like = _lie(rows)
         for found in self._known.values():
             if found is not None and found.like == like and found.compiling <= self._most:
-                self.compiles |= found.waited()
+                self.compiles |= found.waited(seconds)
         self.waits = any(
             x is not None and not (x.is_worth and x.compiling <= self._most)
             for x in self._known.values()
@@ -245,9 +245,13 @@ class _Loops(_OnRows):
         """Seconds that compiling takes, if that has yet to be done."""
         return 0.0 if self._deferred is None else float(self._deferred.compiling)
 
-    def waited(self) -> bool:
-        """NumPy's calls ran instead: whether another thread compiles by now."""
-        return self._deferred is not None and self._deferred.defer() and self._deferred.is_begun
+    def waited(self, seconds: float) -> bool:
+        """Something else ran, which takes so many seconds: whether another thread compiles now."""
+        if self._deferred is None:
+            return False
+        if seconds:
+            self._deferred.instead_of(seconds)
+        return self._deferred.defer() and self._deferred.is_begun
 
     def make(self) -> None:
         """Compile it, if that has not been done."""
@@ -307,9 +311,9 @@ class _Short(_OnRows):
         """Seconds that compiling takes, if that has yet to be done."""
         return self._compiling if self._run is None else 0.0
 
-    def waited(self) -> bool:
-        """NumPy's calls ran instead: whether another thread compiles by now."""
-        return self._deferred.spend(self._cost) and self._deferred.is_begun
+    def waited(self, seconds: float) -> bool:
+        """Something else ran, which takes so many seconds: whether another thread compiles now."""
+        return self._deferred.spend(max(self._cost, seconds)) and self._deferred.is_begun
 
     def make(self) -> None:
         """Compile it, if that has not been done."""

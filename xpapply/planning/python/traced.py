@@ -170,7 +170,19 @@ class TracedFunction(AtOnce):
     def stays_in_blocks(self) -> bool:
         """Whether it runs in blocks for good: there is no kernel, nor will there be one."""
         kernel = self.ways[0]
-        return not (isinstance(kernel, KernelOfPaths) and (kernel.is_made or kernel.can_be()))
+        if not isinstance(kernel, KernelOfPaths) or kernel.is_refused:
+            return True
+        return not (kernel.is_made or kernel.can_be())
+
+    def has_kernel(self, rows: Rows) -> bool:
+        """Whether there is a kernel for such slices, which are looped over until it pays."""
+        kernel = self.ways[0]
+        if not isinstance(kernel, KernelOfPaths) or kernel.why_not(rows) is not None:
+            return False
+        if kernel.call_for(rows, limited=False) is not None:
+            return True
+        kernel.waited(rows, math.prod(rows.batch) * self.seconds)
+        return False
 
     def is_settled(self) -> bool:
         """Whether times of runs are final: no kernel is still to come."""

@@ -32,6 +32,8 @@ class Record:
         What the loop may take before the next run, after runs that found too many paths.
     slow : int
         Runs one after the other that took longer than the loop.
+    was_spent : bool
+        Whether the last run took all that it was given.
     saved : float
         CPU seconds that runs took less than the loop would have, all together.
     runs : int
@@ -55,6 +57,7 @@ class Record:
         "runs",
         "saved",
         "slow",
+        "was_spent",
         "why",
     )
 
@@ -62,7 +65,7 @@ class Record:
         self.refused = self.why = ""
         self.given_up = self.slow = self.runs = 0
         self.loops = Budget(0.0)
-        self.lost = False
+        self.lost = self.was_spent = False
         self.saved, self.planning = LIMITS.lent, 0.0
         self._least: dict[int, float] = {}
         self._budgets: dict[int, Budget] = {}
@@ -114,9 +117,10 @@ class Record:
         """Whether the loop runs now, since runs of similar size have been slower.
 
         What they took may have been due to what else the machine did: after loops of many times
-        their seconds there is another one, after twice as many the next.
+        their seconds there is another one, after twice as many the next. The second run may still
+        take memory and threads that later ones have.
         """
-        if not self.is_slower(slices, seconds):
+        if not self.is_slower(slices, seconds) or (self.runs == 2 and not self.was_spent):
             return False
         key = slices.bit_length()
         budget = self._budgets.get(key)
@@ -154,6 +158,7 @@ class Record:
     def ran(self, run: account.Account, took: float, compiles: bool) -> None:
         """Note what a run took; `compiles`: with what makes later ones faster."""
         self.runs += 1
+        self.was_spent = run.is_spent
         self.saved += run.loop - took
         key = run.slices.bit_length()
         if compiles:
