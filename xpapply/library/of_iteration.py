@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from .of_python import add
 
 
@@ -285,6 +287,26 @@ def mapped(func: Any, iterable: Any) -> Any:
     for x in iterable:
         found.append(func(x))
     return once(found)
+
+
+def along_rows(func: Any, rows: Any) -> Any:
+    """``np.apply_along_axis(func, 1, rows)`` of a function whose results are numbers."""
+    if len(rows) == 0:
+        raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
+    found = []
+    for k in range(len(rows)):
+        found.append(func(rows[k]))
+    return np.array(found)
+
+
+def along_rows_with(func: Any, rows: Any, x: Any) -> Any:
+    """The same of a function that gets something else as well."""
+    if len(rows) == 0:
+        raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
+    found = []
+    for k in range(len(rows)):
+        found.append(func(rows[k], x))
+    return np.array(found)
 
 
 def mapped_to_two(func: Any, a: Any, b: Any) -> Any:

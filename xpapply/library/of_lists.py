@@ -332,6 +332,14 @@ def heap_of(heap: Any) -> None:
         _down(heap, k)
 
 
+def as_array(x: Any, dtype: Any) -> Any:
+    """``np.array(x, dtype)`` of a list of numbers."""
+    out = np.empty(len(x), dtype)
+    for k in range(len(x)):
+        out[k] = x[k]
+    return out
+
+
 def as_table(rows: Any, dtype: Any) -> Any:
     """``np.array(rows)`` of lists of one length, which have numbers."""
     m = len(rows[0])

@@ -37,6 +37,37 @@ def deviation(v: Any, ddof: int = 0) -> Any:
     return np.sqrt(variance(v, ddof))
 
 
+def norm(v: Any) -> Any:
+    """``np.linalg.norm(v)`` of floats, which takes a product of BLAS of what lies side by side."""
+    x = v.copy()
+    return np.sqrt(x.dot(x))
+
+
+def norm_along(v: Any) -> Any:
+    """The same along an axis that is said."""
+    return np.sqrt(np.add.reduce(v * v))
+
+
+def norms_of_rows(table: Any) -> Any:
+    """``np.linalg.norm(table, axis=1)``."""
+    return np.sqrt((table * table).sum(axis=1))
+
+
+def norms_of_columns(table: Any) -> Any:
+    """``np.linalg.norm(table, axis=0)``."""
+    return np.sqrt((table * table).sum(axis=0))
+
+
+def sum_of_sizes(v: Any) -> Any:
+    """``np.linalg.norm(v, 1)``."""
+    return np.add.reduce(np.abs(v))
+
+
+def largest_size(v: Any) -> Any:
+    """``np.linalg.norm(v, np.inf)``."""
+    return np.maximum.reduce(np.abs(v))
+
+
 def spread(v: Any) -> Any:
     """``np.ptp(v)``."""
     return np.maximum.reduce(v) - np.minimum.reduce(v)

@@ -521,6 +521,13 @@ def spelled(x: str, width: int) -> Any:
     return found
 
 
+def spelled_whole(x: str, width: int) -> Any:
+    """Spell a result which is not cut: one that is longer is none."""
+    if len(x) > width:
+        raise ValueError("a text of more letters than there is place for")
+    return spelled(x, width)
+
+
 def all_spelled(some: Any, width: int) -> Any:
     """Spell several texts, one after the other."""
     found = letters()

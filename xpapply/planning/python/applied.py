@@ -57,8 +57,8 @@ class Applied(Protocol):
         """The library by whose rules `f` is compiled from its source; "": it is not read."""
 
     @property
-    def varies(self) -> bool:
-        """Whether `f` takes slices of varying length, which no trace does."""
+    def untraced(self) -> str:
+        """Why no trace runs it, which may be compiled; "": one may."""
 
     @property
     def is_others(self) -> bool:
@@ -125,9 +125,9 @@ class Along(Application):
         return trace_key(cache_of(self.f)[1], self.axis, self.arr, self.args, self.kwargs)
 
     @property
-    def varies(self) -> bool:
-        """All slices are as long."""
-        return False
+    def untraced(self) -> str:
+        """Slices are as long, and whether results are texts is not known."""
+        return ""
 
     @property
     def is_short(self) -> bool:

@@ -61,7 +61,7 @@ def compiled(
     well = is_traced(traced) and traced.record.does_well
     is_made = tried is not None and not isinstance(tried, Awaited | Refused)
     if tried is not None and is_made and tried.unchanged(what.f):
-        best = tried.is_best or what.varies
+        best = tried.is_best or bool(what.untraced)
         if (well or (traced is None and not best)) and not engine:
             return None
         known.traced[key] = tried
@@ -159,7 +159,7 @@ def compiled(
         if not more.is_over:
             known.traced[SOURCE, key] = more
             return None
-    if not (found.is_best or what.varies or engine) and (well or traced is None):
+    if not (found.is_best or bool(what.untraced) or engine) and (well or traced is None):
         running.remember(known, (SOURCE, key), found)
         # a tracer that has to be loaded waits for the next call
         return found if begun is not None and _TRACES not in sys.modules else None

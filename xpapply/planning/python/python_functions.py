@@ -164,6 +164,8 @@ def decide(
                 found = _compiled(what, known, key, *how) or found
     if found is not None and not isinstance(found, Refused):
         why = found.record.refused or _sooner_in_loop(found, what.slices, key is not None)
+        if (why or found.record.rests) and (calls or limited) and _has_kernel(found, what):
+            why = None
         return Decision(what, found, why, not found.record.refused, begun)
     if (calls or limited) and (until := running.awaited(known, key)):
         why = running.also(found.why, until)
@@ -203,6 +205,23 @@ def _sooner_in_loop(found: TracedFunction | TypedLoop, slices: int, kept: bool) 
     return None
 
 
+def _has_kernel(found: TracedFunction | TypedLoop, what: Applied) -> bool:
+    """Whether a kernel runs it, where blocks of slices take longer than the loop.
+
+    The kernel waits for as many of these loops as it would for runs in blocks.
+    """
+    record, seconds = found.record, found.seconds
+    if not is_traced(found) or record.refused or config.current().engine:
+        return False
+    if what.slices * seconds < LIMITS.plan_worth:
+        return False
+    rests = record.rests and found.tree.count == 1  # not since it goes too many ways
+    if not (rests or record.is_slower(what.slices, seconds)) or not found.has_kernel(what.rows()):
+        return False
+    record.given_up = 0
+    return True
+
+
 def _is_short(what: Applied) -> bool:
     """Whether a GPU thread takes a slice, whether `f` has loops or not."""
     return isinstance(what, Along) and what.is_short
@@ -210,7 +229,7 @@ def _is_short(what: Applied) -> bool:
 
 def _is_first_read(what: Applied) -> bool:
     """Whether a function is compiled, if it can be, before it is traced."""
-    return has_loop(what.f) or what.varies or _is_short(what) or solves(what.f)
+    return has_loop(what.f) or bool(what.untraced) or _is_short(what) or solves(what.f)
 
 
 def _compiled(what: Applied, *given: Any) -> TypedLoop | None:
@@ -226,8 +245,12 @@ def _compiled(what: Applied, *given: Any) -> TypedLoop | None:
     if not fails:
         fails = isinstance(traced, Refused)
         if is_traced(traced):
-            fails = not traced.record.does_well
-            fails = fails and (what.arguments.numbers or traced.stays_in_blocks())
+            record, numbers = traced.record, what.arguments.numbers
+            slower = record.is_slower(what.slices, traced.seconds)
+            fails = slower or not record.does_well
+            # if it goes too many ways, no kernel knows them all
+            many = record.given_up > 0 and traced.tree.count > 1
+            fails = fails and (numbers or many or traced.stays_in_blocks())
             fails = fails or (traced.tree.goes_singly and draws(what.f))
             fails = fails or (config.current().engine == "cpu" and traced.is_cs())
         if not fails and (not is_traced(traced) or traced.record.expected(what.slices) is None):
@@ -326,7 +349,8 @@ def call(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, begun: Begun | 
     if found.why is None:
         result, traced = running.along(found.what, found.traced, found.begun), found.traced
         if key is not None and traced is not None and running.rests(traced):
-            cache.looped[key] = Loops.after(looked, count, traced.record.loops)
+            others = running.waits_for(cache, key) or traced.record.loops
+            cache.looped[key] = Loops.after(looked, count, others)
         if layout is not None and found.what.f is f and traced is not None:
             if not is_traced(traced) and traced.record.runs > 1:
                 from .ready import keep  # no first call needs it
@@ -399,7 +423,7 @@ def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
 
 def and_compiled(what: Applied, why: str) -> str:
     """Why the loop runs, with what there is to say of compiling."""
-    reads = has_loop(what.f) or _is_short(what) or solves(what.f)
+    reads = _is_first_read(what)
     if not (reads or CALLS_BACK in why or DRAWS in why):
         return why
     from . import from_source

@@ -19,7 +19,6 @@ from ...frontends.python.run.rows import RowsOfSeveral, results_at
 from ...functions import advice
 from ...functions.cache import cache_of
 from ...functions.estimators import BatchOfOne
-from ...functions.purity import has_loop
 from ...ir.avals import KINDS
 from ...ir.graph import ShapeDtype
 from ...limits import LIMITS
@@ -159,6 +158,14 @@ class Several:
         return None
 
     @property
+    def untraced(self) -> str:
+        """Why no trace runs it, which may be compiled; "": one may."""
+        if self.varies:
+            return "it takes slices of many lengths, and is not compiled"
+        gives_texts = any(d.kind == "U" for d in self.call.arguments.dtypes or ())
+        return completed("it returns text", self.f) if gives_texts else ""
+
+    @property
     def around(self) -> float:
         """Seconds of a turn of the loop beside the call."""
         return 0.0 if self.call.arguments.numbers else LIMITS.signature_loop_turn
@@ -167,8 +174,8 @@ class Several:
         self, slice0: Any, sample: Any, begun: Begun | None = None, limit: float = math.inf
     ) -> TracedFunction:
         """`f` traced on a slice."""
-        if self.varies:
-            raise TraceError("it takes slices of many lengths, and is not compiled")
+        if why := self.untraced:
+            raise TraceError(why)
         from .traced import TracedFunction  # compiled, it is not traced
 
         more: dict[str, Any] = {"around": self.around, "limit": limit}
@@ -281,7 +288,8 @@ def run(what: Several) -> Any:
         result = running.at_once(traced, found.what, found.begun)
         record = traced.record
         if running.rests(traced):
-            what.looped, what.budget = what.slices, record.loops
+            others = running.waits_for(cache_of(what.f)[0], what.key) or record.loops
+            what.looped, what.budget = what.slices, others
             return result
         # the first run tells nothing, if it is timed; what runs again is not timed
         told = record.runs != 1 or not running.counts(traced)
@@ -372,7 +380,7 @@ def _why_not(what: Several) -> str | None:
         if library == "torch" and x.requires_grad:
             return "autograd records this call; under torch.no_grad() it runs at once"
     dtypes = what.call.arguments.dtypes
-    plain = "biufcU" if library == "numpy" and has_loop(what.f) else "biufc"
+    plain = "biufcU" if library == "numpy" else "biufc"
     there = library == "numpy" or what.rules == "numbers of cupy"
     if dtypes is not None and not (there and all(d.kind in plain for d in dtypes)):
         kinds = dict.fromkeys(KINDS.get(d.kind, str(d)) for d in dtypes)

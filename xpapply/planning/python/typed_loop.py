@@ -395,7 +395,7 @@ class TypedLoop(AtOnce):
         if apart:
             outs, marks = self._compiled(rows, copy)
         else:  # one slice may see what another one has written
-            outs = self._with_texts(self._outs(rows))
+            outs = self._with_texts(self._outs(rows), whole=False)
             marks = np.full(rows.batch, WARNED, np.uint16)
         marks.ravel()[:done] = 0
         left = self._noted(marks)
@@ -513,9 +513,9 @@ class TypedLoop(AtOnce):
     def _outs(self, rows: Rows) -> list[Any]:
         return empty(self.results, rows.batch, self.compiled.made.spells)
 
-    def _with_texts(self, outs: list[Any]) -> list[Any]:
+    def _with_texts(self, outs: list[Any], whole: bool) -> list[Any]:
         made = self.compiled.made
-        return with_texts(outs, self.results, made.texts, made.spells)
+        return with_texts(outs, self.results, made.texts, made.spells, whole)
 
     def _compiled(self, rows: Rows, copy: np.ndarray | None = None) -> tuple[list[np.ndarray], Any]:
         """The results, and the marks of the slices that have none; None: there is no such slice.
@@ -528,7 +528,9 @@ class TypedLoop(AtOnce):
             marks = self.compiled.run(views, outs, *how, short=self._checked and copy is None)
         except CompilerError as error:
             raise UnsupportedError(str(error)) from None
-        return self._with_texts(outs) if self._texts else outs, marks
+        if self._texts:
+            outs = self._with_texts(outs, whole=marks is None or not np.count_nonzero(marks))
+        return outs, marks
 
     def why_given_up(self, rows: Rows, f: Any) -> str:
         """ "": it is not given up."""

@@ -5,6 +5,7 @@ And whether they are those of real calls.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,6 +24,11 @@ from .unplanned import endless
 
 _ANY_TEXT = "str0"
 """The dtype of texts that are as long as the longest one of a call."""
+
+
+def _letters(x: ShapeDtype) -> int:
+    """For how many letters of a text there is place."""
+    return LIMITS.typed_letters if x.dtype == _ANY_TEXT else x.itemsize // 4
 
 
 def dtype_of(x: ShapeDtype) -> np.dtype:
@@ -45,7 +51,7 @@ def empty(results: Sequence[ShapeDtype], batch: tuple[int, ...], spells: bool) -
     found: list[Any] = []
     for r in results:
         if is_text(r):
-            shape = (*batch, r.nbytes // 4) if spells else (*batch, *r.shape)
+            shape = (*batch, math.prod(r.shape) * _letters(r)) if spells else (*batch, *r.shape)
             found.append(np.zeros(shape, np.int64))
         else:
             found.append(np.empty((*batch, *r.shape), r.dtype))
@@ -53,24 +59,46 @@ def empty(results: Sequence[ShapeDtype], batch: tuple[int, ...], spells: bool) -
 
 
 def with_texts(
-    outs: Sequence[Any], results: Sequence[ShapeDtype], texts: Sequence[str], spells: bool
+    outs: Sequence[Any],
+    results: Sequence[ShapeDtype],
+    texts: Sequence[str],
+    spells: bool,
+    whole: bool,
 ) -> list[Any]:
-    """Replace numbers by the texts that they stand for."""
+    """Replace numbers by the texts that they stand for.
+
+    `whole`: whether they are all there; else longer ones may be put among them.
+    """
     found: list[Any] = []
     for x, r in zip(outs, results, strict=True):
+        longest = whole and r.dtype == _ANY_TEXT
         if not is_text(r):
             found.append(x)
         elif spells:
-            letters = x.astype(np.uint32).view(dtype_of(r))
-            found.append(letters.reshape(*x.shape[:-1], *r.shape))
+            y = x.astype(np.uint32).view(f"U{_letters(r)}").reshape(*x.shape[:-1], *r.shape)
+            if longest:
+                most = int(np.strings.str_len(y).max())
+                found.append(y.astype(f"U{most}") if most else _longest(y.astype(object)))
+            else:
+                found.append(y.astype(dtype_of(r), copy=False))
         else:
-            found.append(np.array(texts or [""], dtype_of(r))[x])
+            some = [*(texts or [""])]
+            if longest:
+                used = np.bincount(x.ravel(), minlength=len(some))
+                some = [text if n else "" for text, n in zip(some, used, strict=True)]
+            table = np.array(some, object if longest else dtype_of(r))
+            found.append((_longest(table) if longest else table)[x])
     return found
 
 
 def as_long_as_wanted(outs: Sequence[Any]) -> list[Any]:
     """Convert texts of any length to the width of the longest."""
-    return [x.astype(str) if x.dtype == object else x for x in outs]
+    return [_longest(x) if x.dtype == object else x for x in outs]
+
+
+def _longest(x: np.ndarray) -> Any:
+    """Texts as `numpy.vectorize` has them: where all are empty, there is place for letters."""
+    return np.asanyarray(x, dtype="U")
 
 
 def results_of(
@@ -245,8 +273,8 @@ def typed_of(
     expected = results
     if type(results) is tuple:
         expected = [
-            source.Expected("text", r.shape, r.itemsize // 4)
-            if r.dtype.startswith("str")
+            source.Expected("text", r.shape, _letters(r), r.dtype == _ANY_TEXT)
+            if is_text(r)
             else source.Expected(r.dtype, r.shape)
             for r in results
         ]

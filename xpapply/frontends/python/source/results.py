@@ -92,7 +92,7 @@ def _other() -> Exception:
 
 def _put(t: Writes, k: int, value: Abstract) -> None:
     assert t.expected is not None
-    dtype, shape, _ = t.expected[k]
+    dtype, shape = t.expected[k][:2]
     if dtype == LETTERS:
         dtype, shape = "int64", (math.prod(shape),)
     if dtype == texts.TEXT:

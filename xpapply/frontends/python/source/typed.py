@@ -35,7 +35,7 @@ from . import (
 from .calls import LIBRARY, SOLVERS, mixed, of_device
 from .each_step import STEPS
 from .frames import HUB, RESULT, Caller, Code, Place, Version, calls_itself
-from .kinds import fetched, letters
+from .kinds import fetched, letters, texts
 from .reading.find import tree_of
 from .reading.flow import Const, Flow, Step, flow_of
 from .recursion import SharedCalls
@@ -110,7 +110,7 @@ def typed(
     except fetched.Fetches:
         return typed(f, arguments, named, inputs, expected, watch, HOST)
     except results.PutTogether:
-        if not expected or not all(e.width for e in expected):
+        if not expected or any(e.dtype != texts.TEXT for e in expected):
             raise
     except TraceError:
         of_numbers = any(isinstance(x, Input) and x.as_python for x in arguments)
@@ -119,7 +119,7 @@ def typed(
         with contextlib.suppress(TraceError):  # numbers of Python's, by NumPy's rules
             return typed(f, arguments, named, inputs, expected, watch, HOST)
         raise
-    expected = [Expected(LETTERS, (*e.shape, e.width)) for e in expected]
+    expected = [e._replace(dtype=LETTERS, shape=(*e.shape, e.width)) for e in expected]
     made = Typer(f, inputs, expected, watch, element).run(arguments, named)
     made.spells = True
     return made

@@ -421,12 +421,15 @@ class Expected(NamedTuple):
     shape : tuple of int
         Of `LETTERS` with a last axis for those of a text.
     width : int
-        How many letters each text gets; 0: as many as it has.
+        How many letters each text gets.
+    is_whole : bool
+        Whether a longer one is left to the function, not cut.
     """
 
     dtype: str
     shape: tuple[int, ...]
     width: int = 0
+    is_whole: bool = False
 
 
 class Writes(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -139,6 +140,38 @@ def _argsort(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     given = bound(t, "a:array axis:axis kind:text", args, kwargs)
     stable = "kind" in given and given["kind"].value in ("stable", "mergesort")
     return Inlined(of_order.places_in_order, [given["a"], TRUE if stable else FALSE], {})
+
+
+def _norm(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    """``numpy.linalg.norm`` of one axis, or of each row or column."""
+    given = dict(zip(("x", "ord", "axis"), args, strict=False)) | kwargs
+    order, axis = (_written(given.pop(name, Known(None))) for name in ("ord", "axis"))
+    if {*given} != {"x"} or len(args) > 3:
+        raise t.refuse("numpy.linalg.norm with such arguments")
+    x = arrays.loaded(t, given["x"])
+    table = isinstance(x, Arr) and x.type.ndim == 2
+    pages: dict[Any, Any]
+    if table:
+        page = of_numpy.norms_of_columns if axis in (-2, 0) else of_numpy.norms_of_rows
+        pages = {None: page} if axis in (-2, -1, 0, 1) else {}
+    elif axis in (None, 0, -1):
+        one = of_numpy.norm if axis is None else of_numpy.norm_along
+        pages = {None: one, 2: one, 1: of_numpy.sum_of_sizes, math.inf: of_numpy.largest_size}
+    else:
+        pages = {}
+    if order not in pages:
+        raise t.refuse("numpy.linalg.norm of such an order: write it by sums")
+    x = x if table else TAKEN["array"](t, x)
+    if x.type.dtype not in ("float64", "float32"):
+        x = whole.as_type(t, x, "float64")
+    return Inlined(pages[order], [x], {})
+
+
+def _written(x: Abstract) -> Any:
+    """A number or None that is written in the source; else something that is neither."""
+    if isinstance(x, Known):
+        return x.value
+    return x.value.value if isinstance(x, Num) and isinstance(x.value, Literal) else "computed"
 
 
 def _quantile(one: Any, many: Any) -> Call:
@@ -519,6 +552,7 @@ ROWS: dict[Any, Call] = {
     np.quantile: _quantile(of_order.quantile, of_order.quantiles),
     np.percentile: _quantile(of_order.percentile, of_order.percentiles),
     np.ptp: written(of_numpy.spread, "a>v:numbers axis:axis"), np.unique: _unique,
+    np.linalg.norm: _norm,
     np.bincount: _bincount, np.digitize: _digitize, np.histogram: _histogram,
     np.convolve: _convolved(of_series.convolved, "full"),
     np.correlate: _convolved(of_series.correlated, "valid"), np.inner: _dot, np.vdot: _dot,

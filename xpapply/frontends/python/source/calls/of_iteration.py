@@ -11,14 +11,17 @@ import builtins
 import itertools
 from typing import Any
 
+import numpy as np
+
 from .....ir.typed import Literal
 from .....library import of_iteration
-from .. import iterators, lists, places
+from .. import arrays, iterators, lists, places
 from ..values import (
     ITERATORS,
     PYTHON,
     Abstract,
     Along,
+    Arr,
     Cursor,
     Eager,
     Function,
@@ -123,6 +126,21 @@ def _map(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
     return _at_once(how, (2, 3), 0)(t, args, kwargs)
 
 
+def _along_axis(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract | Inlined:
+    """``numpy.apply_along_axis`` over the rows or columns of a matrix."""
+    given = dict(zip(("func1d", "axis", "arr"), args, strict=False)) | kwargs
+    if {*given} != {"func1d", "axis", "arr"} or len(args) > 4:
+        raise t.refuse("numpy.apply_along_axis with further arguments by name, or several")
+    axis, rows = given["axis"], arrays.loaded(t, given["arr"])
+    known = isinstance(axis, Num) and isinstance(axis.value, Literal) and axis.value.value
+    if not isinstance(rows, Arr) or rows.type.ndim != 2 or known not in (-2, -1, 0, 1):
+        raise t.refuse("numpy.apply_along_axis of something else than a matrix along an axis")
+    if known in (-2, 0):
+        rows = arrays.transposed(t, rows)
+    page = of_iteration.along_rows_with if args[3:] else of_iteration.along_rows
+    return Inlined(page, [given["func1d"], rows, *args[3:]], {})
+
+
 def _once(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
     return Eager(Along(args[0], integer(0)))
 
@@ -172,5 +190,6 @@ ROWS: dict[Any, Call] = {
     itertools.filterfalse: _at_once(of_iteration.filtered_out, (2,), 0),
     itertools.starmap: _at_once(of_iteration.mapped_to_parts, (2,), 0),
     builtins.map: _map, builtins.filter: _at_once(of_iteration.filtered, (2,), 0),
+    np.apply_along_axis: _along_axis,
 }  # fmt: skip
 """A row each."""

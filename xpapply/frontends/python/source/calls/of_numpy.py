@@ -242,7 +242,7 @@ def array(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if isinstance(x, Lst):
         dtype = dtype_of(t, given.get("dtype"), x.dtype)
         if dtype != x.dtype:
-            raise t.refuse("an array of another dtype than that of its list")
+            return Inlined(of_lists.as_array, [x, Known(np.dtype(dtype))], {})
         count = places.length(t, x)
         if dtype != "float64" and "dtype" not in given:  # of nothing NumPy makes an array of floats
             none = t.op("eq", "bool", count, places.ZERO)

@@ -20,7 +20,9 @@ from ..values import (
     ON_DEVICE,
     PYTHON,
     Abstract,
+    Along,
     Arr,
+    Eager,
     Inlined,
     Known,
     Leaves,
@@ -247,6 +249,8 @@ _FILLED = ("center", "ljust", "rjust")
 
 
 def _joined(t: Writes, x: Abstract, some: Abstract) -> Abstract:
+    if isinstance(some, Eager) and isinstance(some.inner, Along):  # of a `map`, all computed
+        some = some.inner.over
     if isinstance(some, Lst) and not some.dtype:
         return Known("")
     is_list = isinstance(some, Rows) and some.number == TEXTS
@@ -285,8 +289,13 @@ def result(t: Writes, x: Abstract, k: int, count: int) -> Inlined | None:
     width = t.op("expected", "int64", what=(k, 0))
     if count > 0:
         width = t.op("div", "int64", width, Literal(count, "int64"))
+    assert t.expected is not None
+    whole = t.expected[k].is_whole
     if is_any(x) and not count:
-        return Inlined(of_texts.spelled, [of(t, x), Num("int64", PYTHON, width)], {})
+        page = of_texts.spelled_whole if whole else of_texts.spelled
+        return Inlined(page, [of(t, x), Num("int64", PYTHON, width)], {})
+    if whole:
+        raise t.refuse("lists of texts that are put together")
     if isinstance(x, Tup) and len(x.items) == count and all(map(is_any, x.items)):
         x = x._replace(items=tuple(of(t, y) for y in x.items))
     elif not (isinstance(x, Rows) and x.number == TEXTS):
