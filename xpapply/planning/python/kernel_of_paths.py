@@ -106,8 +106,9 @@ class KernelOfPaths(Way):
     def call_for(self, rows: Rows, limited: bool = True) -> Any:
         """The compiled kernel for this layout; None: run NumPy's calls.
 
-        `limited`: whether making it may take no more than this call may lose. None is made of paths that turned out not to be all of them: it would take long, for
-        slices that may go further ways.
+        None is made of paths that turned out not to be all of them: it would take long, for
+        slices that may go further ways. `limited`: whether making one may take no more than this
+        call may lose.
         """
         if self._record.lost and self._tree.count > 1:
             return None

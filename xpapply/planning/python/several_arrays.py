@@ -183,9 +183,9 @@ class Several:
             step = LIMITS.step_of_numbers if self.call.arguments.numbers else LIMITS.step_of_arrays
             more["per_step"] = LIMITS.planning_share * LIMITS.first_call_share * self.slices * step
         found = TracedFunction(self.f, self.call.arguments, slice0, sample, begun, **more)
-        why = self.why_other(found, begun.results[0] if begun else None)
-        if why:
-            raise TraceError(why)
+        other = self.why_other(found, begun.results[0] if begun else None)
+        if other:
+            raise TraceError(other)
         if found.library == "numpy" and found.seconds < LIMITS.begun_first * LIMITS.begun_calls:
             found.timed(self.rows(), self.f, LIMITS.begun_calls)
         return found
