@@ -139,8 +139,10 @@ def remember(known: FunctionCache, key: Hashable, made: Any) -> None:
     Loops that are shorter than that wait for nothing any more.
     """
     known.traced[key] = made
-    if waits_for(known, key) is not None and isinstance(made, AtOnce) and not made.is_traced:
-        known.traced.pop((SOURCE, key), None)
+    if isinstance(made, AtOnce) and not made.is_traced:
+        known.looped.pop(key, None)
+        if waits_for(known, key) is not None:
+            known.traced.pop((SOURCE, key), None)
     if not isinstance(made, Refused) and made.keeps:
         weakref.finalize(known.function(), known.traced.pop, key, None).atexit = False
 
