@@ -249,6 +249,7 @@ def test_what_took_longer_than_the_loop_is_the_loops_for_so_many_slices(monkeypa
     f = fresh()
     xpapply.apply_along_axis(f, -1, ARR)
     found = trace_of(f)
+    found.record.runs = 3  # the second one alone tells nothing
     for seconds, looped in ((1e-2, 0), (1e-6, 200), (1e-2, 200)):
         found.record._least = {len(ARR).bit_length(): 1e-3}  # runs are noted when they end
         found.blocks.seconds = seconds
@@ -1053,6 +1054,8 @@ def test_a_first_run_that_is_quick_tells(measured):
 def test_runs_that_were_slower_are_tried_again_and_ever_more_seldom(measured):
     run_of(measured, 9e-3)
     loops = []
+    run_of(measured, 5e-3)
+    assert not measured.loops_instead(1000, 2.5e-6)  # the second may take memory yet
     for _ in range(3):
         run_of(measured, 5e-3)
         count = 0
@@ -1080,7 +1083,7 @@ def test_where_runs_are_not_much_quicker_a_loop_is_timed(signature):
         want = call(x)
         (traced,) = (t for t in cache_of(f)[0].traced.values() if isinstance(t, TracedFunction))
         record, key = traced.record, (1000).bit_length()
-        record.runs, record._least[key], traced.blocks.seconds = 2, 2e-3, 4e-6
+        record.runs, record._least[key], traced.blocks.seconds = 3, 2e-3, 4e-6
         np.testing.assert_array_equal(call(x), want)
         assert record.looped < math.inf
         runs, record._least[key] = record.runs, 2000 * record.looped
@@ -1091,17 +1094,46 @@ def test_where_runs_are_not_much_quicker_a_loop_is_timed(signature):
         assert record.runs == runs + 1
 
 
-def test_it_is_so_for_a_function():
-    f, x = fresh(lambda v, _=None: v.sum() if v[0] > 0.5 else v.min()), RNG.random((1000, 12))
+def slower_than_its_loop(f, x, most):
+    """After how many loops a function runs again whose blocks take twice as long as the loop."""
     limits = {"lent": 0.0, "run_tells": 1.25, "loops_per_run": 20.0, "plan_worth": 0.0}
     limits["loops_per_plan"] = 0.0  # each call is decided anew
     with LIMITS.set(**limits), xpapply.options(fallback="silent"):
         xpapply.apply_along_axis(f, 1, x)
         (traced,) = (t for t in cache_of(f)[0].traced.values() if isinstance(t, TracedFunction))
-        slow = 2 * 1000 * traced.seconds
-        traced.record.runs, traced.record._least[(1000).bit_length()] = 2, slow
+        slow = 2 * len(x) * traced.seconds
+        traced.record.runs, traced.record._least[len(x).bit_length()] = 3, slow
         before, loops = traced.record.runs, 0
-        while traced.record.runs == before and loops < 100:
+        while traced.record.runs == before and loops < most:
             xpapply.apply_along_axis(f, 1, x)
             loops += 1
+    return loops, traced
+
+
+def test_it_is_so_for_a_function(monkeypatch):
+    monkeypatch.setattr(TracedFunction, "has_kernel", lambda *_: False)
+    f, x = fresh(lambda v, _=None: v.sum() if v[0] > 0.5 else v.min()), RNG.random((1000, 12))
+    loops, _ = slower_than_its_loop(f, x, 100)
     assert loops == pytest.approx(40, abs=2)
+
+
+@pytest.mark.parametrize("rests", [False, True])
+def test_loops_count_for_the_kernel_that_ends_them(rests, monkeypatch):
+    """Blocks are slower than the loop, or did not end within their time; one kernel is not."""
+    pytest.importorskip("llvmlite")
+    f, x = fresh(lambda v, _=None: np.correlate(v, v, "full")[-3:]), RNG.random((3000, 12))
+    want = np.apply_along_axis(f, 1, x)
+    if rests:
+        slow = TracedFunction.has_kernel
+
+        def has_kernel(self, rows):
+            self.record.given_up, self.record.loops.limit = 1, 1e9
+            return slow(self, rows)
+
+        monkeypatch.setattr(TracedFunction, "has_kernel", has_kernel)
+    loops, traced = slower_than_its_loop(f, x, 200)
+    assert loops < 200
+    assert traced.ways[0].is_made
+    assert not traced.record.given_up
+    got = xpapply.apply_along_axis(f, 1, x)
+    np.testing.assert_allclose(got, want, rtol=1e-12)
