@@ -137,6 +137,15 @@ def test_windows_run_at_once():
         "9s").apply(stepped, raw=True), at_once=True)  # fmt: skip
 
 
+@pytest.mark.parametrize("of_short", [None, "1.5", 2 + 1j, [1.0], np.ones(1), np.float32(2), True])
+def test_short_windows_of_another_kind(of_short):
+    """An array of floats takes None and texts as numbers; pandas does not."""
+    how = {"window": 5, "min_periods": 2, "center": True}
+    for raw in (True, False):
+        f = lambda s: s.sum() if len(s) == 5 else of_short  # noqa: E731
+        check(lambda: FLOATS.rolling(**how).apply(f, raw=raw))
+
+
 def test_other_windows():
     frame = TABLE[["x", "w"]]
     check(lambda: frame.rolling(4).apply(WINDOWS[0]))
