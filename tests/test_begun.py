@@ -11,6 +11,7 @@ RESULTS = {
     "another shape": lambda k: [1.0] * (2 + (k == 2)),
     "no number": lambda k: "a" if k == 2 else 1,
     "texts in a list": lambda k: ["a", "b"] if k == 4 else [1, 2],
+    "an integer beyond 64 bits": lambda k: 2**64 if k == 2 else 1,
     "another shape, then an exception": lambda k: 1 // (4 - k) if k != 3 else [1, 2],
 }
 
@@ -26,7 +27,7 @@ def test_calls_before_a_result_that_does_not_fit(name):
             seen.append(v[0])
             return RESULTS[name](len(seen) - 1)
 
-        with pytest.raises((ValueError, TypeError)) as raised:
+        with pytest.raises((ValueError, TypeError, OverflowError)) as raised:
             apply(f, -1, np.arange(900.0).reshape(300, 3))
         said.append(str(raised.value))
         calls.append(seen)

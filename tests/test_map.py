@@ -44,7 +44,7 @@ def test_no_folder_is_crowded():
 
 
 LINES = """
-    frontends 36750 -> 37720 generators of seeds, masks, nnls, splines, caches, distributions
+    frontends 36750 -> 37750 generators of seeds, masks, nnls, splines, caches, distributions, out=
     codegen 20550 -> 20850 shuffles as a whole, numbers of MT19937, sums of long slices on GPUs
     library 13400 -> 15120 generators of seeds, nnls, splines, BLAS, samples, distributions
     planning 10950 -> 11160 time limits of signals, calls beside the loop, compiled ones too
@@ -55,7 +55,7 @@ LINES = """
     . 3890
     cli 3000
     loop 2600 -> 2630 results that end a loop at once
-    pandas 2150 -> 4250 groups transformed, nullable dtypes, lists, methods of Series, classes
+    pandas 2150 -> 4260 groups transformed, nullable dtypes, lists, methods of Series, classes
     functions 2150 -> 2190 what a cache keeps
     patching 1750 -> 1860 groups transformed and filtered, one look at all names
     runtime 1650 -> 1780 seeds of MT19937, generators that are spawned

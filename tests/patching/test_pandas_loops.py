@@ -137,6 +137,25 @@ def test_windows_run_at_once():
         "9s").apply(stepped, raw=True), at_once=True)  # fmt: skip
 
 
+@pytest.mark.parametrize("of_short", [None, "1.5", 2 + 1j, [1.0], np.ones(1), np.float32(2), True])
+def test_short_windows_of_another_kind(of_short):
+    """An array of floats takes None and texts as numbers; pandas does not."""
+    how = {"window": 5, "min_periods": 2, "center": True}
+    for raw in (True, False):
+        f = lambda s: s.sum() if len(s) == 5 else of_short  # noqa: E731
+        check(lambda: FLOATS.rolling(**how).apply(f, raw=raw))
+        g = lambda s: s.sum() if s.max() < 2 else of_short  # noqa: E731
+        check(lambda: FLOATS.rolling(**how).apply(g, raw=raw))
+
+
+def test_none_is_no_number_of_compiled_windows(by_source):
+    f = lambda s: None if s.min() < 1 else 1.0  # noqa: E731
+    some = pd.Series(np.random.default_rng(7).gamma(2.0, 3.0, 60))
+    for raw in (True, False):
+        with LIMITS.set(few_elements=0, call_in_block=0, unknown_elements=0, unknown_rows=0):
+            check(lambda: some.rolling(5, min_periods=2, center=True).apply(f, raw=raw))
+
+
 def test_other_windows():
     frame = TABLE[["x", "w"]]
     check(lambda: frame.rolling(4).apply(WINDOWS[0]))

@@ -195,3 +195,24 @@ def test_other_fits_stay_scipys():
         lambda v: stats.beta.fit(v / (v.max() + 1), floc=0, fscale=1)[0],
     ):
         check(f, rain(6, 12))
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i4", "i8", "f4", "?"])
+@pytest.mark.parametrize("scale", [3, 2.5, None])
+def test_distances_are_of_the_dtypes_of_numbers(dtype, scale):
+    """SciPy subtracts before it divides: small integers wrap, and float32 is rounded."""
+    x = np.tile(np.array([90, 10, 7], "i8"), (300, 1))
+    x[:, 0] += np.arange(300) % 30
+    x[222] = (-90, 100, 7) if dtype[0] != "u" else (10, 90, 7)
+    if dtype == "i8":
+        x[222] = 103, -(2**63), 7
+    x = x / np.float32(3) if dtype == "f4" else x
+
+    def f(v):
+        total = 0.0
+        for y in v[:1]:
+            wide = v[2] if scale is None else scale
+            total += stats.gumbel_r.cdf(y, v[1], wide)
+        return total
+
+    check(f, x.astype(dtype))

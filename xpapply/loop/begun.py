@@ -181,8 +181,8 @@ def _kept(result: Any, depth: int = 0) -> Any:
 
 def _form(result: Any) -> Any:
     """What results have in common that one array takes; None: no array is made of this one."""
-    if type(result) in _NUMBERS:
-        return type(result)
+    if type(result) in _NUMBERS and (type(result) is not int or -_LARGE <= result < _LARGE):
+        return type(result)  # larger integers are of another dtype, or fit into none
     try:
         made = np.asanyarray(result)
     except Exception:
@@ -190,5 +190,6 @@ def _form(result: Any) -> Any:
     return made.dtype, made.shape
 
 
+_LARGE = 2**63
 _DEPTH = 64
 """Dims that an array may have: of lists in more lists NumPy makes none."""

@@ -106,7 +106,10 @@ def apply(
     output[some] = found
     if views is not None:
         for k in rest.tolist():
-            output[k] = job.once(int(np.searchsorted(called, k)), lambda: window(k))  # noqa: B023
+            given = job.once(int(np.searchsorted(called, k)), lambda: window(k))  # noqa: B023
+            if _float(given) is None:  # an array takes None and texts, pandas raises
+                return host.loop(job)
+            output[k] = given
     return output
 
 

@@ -87,6 +87,8 @@ def moved(name: str, *data: str) -> Callable[..., Any]:
                 given[k] = _numbered(given[k], sources)
         if any(isinstance(x, Value) for x in given.values()):
             raise UnsupportedError(f"{name} by numbers of the slice")
+        if given.get("dtype") is not None:  # what is converted would be the places
+            raise UnsupportedError(f"{name} with a dtype")
         places = function(*([given.pop(data[0])] if data[0] in given else []), **given)
         if not isinstance(places, np.ndarray):
             raise UnsupportedError(f"{name} gives several arrays")

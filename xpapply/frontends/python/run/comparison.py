@@ -77,7 +77,12 @@ def host(x: Any) -> Any:
 
 
 def check_holds(result: Any, like: np.ndarray, numbers: bool) -> None:
-    """Refuse a result that Python, or NumPy, does not put into such an array."""
+    """Refuse a result that Python, or NumPy, does not put into such an array.
+
+    Nor is None NaN there, or a text the number that it spells.
+    """
+    if like.dtype.kind in "fc" and (result is None or isinstance(result, (str, bytes))):
+        raise TraceError(f"a result that is {result!r} among numbers")
     try:
         if numbers:
             one = np.empty((), object)

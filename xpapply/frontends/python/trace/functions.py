@@ -15,7 +15,7 @@ from ....batching.names import CUPY, mirrored, public_names, root_of
 from ....errors import CALLS_BACK, TraceError
 from ..data_dependent import ragged
 from . import writes
-from .arrays import as_array, cast, fits, lists_as_arrays
+from .arrays import as_array, fits, lists_as_arrays
 from .indexing import setitem
 from .recorder import Recorder
 from .stand_ins import Traced, tracers, values
@@ -43,25 +43,21 @@ def calling_back(recorder: Recorder, function: Any, args: tuple, kwargs: dict) -
         recorder.inside, sys.excepthook = before, shown
 
 
-def into(recorder: Recorder, out: Any, kwargs: dict, compute: Callable[[], Any]) -> Any:
-    """A call with ``out=``, and perhaps with ``where=``."""
+def into(recorder: Recorder, out: Any, compute: Callable[[], Any], alike: bool = True) -> Any:
+    """A call with ``out=``; `alike`: whether it computes in the dtype of `out`."""
     if not isinstance(out, Tracer) or not isinstance(out.value, np.ndarray):
         raise recorder.refuse("out= of several arrays, or of one that is not an array")
-    where = kwargs.pop("where", True)
     result = as_array(recorder, compute())
+    given = np.asarray(values(result))
+    if alike and given.dtype != out.value.dtype:  # sums of float32 into float64 are in float64
+        raise recorder.refuse(f"out= of {out.value.dtype} for what is {given.dtype} without it")
     changed = out.value.copy()
-    if where is True:
-        changed[...] = np.asarray(values(result)).astype(out.value.dtype, casting="same_kind")
-        if isinstance(result, Traced):
-            result.settle()
-        new = recorder.structural(
-            syntax.SET, lambda *_: changed, (out, (Ellipsis,), result, changed.ndim)
-        )
-    else:
-        wide = function_call(recorder, np.where, (where, result, out), {})
-        if np.shape(values(wide)) != out.value.shape:
-            raise recorder.refuse("where= that broadcasts out")
-        new = cast(wide, out.value.dtype) if isinstance(wide, Tracer) else wide
+    changed[...] = given.astype(out.value.dtype, casting="same_kind")
+    if isinstance(result, Traced):
+        result.settle()
+    new = recorder.structural(
+        syntax.SET, lambda *_: changed, (out, (Ellipsis,), result, changed.ndim)
+    )
     out.become(np.asarray(values(new)), getattr(new, "ref", None))
     out.is_set(Ellipsis)
     return out
@@ -147,7 +143,7 @@ def function_call(recorder: Recorder, function: Any, args: tuple, kwargs: dict[s
         kwargs = {k: lists_as_arrays(recorder, x) for k, x in kwargs.items()}
     out = kwargs.pop("out", None)
     if out is not None:
-        return into(recorder, out, {}, lambda: function_call(recorder, function, args, kwargs))
+        return into(recorder, out, lambda: function_call(recorder, function, args, kwargs))
     if lapack.may_not_end(row.name, args, kwargs):
         for x in tracers((args, kwargs)):
             _must_be_finite(x, row.name)

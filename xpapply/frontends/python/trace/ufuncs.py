@@ -33,8 +33,14 @@ def ufunc_call(
     if out is not None and method == "__call__" and kwargs.get("where", True) is not True:
         return _masked_ufunc(recorder, ufunc, inputs, out, **kwargs)
     if out is not None:
+        of_inputs = method == "__call__"  # they alone say in which dtype it computes
+        if of_inputs:
+            kwargs.pop("where", None)  # it is True
         return into(
-            recorder, out, kwargs, lambda: ufunc_call(recorder, ufunc, method, inputs, kwargs)
+            recorder,
+            out,
+            lambda: ufunc_call(recorder, ufunc, method, inputs, kwargs),
+            alike=not of_inputs,
         )
     if kwargs.get("where", True) is not True and method == "__call__":
         raise recorder.refuse(f"{ufunc.__name__} with where= and without out=")

@@ -212,6 +212,8 @@ def _value(
     if len(args) > len(names) or not kwargs.keys() <= {*names} or not {*names[:-2]} <= given.keys():
         raise t.refuse(f"scipy.stats.{dist.name}.{name} with such arguments")
     given = {"loc": integer(0), "scale": integer(1)} | given
+    if first == "x":
+        given |= _distance(t, given["x"], given["loc"])
     own = {n: as_float(t, [given[n]], {})._replace(kind=NUMPY) for n in names}
     shape = own.get(row.shape) or Num("float64", NUMPY, Literal(0.0, "float64"))
     how = distributions.quantile if first == "q" else distributions.share
@@ -219,6 +221,20 @@ def _value(
     fixed = [Known(of), Known(getattr(distributions, row.ends)), TRUE if row.any_sign else FALSE]
     numbers_ = [own[first], shape, own["loc"], own["scale"]]
     return Inlined(how, [*fixed, Known(_special()), *numbers_], {})
+
+
+def _distance(t: Writes, x: Any, loc: Any) -> dict[str, Any]:
+    """A number and a location as SciPy subtracts them, in the dtype of both; it divides after that.
+
+    What leaves the range of integers is left to the function.
+    """
+    x, loc = (number(t, n)._replace(kind=NUMPY) for n in (x, loc))
+    dtype = np.result_type(x.dtype, loc.dtype)
+    if dtype == np.float64:
+        return {}
+    if dtype.kind not in "iu":
+        raise t.refuse(f"a distance of {dtype} from a location")
+    return {"x": numbers.binary(t, "-", x, loc), "loc": integer(0)}
 
 
 @functools.cache
