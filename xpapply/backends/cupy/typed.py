@@ -7,7 +7,7 @@ import math
 import threading
 from array import array
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import cupy
 import numpy as np
@@ -159,11 +159,10 @@ class Compiled:
         """
         given, count = kept.given[:], kept.count
         everything = (*self._constants(kept.number), *arrays, *outs)
-        for place, size, x in zip(kept.places, kept.sizes, everything, strict=True):
-            at = x.data.ptr
+        for (place, size), x in zip(kept.places, everything, strict=True):
+            given[place] = at = x.data.ptr
             if at % size:  # of which no strides tell
                 raise UnsupportedError(_ODD)
-            given[place] = at
         if not kept.may_mark:
             _launch(kept, given)
             return None
@@ -189,7 +188,7 @@ class Compiled:
 
     def _constants(self, number: int) -> Sequence[Any]:
         """The arrays that the function reads; of NumPy's what is on a device, which is current."""
-        constants = cast(Sequence[Any], self.made.constants)
+        constants: Sequence[Any] = self.made.constants
         if not self.made.fetches:
             return constants
         found = self._copies.setdefault(number, [(b"", None)] * len(constants))
@@ -220,8 +219,10 @@ class Compiled:
         if architecture is None:
             raise UnsupportedError("this GPU is older than those that functions are compiled for")
         how = self.made, values, len(sizes), self._memory
-        near = [k for k in packed if 2 * self._read >= math.prod(arrays[k].shape[batch:])]
-        code = self._compile(text_of.kernel(*how, near), architecture)
+        read = [k for k, x in enumerate(arrays) if 2 * self._read >= math.prod(x.shape[batch:])]
+        near = [k for k in packed if k in read]
+        far = [k for k in read if k not in packed and self._gathers(arrays[k], batch)]
+        code = self._compile(text_of.kernel(*how, near, far), architecture)
         # LLVM leaves out what it knows never to happen
         may_mark = f"[{NAME}_param_2]".encode() in code
         constants = len(self.made.constants)
@@ -234,10 +235,18 @@ class Compiled:
             _loaded(code, _others(self.made), device.id),
             may_mark,
             array("q", given),
-            places,
-            [x.itemsize for x in (*self.made.constants, *everything)],
+            [
+                (k, x.itemsize)
+                for k, x in zip(places, (*self.made.constants, *everything), strict=True)
+            ],
             device.id,
         )
+
+    def _gathers(self, x: Any, batch: int) -> bool:
+        """Whether a thread copies a slice of an array before it reads it."""
+        if x.ndim != batch + 1 or self.made.writes:
+            return False
+        return text_of.gathers(x.shape[-1], x.strides[-1], x.itemsize)
 
     def _values(self, arrays: Sequence[Any], outs: Sequence[Any], batch: int) -> dict[int, int]:
         """The numbers of the frame, which do not change between such calls."""
@@ -266,30 +275,29 @@ class _Kept:
         Whether it may mark slices.
     given : array
         Its arguments, each of 64 bits; addresses are put in at each call.
-    places, sizes : list of int
+    places : list of tuple of int
         Where the addresses of arrays stand, and what divides each.
     number : int
         Of the device.
     """
 
-    __slots__ = ("_bytes", "blocks", "code", "count", "function", "given", "may_mark", "number",
-                 "places", "size", "sizes")  # fmt: skip
+    __slots__ = ("_bytes", "blocks", "code", "count", "extra", "function", "given", "may_mark",
+                 "number", "places")  # fmt: skip
 
     def __init__(
         self,
         function: Any,
         may_mark: bool,
         given: array[int],
-        places: list[int],
-        sizes: list[int],
+        places: list[tuple[int, int]],
         number: int,
     ) -> None:
         self.function, self.may_mark, self.given = function, may_mark, given
-        self.places, self.sizes, self.number = places, sizes, number
+        self.places, self.number = places, number
         self.count, self.code = given[0], function.ptr
         self.blocks = -(-self.count // text_of.THREADS)
         self._bytes = array("q", (8 * len(given),))
-        self.size = self._bytes.buffer_info()[0]
+        self.extra = array("q", (1, 0, 2, self._bytes.buffer_info()[0], 0))
 
 
 def _launch(kept: _Kept, given: array[int]) -> None:
@@ -299,7 +307,8 @@ def _launch(kept: _Kept, given: array[int]) -> None:
     """
     if not kept.blocks:
         return
-    extra = array("q", (1, given.buffer_info()[0], 2, kept.size, 0))
+    extra = kept.extra[:]  # audit hooks are told of each array that is made of something else
+    extra[1] = given.buffer_info()[0]
     stream = cupy.cuda.get_current_stream().ptr
     how = (kept.blocks, 1, 1, text_of.THREADS, 1, 1, 0, stream, 0, extra.buffer_info()[0])
     try:

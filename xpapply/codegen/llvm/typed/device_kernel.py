@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ....ir.typed import TypedFunction
 from ....ir.typed.function import OTHER
 from .device import LOOPS, NAME, DeviceWriter
-from .forms import size
+from .forms import Frame, size
 
 THREADS = 128
 """Threads of a block."""
@@ -34,8 +34,21 @@ class Tile(NamedTuple):
         return f"i{8 * self.size}"
 
 
+def gathers(count: int, stride: int, size: int) -> bool:
+    """Whether a thread copies a slice before it reads it, whose elements lie so far apart.
+
+    So they are all under way at once, whatever the function decides before it reads one. None of
+    its parts looks packed after that, or before.
+    """
+    return 1 < count <= _AT_ONCE and stride > size
+
+
 def tiles(
-    made: TypedFunction, known: Mapping[int, int], frame: Any, packed: Collection[int] = ()
+    made: TypedFunction,
+    known: Mapping[int, int],
+    frame: Any,
+    packed: Collection[int] = (),
+    gathered: Collection[int] = (),
 ) -> dict[str, Tile]:
     """The operands that go through memory that a block shares, by their names in the kernel.
 
@@ -47,7 +60,8 @@ def tiles(
     left = _SHARED
     operands: list[tuple[str, Any, Any]]
     operands = [(f"out{k}", y, frame.results[k]) for k, y in enumerate(made.results)]
-    operands += [(f"in{k}", made.inputs[k], frame.inputs[k]) for k in sorted(packed)]
+    own = sorted((*packed, *gathered))
+    operands += [(f"in{k}", made.inputs[k], frame.inputs[k]) for k in own]
     for name, kind, (dims, strides) in operands:
         if not all(d in known for d in (*dims, *strides)):
             continue
@@ -57,6 +71,8 @@ def tiles(
             is_packed = is_packed and known[s] == count * own
             count *= known[d]
         tile = Tile(count, count + (1 - count % 2), own)
+        if name.startswith("in") and int(name[2:]) in gathered:
+            is_packed, tile = True, Tile(count, count, own)
         if count > 1 and is_packed and THREADS * tile.apart * own <= left:
             found[name] = tile
             left -= THREADS * tile.apart * own
@@ -116,25 +132,47 @@ def _moved(name: str, tile: Tile, own: str, k: int | None, inwards: bool) -> lis
     ]
 
 
+def _gathered(o: str, tile: Tile, stride: int) -> list[str]:
+    """A thread copies the numbers of its slice, beside those of the other threads' slices."""
+    kind, align, each = tile.kind, tile.size, range(tile.many)
+    lines = []
+    for k in each:
+        lines.append(
+            f"  %{o}.g{k} = getelementptr i8, ptr addrspace(1) %{o}.global, i64 {k * stride}"
+        )
+        lines.append(f"  %{o}.v{k} = load {kind}, ptr addrspace(1) %{o}.g{k}, align {align}")
+    lines.append(f"  %{o}.own = getelementptr {kind}, ptr addrspace(3) @tile.{o}, i64 %tid")
+    lines.append(f"  %{o}.p = addrspacecast ptr addrspace(3) %{o}.own to ptr")
+    for k in each:
+        lines.append(f"  %{o}.t{k} = getelementptr {kind}, ptr %{o}.p, i64 {k * THREADS}")
+        lines.append(f"  store {kind} %{o}.v{k}, ptr %{o}.t{k}, align {align}")
+    return lines
+
+
 def kernel(
     made: TypedFunction,
     known: Mapping[int, int],
     batch: int,
     memory: int = 0,
     packed: Collection[int] = (),
+    gathered: Collection[int] = (),
 ) -> str:
     """The text of a kernel, for slices along so many axes of a batch.
 
     `known`, `memory`: as of `DeviceWriter`. A block has `THREADS` threads, one for each slice.
     Results lie one after the other, those of `tiles` without gaps, and so do the slices of the
-    inputs with the numbers `packed`.
+    inputs with the numbers `packed`. Of those with the numbers `gathered` see `gathers`.
 
     Its arguments, each of 64 bits: how many slices there are; where marks go (16 bits each, of
     which those are written that are not 0), and where it is noted that there are some; the
     numbers of the frame that are not `known`; for each axis of the batch but the first its length;
     then for each input and result its address and its strides along those axes, in bytes.
     """
-    writer = DeviceWriter(made, known, memory)
+    frame = Frame(made)
+    shared = tiles(made, known, frame, packed, gathered)
+    copied = {f"in{k}": frame.inputs[k][1][0] for k in gathered if f"in{k}" in shared}
+    near = {stride: THREADS * shared[o].size for o, stride in copied.items()}
+    writer = DeviceWriter(made, {**known, **near}, memory)
     one = writer.text()
     words = [k for k in range(writer.frame.count) if k not in known]
     operands = [f"in{k}" for k in range(len(made.inputs))]
@@ -142,8 +180,7 @@ def kernel(
     names = ["count", "marks", "marked", *(f"w{k}" for k in words)]
     names += [f"n{d}" for d in range(1, batch)]
     names += [f"{o}.{x}" for o in operands for x in ("base", *(f"s{d}" for d in range(batch)))]
-    shared = tiles(made, known, writer.frame, packed)
-    read = {o: tile for o, tile in shared.items() if o.startswith("in")}
+    read = {o: t for o, t in shared.items() if o.startswith("in") and o not in copied}
     lines = [
         f"@tile.{o} = internal addrspace(3) global [{THREADS * t.apart} x {t.kind}] undef, align 16"
         for o, t in shared.items()
@@ -182,7 +219,7 @@ def kernel(
         rest = f"%rest{d}"
     places.append((0, rest))
     for o in operands:
-        if o in shared:
+        if o in shared and o not in copied:
             kind, far = shared[o].kind, shared[o].apart
             lines.append(f"  %{o}.row = mul i64 %tid, {far}")
             lines.append(
@@ -196,6 +233,9 @@ def kernel(
             lines.append(f"  %{o}.at{d} = add i64 {at}, %{o}.far{d}")
             at = f"%{o}.at{d}"
         lines.append(f"  %{o}.global = inttoptr i64 {at} to ptr addrspace(1)")
+        if o in copied:
+            lines += _gathered(o, shared[o], known[copied[o]])
+            continue
         lines.append(f"  %{o}.p = addrspacecast ptr addrspace(1) %{o}.global to ptr")
     given = ", ".join(
         ["ptr %p.differs", *(f"i64 %w{k}" for k in words), *(f"ptr %{o}.p" for o in operands)]
@@ -220,10 +260,10 @@ def kernel(
         "done:",
     ]
     before = "done"
-    if len(shared) > len(read):
+    if any(o.startswith("out") for o in shared):
         lines.append("  call void @llvm.nvvm.barrier0()")
     for o, tile in shared.items():
-        if o not in read:
+        if o.startswith("out"):
             lines += _copied(o, tile, before, inwards=False)
             before = f"{o}.over"
     lines += ["  ret void", "}"]

@@ -59,9 +59,10 @@ class Rows:
     """
 
     def __init__(self, arr: Any, axis: int) -> None:
-        last = arr.ndim - 1
-        order = (*range(axis), *range(axis + 1, arr.ndim), axis)
-        self.view = arr if axis == last else arrays.permute(arr, order)
+        self.view = arr
+        if axis != arr.ndim - 1:
+            order = (*range(axis), *range(axis + 1, arr.ndim), axis)
+            self.view = arrays.permute(arr, order)
         self.views: tuple[Any, ...] = (self.view,)
         self.batch = tuple(self.view.shape[:-1])
         self.like, self.axis = arr, axis
