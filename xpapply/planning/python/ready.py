@@ -5,6 +5,7 @@ A kernel for small arrays takes microseconds; looking at the arguments anew took
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -55,7 +56,7 @@ class Ready:
         operands: Sequence[Any],
         arguments: Arguments,
         traced: TracedFunction | TypedLoop,
-        run: Callable[[Any], Sequence[Any] | None],
+        run: Callable[..., Sequence[Any] | None],
         any_shapes: bool,
     ) -> None:
         self.traced, self._run = traced, run
@@ -84,10 +85,11 @@ class Ready:
 
     def along(self, f: Any, axis: int, arr: np.ndarray) -> Any:
         """Run the slices of an array along an axis."""
-        if not self._holds(f):
-            return None
         rows = Rows(arr, axis)
-        found = self._run(rows)
+        if self.traced.library == "cupy":  # which asks whether all holds while the device works
+            found = self._run(rows, functools.partial(self._holds, f))
+        else:
+            found = self._run(rows) if self._holds(f) else None
         return None if found is None else rows.placed(found[0])
 
     def _holds(self, f: Any) -> bool:
@@ -125,7 +127,8 @@ def again(f: Any, axis: int, arr: Any) -> Any:
     layout = layout_of(f, axis, arr, (), {})
     if layout is None:
         return None
-    last, known = _latest.get(id(f)), None
+    last: Any = _latest.get(id(f))
+    known = None
     if last is not None and last[0]() is f and last[1]() is f.__code__:
         known = last[2].get(layout)  # guards look at whatever else the function reaches
     if known is None:

@@ -60,8 +60,8 @@ def tiles(
     left = _SHARED
     operands: list[tuple[str, Any, Any]]
     operands = [(f"out{k}", y, frame.results[k]) for k, y in enumerate(made.results)]
-    own = sorted((*packed, *gathered))
-    operands += [(f"in{k}", made.inputs[k], frame.inputs[k]) for k in own]
+    copied = sorted((*packed, *gathered))
+    operands += [(f"in{k}", made.inputs[k], frame.inputs[k]) for k in copied]
     for name, kind, (dims, strides) in operands:
         if not all(d in known for d in (*dims, *strides)):
             continue
