@@ -8,13 +8,13 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ... import arrays, config
 from ...arrays import selection
-from ...frontends.python.run.rows import Rows, RowsOfSeveral
+from ...frontends.python.run.rows import Rows, RowsOfSeveral, results_at
 from ...functions.cache import BoundedDict, cache_of, kept
 from ...loop.arguments import Arguments
 from ...loop.own_vectorize import note
@@ -24,6 +24,12 @@ from .running import is_traced
 if TYPE_CHECKING:
     from .traced import TracedFunction
     from .typed_loop import TypedLoop
+
+
+class _Whole(NamedTuple):
+    """Arrays in the place of their slices, which begin where they do: a kernel asks for no more."""
+
+    views: tuple[Any, ...]
 
 
 class Ready:
@@ -85,11 +91,15 @@ class Ready:
 
     def along(self, f: Any, axis: int, arr: np.ndarray) -> Any:
         """Run the slices of an array along an axis."""
-        rows = Rows(arr, axis)
         if self.traced.library == "cupy":  # which asks whether all holds while the device works
-            found = self._run(rows, functools.partial(self._holds, f))
-        else:
-            found = self._run(rows) if self._holds(f) else None
+            found = self._run(_Whole((arr,)), functools.partial(self._holds, f))
+            if found is None or found[0].ndim == len(self._batch):
+                return found and found[0]
+            return results_at(found[0], self._batch, axis)
+        if not self._holds(f):
+            return None
+        rows = Rows(arr, axis)
+        found = self._run(rows)
         return None if found is None else rows.placed(found[0])
 
     def _holds(self, f: Any) -> bool:

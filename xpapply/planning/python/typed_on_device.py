@@ -225,10 +225,11 @@ class TypedOnDevice(TypedLoop):
         """The last run on slices like these; for the same layout no look-up is made again."""
         if self._why_host or self._is_noted():
             return None
-        found = super().ran(rows)
-        kept = found and self.compiled.kept(rows.views, self._outs(rows), len(rows.batch))
+        if super().ran(rows) is None:
+            return None
+        kept = self.compiled.kept(rows.views, self._outs(rows), len(rows.batch))
         if not kept:
-            return found
+            return None
         import cupy
 
         wanted = [((*rows.batch, *r.shape), np.dtype(r.dtype)) for r in self.results]
@@ -296,16 +297,6 @@ class TypedOnDevice(TypedLoop):
         for out, own in zip(outs, found, strict=True):
             out[there] = cupy.asarray(own[done])
         return left[~done]
-
-    def _again(self, rows: Rows, holds: Callable[[], bool] = _always) -> list[Any] | None:
-        if not holds():
-            return None
-        outs = self._outs(rows)
-        try:
-            marks = self.compiled.run(rows.views, outs, len(rows.batch), self.seconds, ())
-        except (UnsupportedError, CompilerError):
-            return None
-        return outs if marks is None else None
 
     def _check(
         self,

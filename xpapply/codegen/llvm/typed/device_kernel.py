@@ -15,6 +15,11 @@ from .forms import Frame, size
 
 THREADS = 128
 """Threads of a block."""
+_BLOCKS = 5, 8
+"""Blocks that a multiprocessor has room for; of kernels that call functions of a library, too.
+
+So many registers a thread has: a function that is linked may take more than it gains by.
+"""
 _SHARED = 40_000
 """Bytes of memory that a block shares."""
 _AT_ONCE = 16
@@ -272,6 +277,8 @@ def kernel(
         "declare void @llvm.nvvm.barrier0()",
     ]
     how = '"denormal-fp-math-f32"="preserve-sign,preserve-sign"' if made.flushes else ""
+    blocks = _BLOCKS[any(name.startswith("xpapply") for name in writer.declared)]
+    how += f' "nvvm.maxntid"="{THREADS}" "nvvm.minctasm"="{blocks}"'
     tail = [
         f"attributes #0 = {{ nounwind {how} }}",
         '!0 = !{!"branch_weights", i32 1, i32 1000000}',
