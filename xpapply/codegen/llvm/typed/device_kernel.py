@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from ....ir.typed import TypedFunction
-from ....ir.typed.function import OTHER
+from ....ir.typed.function import COUNTED, OTHER
 from .device import LOOPS, NAME, DeviceWriter
 from .forms import Frame, size
 
@@ -122,8 +122,6 @@ def _moved(name: str, tile: Tile, own: str, k: int | None, inwards: bool) -> lis
     """A thread copies a number: its `k`-th one, or that at ``%NAME.i``; the last line stores it."""
     i, kind, align = f"%{own}.i", tile.kind, tile.size
     shared, far = f"%{own}.shared", f"%{own}.numbers"
-    at, to = (far, shared) if inwards else (shared, far)
-    spaces = (1, 3) if inwards else (3, 1)
     return [
         *([] if k is None else [f"  {i} = add i64 %tid, {k * THREADS}"]),
         f"  %{own}.short = trunc i64 {i} to i32",
@@ -132,25 +130,62 @@ def _moved(name: str, tile: Tile, own: str, k: int | None, inwards: bool) -> lis
         f"  %{own}.place = add i32 %{own}.short, %{own}.gaps",
         f"  {shared} = getelementptr {kind}, ptr addrspace(3) @tile.{name}, i32 %{own}.place",
         f"  {far} = getelementptr {kind}, ptr addrspace(1) %{name}.whole, i64 {i}",
-        f"  %{own}.value = load {kind}, ptr addrspace({spaces[0]}) {at}, align {align}",
-        f"  store {kind} %{own}.value, ptr addrspace({spaces[1]}) {to}, align {align}",
+        *(
+            [
+                _loaded(f"%{own}.value", far, tile),
+                f"  store {kind} %{own}.value, ptr addrspace(3) {shared}, align {align}",
+            ]
+            if inwards
+            else [
+                f"  %{own}.value = load {kind}, ptr addrspace(3) {shared}, align {align}",
+                _stored(f"%{own}.value", far, tile),
+            ]
+        ),
     ]
 
 
-def _gathered(o: str, tile: Tile, stride: int) -> list[str]:
-    """A thread copies the numbers of its slice, beside those of the other threads' slices."""
+_REGISTERS = {2: "h", 4: "r", 8: "l"}
+"""The letters of registers in LLVM, by their bytes."""
+
+
+def _loaded(value: str, at: str, tile: Tile) -> str:
+    """Load a number of a slice, which is read once: past the first cache, 10 % more of them.
+
+    No branch may take it along (`convergent`), so that those of a slice are all under way at once.
+    """
+    if tile.size not in _REGISTERS:
+        return f"  {value} = load {tile.kind}, ptr addrspace(1) {at}, align {tile.size}"
+    how = f"ld.global.nc.L1::no_allocate.b{8 * tile.size} $0, [$1];"
+    asm = f'asm "{how}", "={_REGISTERS[tile.size]},l"(ptr addrspace(1) {at})'
+    return f"  {value} = call {tile.kind} {asm} convergent nounwind willreturn memory(none)"
+
+
+def _stored(value: str, at: str, tile: Tile) -> str:
+    """Store a number of a result, which nothing reads soon."""
+    if tile.size not in _REGISTERS:
+        return f"  store {tile.kind} {value}, ptr addrspace(1) {at}, align {tile.size}"
+    how = f"st.global.cs.b{8 * tile.size} [$0], $1;"
+    given = f"ptr addrspace(1) {at}, {tile.kind} {value}"
+    return f'  call void asm sideeffect "{how}", "l,{_REGISTERS[tile.size]}"({given}) nounwind'
+
+
+def _gathered(o: str, tile: Tile, stride: int, how: str) -> list[str]:
+    """A thread copies the numbers of its slice, beside those of the other threads' slices.
+
+    `how`: "volatile" where rounds that decide would have ptxas load each number just before.
+    """
     kind, align, each = tile.kind, tile.size, range(tile.many)
     lines = []
     for k in each:
         lines.append(
             f"  %{o}.g{k} = getelementptr i8, ptr addrspace(1) %{o}.global, i64 {k * stride}"
         )
-        lines.append(f"  %{o}.v{k} = load {kind}, ptr addrspace(1) %{o}.g{k}, align {align}")
+        lines.append(_loaded(f"%{o}.v{k}", f"%{o}.g{k}", tile))
     lines.append(f"  %{o}.own = getelementptr {kind}, ptr addrspace(3) @tile.{o}, i64 %tid")
     lines.append(f"  %{o}.p = addrspacecast ptr addrspace(3) %{o}.own to ptr")
     for k in each:
         lines.append(f"  %{o}.t{k} = getelementptr {kind}, ptr %{o}.p, i64 {k * THREADS}")
-        lines.append(f"  store {kind} %{o}.v{k}, ptr %{o}.t{k}, align {align}")
+        lines.append(f"  store {how} {kind} %{o}.v{k}, ptr %{o}.t{k}, align {align}")
     return lines
 
 
@@ -239,7 +274,9 @@ def kernel(
             at = f"%{o}.at{d}"
         lines.append(f"  %{o}.global = inttoptr i64 {at} to ptr addrspace(1)")
         if o in copied:
-            lines += _gathered(o, shared[o], known[copied[o]])
+            loops = any(b.instructions[-1].what == COUNTED for b in made.blocks)
+            how = "volatile" if loops else ""
+            lines += _gathered(o, shared[o], known[copied[o]], how)
             continue
         lines.append(f"  %{o}.p = addrspacecast ptr addrspace(1) %{o}.global to ptr")
     given = ", ".join(
@@ -276,11 +313,11 @@ def kernel(
         *(f"declare i32 @llvm.nvvm.read.ptx.sreg.{r}.x()" for r in ("tid", "ctaid")),
         "declare void @llvm.nvvm.barrier0()",
     ]
-    how = '"denormal-fp-math-f32"="preserve-sign,preserve-sign"' if made.flushes else ""
+    traits = '"denormal-fp-math-f32"="preserve-sign,preserve-sign"' if made.flushes else ""
     blocks = _BLOCKS[any(name.startswith("xpapply") for name in writer.declared)]
-    how += f' "nvvm.maxntid"="{THREADS}" "nvvm.minctasm"="{blocks}"'
+    traits += f' "nvvm.maxntid"="{THREADS}" "nvvm.minctasm"="{blocks}"'
     tail = [
-        f"attributes #0 = {{ nounwind {how} }}",
+        f"attributes #0 = {{ nounwind {traits} }}",
         '!0 = !{!"branch_weights", i32 1, i32 1000000}',
         "!1 = !{}",
         "!5 = !{!6, !6, i64 0}",
