@@ -18,7 +18,8 @@ THREADS = 128
 _BLOCKS = 5, 8
 """Blocks that a multiprocessor has room for; of kernels that call functions of a library, too.
 
-So many registers a thread has: a function that is linked may take more than it gains by.
+So many registers a thread has: a function that is linked may take more than it gains by. Fits,
+which fetch their slices, take all that there are.
 """
 _SHARED = 40_000
 """Bytes of memory that a block shares."""
@@ -314,8 +315,9 @@ def kernel(
         "declare void @llvm.nvvm.barrier0()",
     ]
     traits = '"denormal-fp-math-f32"="preserve-sign,preserve-sign"' if made.flushes else ""
-    blocks = _BLOCKS[any(name.startswith("xpapply") for name in writer.declared)]
-    traits += f' "nvvm.maxntid"="{THREADS}" "nvvm.minctasm"="{blocks}"'
+    if not made.fetches:
+        blocks = _BLOCKS[any(name.startswith("xpapply") for name in writer.declared)]
+        traits += f' "nvvm.maxntid"="{THREADS}" "nvvm.minctasm"="{blocks}"'
     tail = [
         f"attributes #0 = {{ nounwind {traits} }}",
         '!0 = !{!"branch_weights", i32 1, i32 1000000}',
