@@ -45,7 +45,7 @@ def test_no_folder_is_crowded():
 
 LINES = """
     frontends 36750 -> 37720 generators of seeds, masks, nnls, splines, caches, distributions
-    codegen 20550 -> 20930 shuffles as a whole, numbers of MT19937, long sums, how a GPU loads slices
+    codegen 20550 -> 20930 shuffles, numbers of MT19937, long sums, how a GPU loads slices
     library 13400 -> 15120 generators of seeds, nnls, splines, BLAS, samples, distributions
     planning 10950 -> 11180 time limits of signals, calls beside the loop, compiled ones too
     backends 9290 -> 9370 machine code for GPUs on disk, kernels with their arguments
