@@ -48,7 +48,7 @@ LINES = """
     codegen 20550 -> 20930 shuffles, numbers of MT19937, long sums, how a GPU loads slices
     library 13400 -> 15120 generators of seeds, nnls, splines, BLAS, samples, distributions
     planning 10950 -> 11180 time limits of signals, calls beside the loop, compiled ones too
-    backends 9290 -> 9370 machine code for GPUs on disk, kernels with their arguments
+    backends 9290 -> 9390 machine code for GPUs on disk, kernels with their arguments
     ir 8700 -> 9480 functions of hosts, quotients, loops that end, choices for branches, levels
     batching 5650 -> 6000 least squares of rows of a mask, rank tests, tables of counts
     models 4700
