@@ -47,7 +47,7 @@ LINES = """
     frontends 36750 -> 37720 generators of seeds, masks, nnls, splines, caches, distributions
     codegen 20550 -> 20930 shuffles, numbers of MT19937, long sums, how a GPU loads slices
     library 13400 -> 15120 generators of seeds, nnls, splines, BLAS, samples, distributions
-    planning 10950 -> 11180 time limits of signals, calls beside the loop, compiled ones too
+    planning 10950 -> 11170 time limits of signals, calls beside the loop, compiled ones too
     backends 9290 -> 9390 machine code for GPUs on disk, kernels with their arguments
     ir 8700 -> 9480 functions of hosts, quotients, loops that end, choices for branches, levels
     batching 5650 -> 6000 least squares of rows of a mask, rank tests, tables of counts
@@ -56,7 +56,7 @@ LINES = """
     cli 3000
     loop 2600 -> 2630 results that end a loop at once
     pandas 2150 -> 4250 groups transformed, nullable dtypes, lists, methods of Series, classes
-    functions 2150 -> 2190 what a cache keeps
+    functions 2150 -> 2220 what a cache keeps, what is prepared by identity
     patching 1750 -> 1860 groups transformed and filtered, one look at all names
     runtime 1650 -> 1780 seeds of MT19937, generators that are spawned
     slice_functions 1600 -> 1630 complex numbers as pairs, which stood in special

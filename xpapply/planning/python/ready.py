@@ -6,7 +6,6 @@ A kernel for small arrays takes microseconds; looking at the arguments anew took
 from __future__ import annotations
 
 import functools
-import weakref
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +14,7 @@ import numpy as np
 from ... import arrays, config
 from ...arrays import selection
 from ...frontends.python.run.rows import Rows, RowsOfSeveral, results_at
-from ...functions.cache import BoundedDict, cache_of, kept
+from ...functions.cache import cache_of, prepared, unprepared
 from ...loop.arguments import Arguments
 from ...loop.own_vectorize import note
 from .applied import Along, layout_of
@@ -124,32 +123,18 @@ class Ready:
         return tuple(np.asarray(y).dtype for y in parts) == self._dtypes
 
 
-_latest = kept(BoundedDict())
-"""Functions by identity, with the code that they had, and their prepared runs.
-
-Each look at a function's code or defaults is an event that audit hooks are told of, and several
-libraries have one: to know a function by those costs more than its launch.
-"""
-
-
 def again(f: Any, axis: int, arr: Any) -> Any:
     """The result on an array of CuPy's that lies like one before; None: there is more to do."""
     layout = layout_of(f, axis, arr, (), {})
     if layout is None:
         return None
-    last: Any = _latest.get(id(f))
-    known = None
-    if last is not None and last[0]() is f and last[1]() is f.__code__:
-        known = last[2].get(layout)  # guards look at whatever else the function reaches
+    known = prepared(f, layout)
     if known is None:
-        some = cache_of(f)[0].ready
-        known = some.get(layout)
-        if known is None:
-            return None
-        last = _latest[id(f)] = weakref.ref(f), weakref.ref(f.__code__), some
+        return None
     result = known.along(f, axis, arr)
     if result is None:
-        last[2].pop(layout, None)
+        unprepared(f)
+        cache_of(f)[0].ready.pop(layout, None)
     return result
 
 
