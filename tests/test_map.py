@@ -44,21 +44,21 @@ def test_no_folder_is_crowded():
 
 
 LINES = """
-    frontends 36750 -> 37750 generators of seeds, masks, nnls, splines, caches, distributions, out=
-    codegen 20550 -> 20850 shuffles as a whole, numbers of MT19937, sums of long slices on GPUs
-    library 13400 -> 15120 generators of seeds, nnls, splines, BLAS, samples, distributions
-    planning 10950 -> 11160 time limits of signals, calls beside the loop, compiled ones too
-    backends 9290 -> 9330 machine code for GPUs on disk, kernels with their arguments
-    ir 8700 -> 9480 functions of hosts, quotients, loops that end, choices for branches, levels
+    frontends 36750 -> 37820 generators of seeds, masks, nnls, splines, distributions, constants folded
+    codegen 20550 -> 20930 shuffles, MT19937, long sums, how a GPU loads, libm's steps, formulas
+    library 13400 -> 15190 generators of seeds, nnls, splines, BLAS, samples, distributions, densities
+    planning 10950 -> 11270 time limits, calls beside the loop, kernels that loops wait for, texts
+    backends 9290 -> 9510 machine code for GPUs on disk, kernels with their arguments, short calls
+    ir 8700 -> 9480 functions of hosts, quotients, loops that end, choices, catches in lanes
     batching 5650 -> 6000 least squares of rows of a mask, rank tests, tables of counts
     models 4700
     . 3890
     cli 3000
     loop 2600 -> 2630 results that end a loop at once
     pandas 2150 -> 4260 groups transformed, nullable dtypes, lists, methods of Series, classes
-    functions 2150 -> 2190 what a cache keeps
+    functions 2150 -> 2220 what a cache keeps, what is prepared by identity
     patching 1750 -> 1860 groups transformed and filtered, one look at all names
-    runtime 1650 -> 1780 seeds of MT19937, generators that are spawned
+    runtime 1650 -> 1780 seeds of MT19937, generators that are spawned, what libm computes
     slice_functions 1600 -> 1630 complex numbers as pairs, which stood in special
     testing 1500
     lowering 1150

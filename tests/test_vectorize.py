@@ -804,3 +804,24 @@ def test_objects_are_what_they_are():
         want, got = np.vectorize(f)(x), xpapply.vectorize(f)(x)
         assert got.dtype == want.dtype
         assert got.tolist() == want.tolist()
+
+
+def test_code_and_defaults_of_a_function_may_change():
+    """It is known by its identity in repeated calls."""
+
+    def f(x, y=2.0):
+        return x * y if x > 0 else -x
+
+    def g(x, y=2.0):
+        return x + y if x > 0 else x
+
+    x = np.linspace(-3, 3, 5000)
+    made = xpapply.vectorize(f)
+    for _ in range(4):
+        assert np.array_equal(made(x), np.where(x > 0, x * 2.0, -x))
+    f.__code__ = g.__code__
+    for _ in range(4):
+        assert np.array_equal(made(x), np.where(x > 0, x + 2.0, x))
+    f.__defaults__ = (3.0,)
+    for _ in range(4):
+        assert np.array_equal(made(x), np.where(x > 0, x + 3.0, x))

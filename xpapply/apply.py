@@ -118,11 +118,11 @@ def apply_along_axis(
     >>> xpapply.apply_along_axis(lambda p: p.max() - p.mean(), (1, 2), patches)
     array([5.5, 5.5])
     """
+    if f is not _MISSING and (found := directly(f, axis, arr, args, kwargs)) is not None:
+        return found
     if type(arr) is not np.ndarray and (device := arrays.elsewhere(arr)) is not None:
         with device:
             return apply_along_axis(f, axis, arr, *args, **kwargs)
-    if f is not _MISSING and (found := directly(f, axis, arr, args, kwargs)) is not None:
-        return found
     app = _asked(f, axis, arr, args, kwargs)
     if app.f is not f:  # it was named, or stands for a method: how that ran may be known
         return apply_along_axis(app.f, axis, arr, *args, **app.kwargs)

@@ -16,7 +16,7 @@ from weakref import ref
 import numpy as np
 
 from . import arrays, config, frontends, labelled
-from .functions.cache import BoundedDict, cache_of, kept
+from .functions.cache import BoundedDict, cache_of, kept, prepared, unprepared
 from .limits import LIMITS
 from .loop import originals
 from .loop.arguments import all_looped
@@ -173,7 +173,7 @@ class vectorize(OwnVectorize):  # called as a function
         if not callable(self.pyfunc):
             return originals.call_vectorize(self, *args, **kwargs)  # the decorator with keywords
         layout = None if kwargs else self._layout(args)
-        ready = None if layout is None else cache_of(self.pyfunc)[0].ready.get(layout)
+        ready = None if layout is None else prepared(self.pyfunc, layout)
         loops = ready if type(ready) is Loops else None
         if ready is not None and loops is None:
             asks = self._core is None and self.otypes is None
@@ -183,6 +183,7 @@ class vectorize(OwnVectorize):  # called as a function
                     self._called_with(ready.kind)
                     self._like = ready.kind
                 return found
+            unprepared(self.pyfunc)
         if not size:
             return self._looked_at(args, kwargs, layout)[0]
         if loops is None:

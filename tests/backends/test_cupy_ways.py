@@ -123,7 +123,7 @@ def test_few_long_slices_cost_what_their_threads_take(array):
 def test_what_is_explained_and_what_runs_are_asked_of_the_same(
     array, monkeypatch, axis, engine, turned
 ):
-    from xpapply.backends import cupy as backend
+    from xpapply.backends.cupy import networks as backend
 
     asked, ran = [], []
     decided = backend.CuPyLowered._decided
@@ -147,7 +147,8 @@ def test_what_is_explained_and_what_runs_are_asked_of_the_same(
 
 def test_a_way_that_does_not_run_is_refused_from_then_on(array, monkeypatch):
     """The next one runs, and `explain` says why."""
-    from xpapply.backends.cupy import CuPyLowered, TensorWay, plain
+    from xpapply.backends.cupy import networks, plain
+    from xpapply.backends.cupy.networks import CuPyLowered, TensorWay
     from xpapply.backends.cupy.weights import Weights
 
     net, ran = network(8, 16, 1), []
@@ -161,7 +162,7 @@ def test_a_way_that_does_not_run_is_refused_from_then_on(array, monkeypatch):
 
     monkeypatch.setattr(TensorWay, "runner", fail)
     monkeypatch.setattr(plain.ElementwiseWay, "run", lambda self, *args: ran.append(args))
-    monkeypatch.setattr("xpapply.backends.cupy._on", lambda number: contextlib.nullcontext())
+    monkeypatch.setattr(networks, "_on", lambda number: contextlib.nullcontext())
     x = array((100, 8))
     for _ in range(2):
         lowered(x, 1, Weights(lowered.graph.consts), x)

@@ -172,7 +172,7 @@ def test_results_of_16_bits_that_differ_are_noticed():
 
 @pytest.mark.parametrize("widths", WIDE)
 def test_16_bits_are_priced_on_cupy(monkeypatch, cupy, torch, widths):
-    backend = pytest.importorskip("xpapply.backends.cupy")
+    backend = pytest.importorskip("xpapply.backends.cupy.networks")
     array = SimpleNamespace(size=widths[0] << 20, device=SimpleNamespace(id=0))
     graph = graph_of(mlp(torch, *widths, dtype="float16"), widths[0], "float16")
     for device, slower in ((H200, True), (replace(H200, core=""), False)):
@@ -184,7 +184,7 @@ def test_16_bits_are_priced_on_cupy(monkeypatch, cupy, torch, widths):
 
 @pytest.mark.parametrize("widths", [(16, 64, 64, 4), (8, 4, 1), (32, 128, 128, 8)])
 def test_one_kernel_for_all_layers_is_not_given_up(monkeypatch, cupy, torch, widths):
-    backend = pytest.importorskip("xpapply.backends.cupy")
+    backend = pytest.importorskip("xpapply.backends.cupy.networks")
     monkeypatch.setattr(backend.compiler, "device", lambda number: H200)
     array = SimpleNamespace(size=widths[0] << 20, device=SimpleNamespace(id=0))
     graph = graph_of(mlp(torch, *widths, dtype="float16"), widths[0], "float16")

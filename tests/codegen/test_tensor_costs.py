@@ -19,7 +19,7 @@ COSTED = [
 
 def estimate(monkeypatch, net, features, slices, dtype="float32", precision="highest"):
     """What `explain` would say of an array on an H200."""
-    backend = pytest.importorskip("xpapply.backends.cupy")
+    backend = pytest.importorskip("xpapply.backends.cupy.networks")
     monkeypatch.setattr(backend.compiler, "device", lambda number: H200)
     lowered = backend.CuPyLowered(graph_of(net, features, dtype), precision)
     return lowered.estimate(SimpleNamespace(size=features * slices, device=SimpleNamespace(id=0)))
@@ -28,7 +28,7 @@ def estimate(monkeypatch, net, features, slices, dtype="float32", precision="hig
 @pytest.mark.parametrize(("dtype", "word"), [("float16", "float16"), ("bfloat16", "bfloat16")])
 def test_fewer_bits_only_where_the_weights_have_no_more(monkeypatch, torch, dtype, word):
     """A result that is rounded at the end says nothing about the weights."""
-    backend = pytest.importorskip("xpapply.backends.cupy")
+    backend = pytest.importorskip("xpapply.backends.cupy.networks")
     monkeypatch.setattr(backend.compiler, "device", lambda number: H200)
     net = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.Tanh(), torch.nn.Linear(64, 8))
     graph = graph_of(net.to(getattr(torch, dtype)), 16)
@@ -41,7 +41,7 @@ def test_fewer_bits_only_where_the_weights_have_no_more(monkeypatch, torch, dtyp
 
 def test_bfloat16_of_tensors_is_for_the_kernel_on_tensor_cores(monkeypatch, torch):
     """What else there is in CuPy takes typed arrays: elsewhere torch itself runs it."""
-    backend = pytest.importorskip("xpapply.backends.cupy")
+    backend = pytest.importorskip("xpapply.backends.cupy.networks")
     monkeypatch.setattr(backend.compiler, "device", lambda number: H200)
     array = SimpleNamespace(size=16 << 20, device=SimpleNamespace(id=0), dtype=np.dtype("u2"))
     array.strides, array.itemsize = (32, 2), 2

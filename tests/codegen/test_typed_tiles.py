@@ -84,7 +84,7 @@ def test_numbers_of_short_slices_are_copied_at_once(length, at_once):
     made.blocks[:] = []
     tile = device_kernel.Tile(length, length + 1 - length % 2, 8)
     text = "\n".join(device_kernel._copied("in0", tile, "entry", inwards=True))
-    assert text.count("load i64, ptr addrspace(1)") == at_once + 1
+    assert text.count("ld.global.nc.L1::no_allocate.b64") == at_once + 1
     assert text.count("br i1 %few") == bool(at_once)
 
 

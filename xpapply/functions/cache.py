@@ -133,6 +133,36 @@ def cache_of(f: Any) -> tuple[FunctionCache, Hashable]:
     return made, method
 
 
+_prepared: dict[int, tuple[weakref.ref[Any], weakref.ref[CodeType], Any]]
+_prepared = kept(BoundedDict())  # type: ignore[assignment]
+"""Functions by identity, with the code that they had, and their prepared runs.
+
+Each look at a function's code or defaults is an event that audit hooks are told of, and several
+libraries have one: to know a function by those costs more than a launch.
+"""
+
+
+def prepared(f: Any, layout: Hashable) -> Any:
+    """The prepared run of a function for some layout, whose guards are to be asked; or None."""
+    last = _prepared.get(id(f))
+    known: Any = None
+    if last is not None and f is last[0]():
+        own: Any = f
+        known = last[2].get(layout) if own.__code__ is last[1]() else None
+    if known is not None:
+        return known
+    some = cache_of(f)[0].ready
+    known = some.get(layout)
+    if known is not None and type(f) is FunctionType:
+        _prepared[id(f)] = weakref.ref(f), weakref.ref(f.__code__), some
+    return known
+
+
+def unprepared(f: Any) -> None:
+    """Have the next call of a function look anew for what is prepared."""
+    _prepared.pop(id(f), None)
+
+
 def _weakly(x: Any) -> Hashable:
     """`x` as a part of a key that does not keep it alive."""
     return weakref.ref(x) if type(x) is FunctionType or isinstance(x, type) else x

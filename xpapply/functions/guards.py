@@ -284,7 +284,9 @@ class _Places:
     def unchanged(self, get: Callable[[Any, Any], Any]) -> bool:
         """Whether all places have the same values."""
         names, values = self.plain
-        if names and not all(map(operator.is_, map(get, names, _MISSINGS), values)):
+        if len(names) == 1 and get(names[0], MISSING) is values[0]:
+            pass
+        elif names and not all(map(operator.is_, map(get, names, _MISSINGS), values)):
             now = list(map(get, names, _MISSINGS))
             if not all(map(same, now, values)):
                 return False

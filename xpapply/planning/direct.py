@@ -22,7 +22,7 @@ def directly(f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict) -> Any:
     if not frontends.is_python(f):
         if args or kwargs or config.current().fill is not None:
             return None
-        return _again(f, axis, arr)
+        return _again(f, axis, arr) if arrays.elsewhere(arr) is None else None
     if type(axis) is tuple and len(axis) == 1:
         (axis,) = axis
     if type(arr) is not np.ndarray:

@@ -12,6 +12,8 @@ _ISA = {
     75: 63, 80: 70, 86: 71, 87: 74, 89: 78, 90: 78, 100: 86, 101: 86, 103: 88, 120: 87, 121: 88
 }  # fmt: skip
 """The first PTX version with each architecture."""
+_OLDEST_ISA = 74
+"""The one with loads past caches, which drivers take since CUDA 11.4."""
 
 
 UNROLL = "llvm.loop.unroll.full"
@@ -67,7 +69,7 @@ def _compiled(text: str, architecture: int) -> str:
         module.verify()
         target = binding.Target.from_triple("nvptx64-nvidia-cuda")
         own = target.create_target_machine(
-            cpu=f"sm_{architecture}", features=f"+ptx{_ISA[architecture]}", opt=3
+            cpu=f"sm_{architecture}", features=f"+ptx{max(_ISA[architecture], _OLDEST_ISA)}", opt=3
         )
         module = _unrolled(binding, module, own)
         how = binding.create_pipeline_tuning_options(speed_level=3)

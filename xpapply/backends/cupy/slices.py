@@ -339,7 +339,7 @@ def _described(share: Sharing, blocks: int) -> str:
 
 
 class OneFunction:
-    """A function of one slice, as `backends.cupy.CuPyLowered` runs it."""
+    """A function of one slice, as `backends.cupy.networks.CuPyLowered` runs it."""
 
     def __init__(self, sliced: Sliced) -> None:
         self._sliced = sliced

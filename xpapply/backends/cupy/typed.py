@@ -7,7 +7,7 @@ import math
 import threading
 from array import array
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import cupy
 import numpy as np
@@ -32,6 +32,9 @@ _MEMORY = 512, 4096, 16384, 32768
 them for as many threads as it can run."""
 
 _ODD = "its elements lie at odd places"
+_CHANGED = "the function or an option has changed"
+_KEPT = 1 << 20
+"""Bytes of marks that a thread keeps, as each of its calls waits for them."""
 
 Compile = Callable[[str, int], bytes]
 """A text in LLVM IR for an architecture, as PTX."""
@@ -89,7 +92,7 @@ class Compiled:
         self.made, self._compile, self._architecture = made, compile, architecture
         self._frame = fields(made)
         self._copies: dict[int, list[tuple[bytes, Any]]] = {}
-        self._layouts = BoundedDict()
+        self._layouts, self._codes = BoundedDict(), BoundedDict()
         self._memory, self._marks = 0, False
         self._read = elements_read(made)
         self._wants = [k + 1 for k, m in enumerate(made.marks) if m.why in (ARRAYS, LISTS)]
@@ -150,25 +153,32 @@ class Compiled:
         return self._layouts.get(key)
 
     def launched(
-        self, kept: _Kept, arrays: Sequence[Any], outs: Sequence[Any]
+        self,
+        kept: _Kept,
+        arrays: Sequence[Any],
+        outs: Sequence[Any],
+        holds: Callable[[], bool] | None = None,
     ) -> np.ndarray | None:
         """Run a kernel on the current device: the marks; None: no slice is marked.
 
         Where marks stand is not cleared before: if there are some, against expectation, the kernel
-        runs once more.
+        runs once more. `holds`: whether it is to run, which is asked while it does if there is a
+        wait anyway: `UnsupportedError` is raised if not.
         """
         given, count = kept.given[:], kept.count
         everything = (*self._constants(kept.number), *arrays, *outs)
-        for place, size, x in zip(kept.places, kept.sizes, everything, strict=True):
-            at = x.data.ptr
+        for (place, size), x in zip(kept.places, everything, strict=True):
+            given[place] = at = x.data.ptr
             if at % size:  # of which no strides tell
                 raise UnsupportedError(_ODD)
-            given[place] = at
         if not kept.may_mark:
+            if holds is not None and not holds():
+                raise UnsupportedError(_CHANGED)
             _launch(kept, given)
             return None
-        memory, expects = cupy.cuda.alloc(2 * count), self._marks
-        mine = _OWN.flag if hasattr(_OWN, "flag") else _flag()
+        # taken away, as what asks whether all holds may run a user's code
+        mine = vars(_OWN).pop("flag", None) or _Flag()
+        memory, expects = mine.marks(2 * count, kept.number), self._marks
         given[1], given[2] = memory.ptr, mine.address
         while True:
             stream = cupy.cuda.get_current_stream()
@@ -176,20 +186,28 @@ class Compiled:
                 memory.memset_async(0, 2 * count)
             mine.is_set.value = 0
             _launch(kept, given)
-            stream.synchronize()
-            if not mine.is_set.value:
+            try:
+                goes_on = holds is None or holds()
+            finally:
+                stream.synchronize()
+            holds, is_set = None, mine.is_set.value
+            if not (is_set and goes_on):
+                _OWN.flag = mine
+                if not goes_on:
+                    raise UnsupportedError(_CHANGED)
                 self._marks = False
                 return None
             if expects:
                 found = np.empty(count, np.uint16)
                 memory.copy_to_host_async(found.ctypes.data, found.nbytes, stream)
                 stream.synchronize()
+                _OWN.flag = mine
                 return found
             self._marks = expects = True
 
     def _constants(self, number: int) -> Sequence[Any]:
         """The arrays that the function reads; of NumPy's what is on a device, which is current."""
-        constants = cast(Sequence[Any], self.made.constants)
+        constants: Sequence[Any] = self.made.constants
         if not self.made.fetches:
             return constants
         found = self._copies.setdefault(number, [(b"", None)] * len(constants))
@@ -220,8 +238,14 @@ class Compiled:
         if architecture is None:
             raise UnsupportedError("this GPU is older than those that functions are compiled for")
         how = self.made, values, len(sizes), self._memory
-        near = [k for k in packed if 2 * self._read >= math.prod(arrays[k].shape[batch:])]
-        code = self._compile(text_of.kernel(*how, near), architecture)
+        read = [k for k, x in enumerate(arrays) if 2 * self._read >= math.prod(x.shape[batch:])]
+        near = [k for k in packed if k in read]
+        far = [k for k in read if k not in packed and self._gathers(arrays[k], batch)]
+        key = (*values.items(), len(sizes), self._memory, *near, None, *far, architecture)
+        code = self._codes.get(key)  # that of the first slice is that of all
+        if code is None:
+            text = text_of.kernel(*how, near, far)
+            code = self._codes[key] = self._compile(text, architecture)
         # LLVM leaves out what it knows never to happen
         may_mark = f"[{NAME}_param_2]".encode() in code
         constants = len(self.made.constants)
@@ -234,10 +258,18 @@ class Compiled:
             _loaded(code, _others(self.made), device.id),
             may_mark,
             array("q", given),
-            places,
-            [x.itemsize for x in (*self.made.constants, *everything)],
+            [
+                (k, x.itemsize)
+                for k, x in zip(places, (*self.made.constants, *everything), strict=True)
+            ],
             device.id,
         )
+
+    def _gathers(self, x: Any, batch: int) -> bool:
+        """Whether a thread copies a slice of an array before it reads it."""
+        if x.ndim != batch + 1 or self.made.writes:
+            return False
+        return text_of.gathers(x.shape[-1], x.strides[-1], x.itemsize)
 
     def _values(self, arrays: Sequence[Any], outs: Sequence[Any], batch: int) -> dict[int, int]:
         """The numbers of the frame, which do not change between such calls."""
@@ -266,30 +298,29 @@ class _Kept:
         Whether it may mark slices.
     given : array
         Its arguments, each of 64 bits; addresses are put in at each call.
-    places, sizes : list of int
+    places : list of tuple of int
         Where the addresses of arrays stand, and what divides each.
     number : int
         Of the device.
     """
 
-    __slots__ = ("_bytes", "blocks", "code", "count", "function", "given", "may_mark", "number",
-                 "places", "size", "sizes")  # fmt: skip
+    __slots__ = ("_bytes", "blocks", "code", "count", "extra", "function", "given", "may_mark",
+                 "number", "places")  # fmt: skip
 
     def __init__(
         self,
         function: Any,
         may_mark: bool,
         given: array[int],
-        places: list[int],
-        sizes: list[int],
+        places: list[tuple[int, int]],
         number: int,
     ) -> None:
         self.function, self.may_mark, self.given = function, may_mark, given
-        self.places, self.sizes, self.number = places, sizes, number
+        self.places, self.number = places, number
         self.count, self.code = given[0], function.ptr
         self.blocks = -(-self.count // text_of.THREADS)
         self._bytes = array("q", (8 * len(given),))
-        self.size = self._bytes.buffer_info()[0]
+        self.extra = array("q", (1, 0, 2, self._bytes.buffer_info()[0], 0))
 
 
 def _launch(kept: _Kept, given: array[int]) -> None:
@@ -299,7 +330,8 @@ def _launch(kept: _Kept, given: array[int]) -> None:
     """
     if not kept.blocks:
         return
-    extra = array("q", (1, given.buffer_info()[0], 2, kept.size, 0))
+    extra = kept.extra[:]  # audit hooks are told of each array that is made of something else
+    extra[1] = given.buffer_info()[0]
     stream = cupy.cuda.get_current_stream().ptr
     how = (kept.blocks, 1, 1, text_of.THREADS, 1, 1, 0, stream, 0, extra.buffer_info()[0])
     try:
@@ -321,13 +353,19 @@ class _Flag:
 
     def __init__(self) -> None:
         self._memory = cupy.cuda.alloc_pinned_memory(8)
+        self._marks: dict[int, tuple[int, Any]] = {}
         self.address = int(self._memory.ptr)
         self.is_set = ctypes.c_int64.from_address(self.address)
 
-
-def _flag() -> _Flag:
-    _OWN.flag = found = _Flag()
-    return found
+    def marks(self, size: int, number: int) -> Any:
+        """Memory for marks on a device."""
+        known = self._marks.get(number)
+        if known is not None and known[0] >= size:
+            return known[1]
+        found = cupy.cuda.alloc(size)
+        if size <= _KEPT:
+            self._marks[number] = size, found
+        return found
 
 
 def _of_c(name: str, dtype: str, count: str) -> str:

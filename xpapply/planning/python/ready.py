@@ -5,15 +5,16 @@ A kernel for small arrays takes microseconds; looking at the arguments anew took
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ... import arrays, config
 from ...arrays import selection
-from ...frontends.python.run.rows import Rows, RowsOfSeveral
-from ...functions.cache import cache_of
+from ...frontends.python.run.rows import Rows, RowsOfSeveral, results_at
+from ...functions.cache import cache_of, prepared, unprepared
 from ...loop.arguments import Arguments
 from ...loop.own_vectorize import note
 from .applied import Along, layout_of
@@ -22,6 +23,12 @@ from .running import is_traced
 if TYPE_CHECKING:
     from .traced import TracedFunction
     from .typed_loop import TypedLoop
+
+
+class _Whole(NamedTuple):
+    """Arrays in the place of their slices, which begin where they do: a kernel asks for no more."""
+
+    views: tuple[Any, ...]
 
 
 class Ready:
@@ -54,7 +61,7 @@ class Ready:
         operands: Sequence[Any],
         arguments: Arguments,
         traced: TracedFunction | TypedLoop,
-        run: Callable[[Any], Sequence[Any] | None],
+        run: Callable[..., Sequence[Any] | None],
         any_shapes: bool,
     ) -> None:
         self.traced, self._run = traced, run
@@ -83,6 +90,11 @@ class Ready:
 
     def along(self, f: Any, axis: int, arr: np.ndarray) -> Any:
         """Run the slices of an array along an axis."""
+        if self.traced.library == "cupy":  # which asks whether all holds while the device works
+            found = self._run(_Whole((arr,)), functools.partial(self._holds, f))
+            if found is None or found[0].ndim == len(self._batch):
+                return found and found[0]
+            return results_at(found[0], self._batch, axis)
         if not self._holds(f):
             return None
         rows = Rows(arr, axis)
@@ -116,13 +128,13 @@ def again(f: Any, axis: int, arr: Any) -> Any:
     layout = layout_of(f, axis, arr, (), {})
     if layout is None:
         return None
-    some = cache_of(f)[0].ready
-    known = some.get(layout)
+    known = prepared(f, layout)
     if known is None:
         return None
     result = known.along(f, axis, arr)
     if result is None:
-        some.pop(layout, None)
+        unprepared(f)
+        cache_of(f)[0].ready.pop(layout, None)
     return result
 
 

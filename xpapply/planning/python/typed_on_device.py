@@ -37,6 +37,10 @@ class _OtherBits(Exception):
     """Last bits of the device tell."""
 
 
+def _always() -> bool:
+    return True
+
+
 class TypedOnDevice(TypedLoop):
     """A compiled loop over slices of CuPy arrays."""
 
@@ -217,35 +221,37 @@ class TypedOnDevice(TypedLoop):
 
         return [cupy.empty((*rows.batch, *r.shape), r.dtype) for r in self.results]
 
-    def ran(self, rows: Rows) -> tuple[Callable[[Rows], Any], bool] | None:
+    def ran(self, rows: Rows) -> tuple[Callable[..., Any], bool] | None:
         """The last run on slices like these; for the same layout no look-up is made again."""
         if self._why_host or self._is_noted():
             return None
-        found = super().ran(rows)
-        kept = found and self.compiled.kept(rows.views, self._outs(rows), len(rows.batch))
+        if super().ran(rows) is None:
+            return None
+        kept = self.compiled.kept(rows.views, self._outs(rows), len(rows.batch))
         if not kept:
-            return found
+            return None
         import cupy
 
         wanted = [((*rows.batch, *r.shape), np.dtype(r.dtype)) for r in self.results]
         own, current = rows.views[0].device, cupy.cuda.runtime.getDevice
         launched, empty, number = self.compiled.launched, cupy.ndarray, own.id
+        may_fetch = self._may_fetch
 
-        def here(rows: Rows) -> list[Any] | None:
-            if self._is_noted():
+        def here(rows: Rows, holds: Callable[[], bool]) -> list[Any] | None:
+            if may_fetch and self._is_noted():
                 return None
             outs = [empty(*x) for x in wanted]
             try:
-                marks = launched(kept, rows.views, outs)
+                marks = launched(kept, rows.views, outs, holds)
             except UnsupportedError:
                 return None
             return outs if marks is None else None
 
-        def again(rows: Rows) -> list[Any] | None:
+        def again(rows: Rows, holds: Callable[[], bool] = _always) -> list[Any] | None:
             if current() == number:  # it is that of these arrays, too
-                return here(rows)
+                return here(rows, holds)
             with own:
-                return here(rows)
+                return here(rows, holds)
 
         return again, False
 
@@ -291,14 +297,6 @@ class TypedOnDevice(TypedLoop):
         for out, own in zip(outs, found, strict=True):
             out[there] = cupy.asarray(own[done])
         return left[~done]
-
-    def _again(self, rows: Rows) -> list[Any] | None:
-        outs = self._outs(rows)
-        try:
-            marks = self.compiled.run(rows.views, outs, len(rows.batch), self.seconds, ())
-        except (UnsupportedError, CompilerError):
-            return None
-        return outs if marks is None else None
 
     def _check(
         self,

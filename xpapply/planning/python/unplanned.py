@@ -286,7 +286,7 @@ def _is_monitored() -> bool:
     if sys.version_info < (3, 12):
         return False
     tools = sys.monitoring
-    return any(tools.get_tool(t) for t in (tools.DEBUGGER_ID, tools.COVERAGE_ID))
+    return bool(tools.get_tool(tools.DEBUGGER_ID) or tools.get_tool(tools.COVERAGE_ID))
 
 
 # --- the loop, until that has paid ----------------------------------------------------

@@ -9,12 +9,18 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from ....ir.typed import TypedFunction
-from ....ir.typed.function import OTHER
+from ....ir.typed.function import COUNTED, OTHER
 from .device import LOOPS, NAME, DeviceWriter
-from .forms import size
+from .forms import Frame, size
 
 THREADS = 128
 """Threads of a block."""
+_BLOCKS = 5, 8
+"""Blocks that a multiprocessor has room for; of kernels that call functions of a library, too.
+
+So many registers a thread has: a function that is linked may take more than it gains by. Fits,
+which fetch their slices, take all that there are.
+"""
 _SHARED = 40_000
 """Bytes of memory that a block shares."""
 _AT_ONCE = 16
@@ -34,8 +40,21 @@ class Tile(NamedTuple):
         return f"i{8 * self.size}"
 
 
+def gathers(count: int, stride: int, size: int) -> bool:
+    """Whether a thread copies a slice before it reads it, whose elements lie so far apart.
+
+    So they are all under way at once, whatever the function decides before it reads one. None of
+    its parts looks packed after that, or before.
+    """
+    return 1 < count <= _AT_ONCE and stride > size
+
+
 def tiles(
-    made: TypedFunction, known: Mapping[int, int], frame: Any, packed: Collection[int] = ()
+    made: TypedFunction,
+    known: Mapping[int, int],
+    frame: Any,
+    packed: Collection[int] = (),
+    gathered: Collection[int] = (),
 ) -> dict[str, Tile]:
     """The operands that go through memory that a block shares, by their names in the kernel.
 
@@ -47,7 +66,8 @@ def tiles(
     left = _SHARED
     operands: list[tuple[str, Any, Any]]
     operands = [(f"out{k}", y, frame.results[k]) for k, y in enumerate(made.results)]
-    operands += [(f"in{k}", made.inputs[k], frame.inputs[k]) for k in sorted(packed)]
+    copied = sorted((*packed, *gathered))
+    operands += [(f"in{k}", made.inputs[k], frame.inputs[k]) for k in copied]
     for name, kind, (dims, strides) in operands:
         if not all(d in known for d in (*dims, *strides)):
             continue
@@ -57,6 +77,8 @@ def tiles(
             is_packed = is_packed and known[s] == count * own
             count *= known[d]
         tile = Tile(count, count + (1 - count % 2), own)
+        if name.startswith("in") and int(name[2:]) in gathered:
+            is_packed, tile = True, Tile(count, count, own)
         if count > 1 and is_packed and THREADS * tile.apart * own <= left:
             found[name] = tile
             left -= THREADS * tile.apart * own
@@ -101,8 +123,6 @@ def _moved(name: str, tile: Tile, own: str, k: int | None, inwards: bool) -> lis
     """A thread copies a number: its `k`-th one, or that at ``%NAME.i``; the last line stores it."""
     i, kind, align = f"%{own}.i", tile.kind, tile.size
     shared, far = f"%{own}.shared", f"%{own}.numbers"
-    at, to = (far, shared) if inwards else (shared, far)
-    spaces = (1, 3) if inwards else (3, 1)
     return [
         *([] if k is None else [f"  {i} = add i64 %tid, {k * THREADS}"]),
         f"  %{own}.short = trunc i64 {i} to i32",
@@ -111,9 +131,63 @@ def _moved(name: str, tile: Tile, own: str, k: int | None, inwards: bool) -> lis
         f"  %{own}.place = add i32 %{own}.short, %{own}.gaps",
         f"  {shared} = getelementptr {kind}, ptr addrspace(3) @tile.{name}, i32 %{own}.place",
         f"  {far} = getelementptr {kind}, ptr addrspace(1) %{name}.whole, i64 {i}",
-        f"  %{own}.value = load {kind}, ptr addrspace({spaces[0]}) {at}, align {align}",
-        f"  store {kind} %{own}.value, ptr addrspace({spaces[1]}) {to}, align {align}",
+        *(
+            [
+                _loaded(f"%{own}.value", far, tile),
+                f"  store {kind} %{own}.value, ptr addrspace(3) {shared}, align {align}",
+            ]
+            if inwards
+            else [
+                f"  %{own}.value = load {kind}, ptr addrspace(3) {shared}, align {align}",
+                _stored(f"%{own}.value", far, tile),
+            ]
+        ),
     ]
+
+
+_REGISTERS = {2: "h", 4: "r", 8: "l"}
+"""The letters of registers in LLVM, by their bytes."""
+
+
+def _loaded(value: str, at: str, tile: Tile) -> str:
+    """Load a number of a slice, which is read once: past the first cache, 10 % more of them.
+
+    No branch may take it along (`convergent`), so that those of a slice are all under way at once.
+    """
+    if tile.size not in _REGISTERS:
+        return f"  {value} = load {tile.kind}, ptr addrspace(1) {at}, align {tile.size}"
+    how = f"ld.global.nc.L1::no_allocate.b{8 * tile.size} $0, [$1];"
+    asm = f'asm "{how}", "={_REGISTERS[tile.size]},l"(ptr addrspace(1) {at})'
+    return f"  {value} = call {tile.kind} {asm} convergent nounwind willreturn memory(none)"
+
+
+def _stored(value: str, at: str, tile: Tile) -> str:
+    """Store a number of a result, which nothing reads soon."""
+    if tile.size not in _REGISTERS:
+        return f"  store {tile.kind} {value}, ptr addrspace(1) {at}, align {tile.size}"
+    how = f"st.global.cs.b{8 * tile.size} [$0], $1;"
+    given = f"ptr addrspace(1) {at}, {tile.kind} {value}"
+    return f'  call void asm sideeffect "{how}", "l,{_REGISTERS[tile.size]}"({given}) nounwind'
+
+
+def _gathered(o: str, tile: Tile, stride: int, how: str) -> list[str]:
+    """A thread copies the numbers of its slice, beside those of the other threads' slices.
+
+    `how`: "volatile" where rounds that decide would have ptxas load each number just before.
+    """
+    kind, align, each = tile.kind, tile.size, range(tile.many)
+    lines = []
+    for k in each:
+        lines.append(
+            f"  %{o}.g{k} = getelementptr i8, ptr addrspace(1) %{o}.global, i64 {k * stride}"
+        )
+        lines.append(_loaded(f"%{o}.v{k}", f"%{o}.g{k}", tile))
+    lines.append(f"  %{o}.own = getelementptr {kind}, ptr addrspace(3) @tile.{o}, i64 %tid")
+    lines.append(f"  %{o}.p = addrspacecast ptr addrspace(3) %{o}.own to ptr")
+    for k in each:
+        lines.append(f"  %{o}.t{k} = getelementptr {kind}, ptr %{o}.p, i64 {k * THREADS}")
+        lines.append(f"  store {how} {kind} %{o}.v{k}, ptr %{o}.t{k}, align {align}")
+    return lines
 
 
 def kernel(
@@ -122,19 +196,24 @@ def kernel(
     batch: int,
     memory: int = 0,
     packed: Collection[int] = (),
+    gathered: Collection[int] = (),
 ) -> str:
     """The text of a kernel, for slices along so many axes of a batch.
 
     `known`, `memory`: as of `DeviceWriter`. A block has `THREADS` threads, one for each slice.
     Results lie one after the other, those of `tiles` without gaps, and so do the slices of the
-    inputs with the numbers `packed`.
+    inputs with the numbers `packed`. Of those with the numbers `gathered` see `gathers`.
 
     Its arguments, each of 64 bits: how many slices there are; where marks go (16 bits each, of
     which those are written that are not 0), and where it is noted that there are some; the
     numbers of the frame that are not `known`; for each axis of the batch but the first its length;
     then for each input and result its address and its strides along those axes, in bytes.
     """
-    writer = DeviceWriter(made, known, memory)
+    frame = Frame(made)
+    shared = tiles(made, known, frame, packed, gathered)
+    copied = {f"in{k}": frame.inputs[k][1][0] for k in gathered if f"in{k}" in shared}
+    near = {stride: THREADS * shared[o].size for o, stride in copied.items()}
+    writer = DeviceWriter(made, {**known, **near}, memory)
     one = writer.text()
     words = [k for k in range(writer.frame.count) if k not in known]
     operands = [f"in{k}" for k in range(len(made.inputs))]
@@ -142,8 +221,7 @@ def kernel(
     names = ["count", "marks", "marked", *(f"w{k}" for k in words)]
     names += [f"n{d}" for d in range(1, batch)]
     names += [f"{o}.{x}" for o in operands for x in ("base", *(f"s{d}" for d in range(batch)))]
-    shared = tiles(made, known, writer.frame, packed)
-    read = {o: tile for o, tile in shared.items() if o.startswith("in")}
+    read = {o: t for o, t in shared.items() if o.startswith("in") and o not in copied}
     lines = [
         f"@tile.{o} = internal addrspace(3) global [{THREADS * t.apart} x {t.kind}] undef, align 16"
         for o, t in shared.items()
@@ -182,7 +260,7 @@ def kernel(
         rest = f"%rest{d}"
     places.append((0, rest))
     for o in operands:
-        if o in shared:
+        if o in shared and o not in copied:
             kind, far = shared[o].kind, shared[o].apart
             lines.append(f"  %{o}.row = mul i64 %tid, {far}")
             lines.append(
@@ -196,6 +274,11 @@ def kernel(
             lines.append(f"  %{o}.at{d} = add i64 {at}, %{o}.far{d}")
             at = f"%{o}.at{d}"
         lines.append(f"  %{o}.global = inttoptr i64 {at} to ptr addrspace(1)")
+        if o in copied:
+            loops = any(b.instructions[-1].what == COUNTED for b in made.blocks)
+            how = "volatile" if loops else ""
+            lines += _gathered(o, shared[o], known[copied[o]], how)
+            continue
         lines.append(f"  %{o}.p = addrspacecast ptr addrspace(1) %{o}.global to ptr")
     given = ", ".join(
         ["ptr %p.differs", *(f"i64 %w{k}" for k in words), *(f"ptr %{o}.p" for o in operands)]
@@ -220,10 +303,10 @@ def kernel(
         "done:",
     ]
     before = "done"
-    if len(shared) > len(read):
+    if any(o.startswith("out") for o in shared):
         lines.append("  call void @llvm.nvvm.barrier0()")
     for o, tile in shared.items():
-        if o not in read:
+        if o.startswith("out"):
             lines += _copied(o, tile, before, inwards=False)
             before = f"{o}.over"
     lines += ["  ret void", "}"]
@@ -231,9 +314,12 @@ def kernel(
         *(f"declare i32 @llvm.nvvm.read.ptx.sreg.{r}.x()" for r in ("tid", "ctaid")),
         "declare void @llvm.nvvm.barrier0()",
     ]
-    how = '"denormal-fp-math-f32"="preserve-sign,preserve-sign"' if made.flushes else ""
+    traits = '"denormal-fp-math-f32"="preserve-sign,preserve-sign"' if made.flushes else ""
+    if not made.fetches:
+        blocks = _BLOCKS[any(name.startswith("xpapply") for name in writer.declared)]
+        traits += f' "nvvm.maxntid"="{THREADS}" "nvvm.minctasm"="{blocks}"'
     tail = [
-        f"attributes #0 = {{ nounwind {how} }}",
+        f"attributes #0 = {{ nounwind {traits} }}",
         '!0 = !{!"branch_weights", i32 1, i32 1000000}',
         "!1 = !{}",
         "!5 = !{!6, !6, i64 0}",

@@ -59,9 +59,10 @@ class Rows:
     """
 
     def __init__(self, arr: Any, axis: int) -> None:
-        last = arr.ndim - 1
-        order = (*range(axis), *range(axis + 1, arr.ndim), axis)
-        self.view = arr if axis == last else arrays.permute(arr, order)
+        self.view = arr
+        if axis != arr.ndim - 1:
+            order = (*range(axis), *range(axis + 1, arr.ndim), axis)
+            self.view = arrays.permute(arr, order)
         self.views: tuple[Any, ...] = (self.view,)
         self.batch = tuple(self.view.shape[:-1])
         self.like, self.axis = arr, axis
@@ -80,7 +81,7 @@ class Rows:
 
     def placed(self, found: Any) -> Any:
         """Results with their own axes where they belong, which have them after the batch dims."""
-        return found if self.axis == len(self.batch) else results_at(found, self.batch, self.axis)
+        return results_at(found, self.batch, self.axis)
 
     @property
     def is_native(self) -> bool:
@@ -164,6 +165,8 @@ class RowsOfSeveral(Rows):
 def results_at(found: Any, batch: Sequence[int], axis: int) -> Any:
     """Results after their `batch` dims, with their own axes where the slices' axis was."""
     n = len(batch)
+    if axis == n:
+        return found
     return arrays.permute(found, (*range(axis), *range(n, found.ndim), *range(axis, n)))
 
 
