@@ -44,8 +44,17 @@ def wave(v):
     return y
 
 
+def errors(v):
+    return math.erf(v[0])
+
+
+def turned(v):
+    """Both are written once."""
+    return math.sin(v[0]) - 3.0 * math.cos(v[0])
+
+
 FUNCTIONS = [exponential, logarithm, sine, cosine]
-CALLED = {exponential: "exp", logarithm: "log", sine: "sin", cosine: "cos"}
+CALLED = {exponential: "exp", logarithm: "log", sine: "sin", cosine: "cos", errors: "erf"}
 needs_compiler = pytest.mark.skipif(backend.why_not() is not None, reason=str(backend.why_not()))
 
 
@@ -66,7 +75,12 @@ def numbers():
     # cos: glibc's pi is too short for the last place
     ends = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, float.fromhex("0x1.921fb54442d19p+0")]
     ends += [5e-324, -5e-324, 2.3e-308, 1e300, 709.7, 709.8, -745.2, -708.5, 511.9, 512.0, 32768.0]
-    return np.concatenate([many, sizes, usual, near_one, turns, parts, ends])[:, None]
+    # where other steps begin, and what is left of pi / 2 is between two multiples of 1 / 128
+    steps = [2.0**-26, 2.0**-27, 0.126, 0.85546875, 2.426265, 105414350.0, 0.84375, 1.25, 1 / 0.35]
+    steps += [6.0, 2.0**-28, 0.9375, 1.0647, 2.0**-54, 512.0, 2.0**-1022]
+    steps = np.concatenate([steps, math.pi / 2 - (k[2700:3300] + 0.5) / 128])
+    steps = beside(np.concatenate([np.repeat(steps, 40), -np.repeat(steps, 40)]), 9)
+    return np.concatenate([many, sizes, usual, near_one, turns, parts, ends, steps])[:, None]
 
 
 def run(f, near, monkeypatch, arr, form=LANES):
@@ -76,9 +90,17 @@ def run(f, near, monkeypatch, arr, form=LANES):
     return out, backend.Compiled(made).run([arr], [out], 1, form=form)
 
 
+@pytest.fixture(params=[True, False], ids=["steps", "bounds"])
+def steps(request, monkeypatch):
+    """Whether the library's steps are taken, where it takes them, or its error bounds are used."""
+    if not request.param:
+        monkeypatch.setattr(c_library, "takes", lambda name: False)
+    return request.param
+
+
 @needs_compiler
-@pytest.mark.parametrize("f", [*FUNCTIONS, wave], ids=lambda f: f.__name__)
-def test_results_are_those_of_the_library(f, monkeypatch):
+@pytest.mark.parametrize("f", [*FUNCTIONS, errors, turned, wave], ids=lambda f: f.__name__)
+def test_results_are_those_of_the_library(f, steps, monkeypatch):
     arr = numbers()
     want, marks = run(f, False, monkeypatch, arr, ONE)
     for form in (ONE, LANES):
@@ -92,20 +114,22 @@ def test_results_are_those_of_the_library(f, monkeypatch):
 
 
 @needs_compiler
-@pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
-def test_the_library_is_seldom_called(f, monkeypatch):
+@pytest.mark.parametrize("f", CALLED, ids=lambda f: f.__name__)
+def test_the_library_is_seldom_called(f, steps, monkeypatch):
     """In its place stands a function with other results."""
-    if not c_library.is_near():
+    if not c_library.is_near() or (steps and not c_library.takes(CALLED[f])):
         pytest.skip("not this C library")
-    arr = RNG.uniform(0.1, 6.0, (COUNT, 1))
+    if f is errors and not steps:
+        pytest.skip("its error bound says nothing")
+    arr = RNG.uniform(0.1, 5.9, (COUNT, 1))
     want, _ = run(f, True, monkeypatch, arr)
     address = externals.address
     name = CALLED[f]
-    wrong = {("libm", name): ("libm", "erfc")}
+    wrong = {("libm", name): ("libm", "lgamma")}
     monkeypatch.setattr(externals, "address", lambda *n: address(*wrong.get(n[:2], n[:2]), *n[2:]))
     found, _ = run(f, True, monkeypatch, arr)
     share = (found == want).mean()
-    assert 0.9 < share < 1.0
+    assert share == 1.0 if steps else 0.9 < share < 1.0
     found, _ = run(f, True, monkeypatch, arr, ONE)
     assert not (found == want).any()
 
@@ -158,7 +182,7 @@ def test_nothing_is_noted(monkeypatch):
 
 
 @for_others
-def test_texts_of_math_compile_for_other_cpus(name):
+def test_texts_of_math_compile_for_other_cpus(name, steps):
     for f in FUNCTIONS:
         made, _ = typed_function(f, np.ones(1))
         text = kernel_of_lanes(made, TARGETS[name], 8, True, near_libm=True)

@@ -14,13 +14,13 @@ import re
 from collections.abc import Callable
 
 from ....ir.typed import Array, Instruction, Literal
-from ....runtime import ziggurats
+from ....runtime import c_library, ziggurats
 from ....runtime.generators import BOUNDED, EXCHANGES, MERSENNE, MT19937, is_known
 from ....runtime.ziggurats import FACTOR, INNER, OWN, PCG64, STATE, Ziggurat
-from . import exponentials, powers, sines
-from .doubles import Double, fmod
 from .forms import literal, machine
 from .function import FunctionWriter
+from .libm import exponentials, powers, sines, steps
+from .libm.doubles import Double, fmod
 
 Found = tuple[Double, Double]
 """A result, and whether it is the one that the function gives."""
@@ -36,6 +36,8 @@ def quick(w: FunctionWriter, x: Instruction) -> tuple[str, str] | None:
         return None
     if name == "pow" and isinstance(x.args[1], Literal):
         write = powers.WITH.get(float(x.args[1].value))
+    elif c_library.takes(name):
+        write = steps.FUNCTIONS[name]
     else:
         write = _FUNCTIONS.get(name)
     if name == "fmod":

@@ -8,8 +8,8 @@ from __future__ import annotations
 import functools
 from fractions import Fraction
 
+from ..function import FunctionWriter
 from .doubles import Double, entry, in_two, product, rounds_alike, sorted_sum
-from .function import FunctionWriter
 
 _OFF = (0.529, (0.25, 0.516), (0.5, 0.511))
 """Units in the last place that glibc's functions are off by at most, also of what is as large as

@@ -8,11 +8,11 @@ to more bits is the one that the C library gives.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from .forms import literal
-from .function import FunctionWriter
+from ..forms import literal
+from ..function import FunctionWriter
 
 _LEAST, _COUNT = 1023 - 400, 800
 """Biased exponents for which no intermediate overflows or is denormal."""
@@ -43,6 +43,12 @@ class Double:
     def __and__(self, other: Double | int) -> Double:
         return self._new(f"and {self}, {self._like(other).text}")
 
+    def __or__(self, other: Double) -> Double:
+        return self._new(f"or {self}, {other.text}")
+
+    def __xor__(self, other: Double | int) -> Double:
+        return self._new(f"xor {self}, {self._like(other).text}")
+
     def __rshift__(self, count: int) -> Double:
         return self._new(f"lshr {self}, {self._like(count).text}")
 
@@ -52,7 +58,7 @@ class Double:
     def __str__(self) -> str:
         return f"{self._w.kind(self.dtype)} {self.text}"
 
-    def below(self, count: int) -> Double:
+    def below(self, count: int | Double) -> Double:
         """Unsigned comparison of integers."""
         return self._new(f"icmp ult {self}, {self._like(count).text}", "bool")
 
@@ -159,17 +165,36 @@ def in_two(x: Fraction) -> tuple[float, float]:
 
 
 def entry(
-    w: FunctionWriter, name: str, numbers: Sequence[tuple[float, float]], at: Double
-) -> tuple[Double, Double]:
-    """Two numbers of a table."""
-    count = 2 * len(numbers)
-    text = ", ".join(f"double {literal(x, 'float64')}" for pair in numbers for x in pair)
+    w: FunctionWriter, name: str, numbers: Sequence[tuple[float, ...]], at: Double
+) -> tuple[Double, ...]:
+    """Numbers of a table, two or four of them side by side."""
+    count, each = len(numbers) * len(numbers[0]), len(numbers[0])
+    text = ", ".join(f"double {literal(x, 'float64')}" for row in numbers for x in row)
     # of the module, once
     w.declared[f"table {name}"] = (
         f"@{name} = internal unnamed_addr constant [{count} x double] [{text}], align 64"
     )
-    high, low = w.pairs_at(f"@{name}", at.text)
-    return Double(w, high), Double(w, low)
+    return tuple(Double(w, x) for x in w.row_at(f"@{name}", at.text, each))
+
+
+def seldom(
+    w: FunctionWriter, condition: Double, make: Callable[[], Double], other: Double
+) -> Double:
+    """`make` where a condition holds, which it seldom does for any lane: else it is not done."""
+    here, some, on = (w.label() for _ in range(3))
+    w.line(f"br label %{here}")
+    w.begin(here)
+    w.line(f"br i1 {w.any(condition.text)}, label %{some}, label %{on}, !prof !12")
+    w.begin(some)
+    found = condition.chosen(make(), other)
+    last = w.label()
+    w.line(f"br label %{last}")
+    w.begin(last)
+    w.line(f"br label %{on}")
+    w.begin(on)
+    kind = w.kind(found.dtype)
+    text = f"phi {kind} [{other.text}, %{here}], [{found.text}, %{last}]"
+    return Double(w, w.emit(text), found.dtype)
 
 
 def fmod(x: Double, y: Double) -> tuple[Double, Double]:

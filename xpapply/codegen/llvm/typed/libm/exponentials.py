@@ -9,8 +9,8 @@ import functools
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
+from ..function import FunctionWriter
 from .doubles import Double, entry, in_two, rounds_alike, sorted_sum
-from .function import FunctionWriter
 
 _OFF_EXP = 0.518
 """Units in the last place that glibc's ``exp`` is off by at most, 0.511 (0.509 where it multiplies
