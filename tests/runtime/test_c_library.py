@@ -9,7 +9,7 @@ import pytest
 
 from xpapply.runtime import c_library
 
-NAMES = ["exp", "log", "sin", "cos", "erf"]
+NAMES = ["exp", "log", "pow", "sin", "cos", "erf"]
 
 
 @pytest.fixture(autouse=True)
@@ -24,9 +24,9 @@ def test_one_other_last_bit_is_seen(name, monkeypatch):
     """The steps are not those of a library with another result for one of the arguments."""
     f, calls = getattr(math, name), []
 
-    def other(x):
+    def other(*x):
         calls.append(x)
-        found = f(x)
+        found = f(*x)
         return math.nextafter(found, math.inf) if len(calls) == 4321 else found
 
     before = c_library.takes(name)
@@ -38,7 +38,7 @@ def test_one_other_last_bit_is_seen(name, monkeypatch):
 
 def test_functions_without_known_steps():
     assert not c_library.takes("tan")
-    assert not c_library.takes("pow")
+    assert not c_library.takes("tanh")
 
 
 def test_another_library_takes_other_steps(monkeypatch):
@@ -47,14 +47,18 @@ def test_another_library_takes_other_steps(monkeypatch):
     assert not any(map(c_library.takes, NAMES))
 
 
-def test_numbers_of_the_logarithm():
-    found = c_library.of_logarithm()
+@pytest.mark.parametrize(("name", "lengths"), [("log", [7, 11, 128]), ("pow", [9, 0, 128])])
+def test_numbers_of_the_logarithm(name, lengths):
+    found = c_library.of_logarithm(name)
     if found is None:
         pytest.skip("not this C library")
+    assert [len(x) for x in found] == lengths
+    assert found.far[2] == pytest.approx(-0.5)
     assert sum(found.far[:2]) == math.log(2)
-    assert [len(x) for x in found] == [7, 11, 128]
-    assert found.near[0] == -0.5
-    assert abs(found.near[1] - 1 / 3) < 1e-9
+    for inverse, *others in found.table:
+        assert others[-1] + (others[1] if name == "pow" else 0.0) == pytest.approx(
+            -math.log(inverse), abs=1e-15
+        )
 
 
 @pytest.mark.skipif(not c_library.takes("exp"), reason="not this C library")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import platform
 import struct
@@ -31,7 +32,9 @@ _SEEN = {
     "sin": ([(-0.126, 0.126), (0.126, 0.85), (-3.0, 3.0), (-1e6, 1e6)], 0xD2B51613),
     "cos": ([(-0.126, 0.126), (0.126, 0.85), (-3.0, 3.0), (-1e6, 1e6)], 0xAC60ECBF),
     "erf": ([(-0.84, 0.84), (0.84, 1.25), (1.25, 2.86), (-6.5, 6.5)], 0xDDFFC1B0),
+    "pow": ([(0.01, 2.0), (0.7, 1.4), (0.0, 100.0)], 0xE84175A),
 }
+_EXPONENTS = (1.7, -0.3, 7.3, -41.9)
 """Ranges of arguments, and the checksum of the results where they are taken in known steps."""
 
 
@@ -42,7 +45,9 @@ def takes(name: str) -> bool:
     Its results say so. Another method, or steps that are not fused, give other last bits for 4 of
     10,000 arguments or more, so for a dozen of these.
     """
-    if name not in _SEEN or not is_near() or (name == "log" and of_logarithm() is None):
+    if name not in _SEEN or not is_near():
+        return False
+    if name in _FORMS and of_logarithm(name) is None:
         return False
     return checksum(name) == _SEEN[name][1] and (name != "erf" or takes("exp"))
 
@@ -52,37 +57,40 @@ def checksum(name: str) -> int:
     steps = np.arange(_COUNT, dtype=np.uint64) * np.uint64(_TURN) >> np.uint64(11)
     shares = steps * 2.0**-53
     given = [low + (high - low) * shares for low, high in _SEEN[name][0]]
-    results = list(map(getattr(math, name), np.concatenate(given).tolist()))
+    others = [itertools.cycle(_EXPONENTS)] * (name == "pow")
+    results = list(map(getattr(math, name), np.concatenate(given).tolist(), *others))
     return zlib.crc32(np.array(results, "<f8").tobytes())
 
 
 class Logarithm(NamedTuple):
-    """Numbers of the C library's logarithm.
+    """Numbers of a logarithm of the C library's.
 
     Attributes
     ----------
     far : tuple of float
         ``log(2)`` in two parts, and the polynomial of what is left.
     near : tuple of float
-        The polynomial beside 1.
-    table : list of (float, float)
-        Inverses of numbers between 0.7 and 1.4, and their logarithms.
+        The polynomial beside 1, if there is one.
+    table : list of tuple of float
+        Inverses of numbers between 0.7 and 1.4, and their logarithms; of powers in two parts.
     """
 
     far: tuple[float, ...]
     near: tuple[float, ...]
-    table: list[tuple[float, float]]
+    table: list[tuple[float, ...]]
 
 
 _LN2 = struct.pack(
     "<2d", float.fromhex("0x1.62e42fefa3800p-1"), float.fromhex("0x1.ef35793c76730p-45")
 )
-_FAR, _NEAR, _ROWS = 7, 11, 128
+_FORMS = {"log": (7, 11, 2), "pow": (9, 0, 4)}
+"""How many numbers there are, and in each of the rows."""
+_ROWS = 128
 
 
 @functools.cache
-def of_logarithm() -> Logarithm | None:
-    """What this process has in memory; None: it is not found."""
+def of_logarithm(name: str) -> Logarithm | None:
+    """The numbers of ``log`` or ``pow`` that this process has in memory; None: not found."""
     try:
         with open("/proc/self/maps") as lines:
             path = next(x.split()[-1] for x in lines if "/libm.so" in x or "/libm-" in x)
@@ -90,15 +98,15 @@ def of_logarithm() -> Logarithm | None:
             code = file.read()
     except (OSError, StopIteration):
         return None
-    at, count = code.find(_LN2), _FAR + _NEAR + 2 * _ROWS
-    if at < 0 or len(code) < at + 8 * count:
-        return None
-    x = struct.unpack_from(f"<{count}d", code, at)
-    pairs = x[_FAR + _NEAR :]
-    table = list(zip(pairs[::2], pairs[1::2], strict=True))
-    if not all(0.6 < a < 1.5 and abs(math.log(a) + b) < 1e-3 for a, b in table):
-        return None
-    return Logarithm(x[:_FAR], x[_FAR : _FAR + _NEAR], table)
+    far, near, row = _FORMS[name]
+    count, at = far + near + row * _ROWS, code.find(_LN2)
+    while 0 <= at <= len(code) - 8 * count:
+        x = struct.unpack_from(f"<{count}d", code, at)
+        rows = [x[k : k + row] for k in range(far + near, count, row)]
+        if all(0.6 < a < 1.5 and abs(math.log(a) + b[row // 2 - 1]) < 1e-3 for a, *b in rows):
+            return Logarithm(x[:far], x[far : far + near], rows)
+        at = code.find(_LN2, at + 1)
+    return None
 
 
 __all__ = ["is_near", "of_logarithm", "takes"]

@@ -34,19 +34,21 @@ def quick(w: FunctionWriter, x: Instruction) -> tuple[str, str] | None:
     name = w.made.externals[x.what][1]
     if not w.near_libm or x.result is None or x.result.type != "float64":
         return None
-    if name == "pow" and isinstance(x.args[1], Literal):
-        write = powers.WITH.get(float(x.args[1].value))
-    elif c_library.takes(name):
-        write = steps.FUNCTIONS[name]
-    else:
-        write = _FUNCTIONS.get(name)
+    by = x.args[1] if name == "pow" else None
+    power = powers.WITH.get(float(by.value)) if isinstance(by, Literal) else None
+    given = [Double(w, w.operand(a, 1.0)) for a in x.args]
     if name == "fmod":
-        high, is_known = fmod(*(Double(w, w.operand(a, 1.0)) for a in x.args))
-        return high.text, is_known.text
-    if write is None or (name != "pow" and not w.on_vectors):  # one takes no longer there
+        high, is_known = fmod(*given)
+    elif power is not None:
+        high, is_known = power(w, given[0])
+    elif not w.on_vectors:  # one takes no longer there
         return None
-    given = Double(w, w.operand(x.args[0], 1.0))
-    high, is_known = write(w, given)
+    elif c_library.takes(name):
+        high, is_known = steps.FUNCTIONS[name](w, *given)
+    elif name in _FUNCTIONS:
+        high, is_known = _FUNCTIONS[name](w, given[0])
+    else:
+        return None
     return high.text, is_known.text
 
 

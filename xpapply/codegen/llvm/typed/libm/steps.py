@@ -13,7 +13,7 @@ of Computation 23, 1969.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
@@ -51,11 +51,21 @@ def _powers() -> list[tuple[float, float]]:
 
 def exp(w: FunctionWriter, x: Double) -> Found:
     """``2**(k / 128)`` times a polynomial of what is left."""
-    is_near = (((x.bits() >> 52) & 0x7FF) - 0x3C9).below(0x3F)
-    v = is_near.chosen(x, 1.0)
-    moved = v.fused(_PER_PART, _WHOLE)
+    is_near = _is_usual(x)
+    return _exp(w, is_near.chosen(x, 1.0)), is_near
+
+
+def _is_usual(x: Double) -> Double:
+    """Whether an exponential is no special case."""
+    return (((x.bits() >> 52) & 0x7FF) - 0x3C9).below(0x3F)
+
+
+def _exp(w: FunctionWriter, x: Double, more: Double | None = None) -> Double:
+    """The exponential of a sum, whose second part is small."""
+    moved = x.fused(_PER_PART, _WHOLE)
     n = moved - _WHOLE
-    r = n.fused(_PART[1], n.fused(_PART[0], v))
+    r = n.fused(_PART[1], n.fused(_PART[0], x))
+    r = r if more is None else r + more
     k = moved.bits()
     part = k & (_PARTS - 1)
     power, tail = entry(w, "stepped.powers", _powers(), part)
@@ -63,36 +73,27 @@ def exp(w: FunctionWriter, x: Double) -> Found:
     square = r * r
     rest = r.fused(_EXP[1], _EXP[0]).fused(square, r + tail)
     rest = (square * square).fused(r.fused(_EXP[3], _EXP[2]), rest)
-    return scale.fused(rest, scale), is_near
+    return scale.fused(rest, scale)
 
 
 # --- logarithm ----------------------------------------------------------------------------------
 
 _OFF = 0x3FE6000000000000
-_NEAR_ONE = (float(1 - 2.0**-4), float.fromhex("0x1.09p-4") + 2.0**-4)
+_NEAR_ONE = (1 - 2.0**-4, 1 + float.fromhex("0x1.09p-4"))
 _SPLIT = 2.0**27
 
 
 def log(w: FunctionWriter, x: Double) -> Found:
     """``k * ln(2) + log(c) + log(z / c)``; beside 1 a polynomial whose first part is exact."""
-    known = c_library.of_logarithm()
+    known = c_library.of_logarithm("log")
     assert known is not None
     high_ln2, low_ln2, *a = known.far
-    bits = x.bits()
-    normal = 1 << 52
-    is_known = (bits - normal).below(0x7FE << 52)
-    is_one = x.same(x.constant(1.0))  # whose logarithm is 0 in all roundings
-    is_known = is_known & is_one.opposite()
+    is_known = (x.bits() - (1 << 52)).below(0x7FE << 52)
     v = is_known.chosen(x, 3.0)
-    bits = v.bits()
-    low = x.constant(_NEAR_ONE[0]).bits()
-    beside = (bits - low).below(x.constant(1 + float.fromhex("0x1.09p-4")).bits() - low)
-    # far from 1; a whole number as the last bits of a float
-    moved = bits - _OFF
-    far = (moved + (1023 << 52)) >> 52
-    z = (bits - (far << 52) + (1023 << 52)).of_bits()
-    k = (far + 0x4330000000000000).of_bits() - (2.0**52 + 1023)
-    inverse, part = entry(w, "stepped.logarithms", known.table, (moved >> 45) & 127)
+    low, most = (x.constant(end).bits() for end in _NEAR_ONE)
+    beside = (v.bits() - low).below(most - low)
+    k, z, at = _parted(v, _OFF)
+    inverse, part = entry(w, "stepped.logarithms", known.table, at)
     r = z.fused(inverse, -1.0)
     most = k.fused(high_ln2, part)
     high = most + r
@@ -103,6 +104,17 @@ def log(w: FunctionWriter, x: Double) -> Found:
     usual = (r * square).fused(more, rest) + high
     found = seldom(w, beside, lambda: _beside_one(beside.chosen(v, 1.5) - 1.0, known.near), usual)
     return found, is_known
+
+
+def _parted(x: Double, off: int) -> tuple[Double, Double, Double]:
+    """The exponent of a number, what is left of it, and its place in a table."""
+    bits = x.bits()
+    moved = bits - off
+    far = (moved + (1023 << 52)) >> 52
+    z = (bits - (far << 52) + (1023 << 52)).of_bits()
+    # a whole number as the last bits of a float
+    k = (far + 0x4330000000000000).of_bits() - (2.0**52 + 1023)
+    return k, z, (moved >> 45) & 127
 
 
 def _beside_one(r: Double, b: Sequence[float]) -> Double:
@@ -119,6 +131,41 @@ def _beside_one(r: Double, b: Sequence[float]) -> Double:
     rest = exact.fused(b[0], r - high)
     rest = ((r - upper) * b[0]).fused(r + upper, rest)
     return high + more.fused(cube, rest)
+
+
+# --- powers -------------------------------------------------------------------------------------
+
+_OFF_POWER = 0x3FE6955500000000
+
+
+def pow(w: FunctionWriter, x: Double, y: Double) -> Found:
+    """The exponential of `y` times the logarithm, both of these in two parts."""
+    known = c_library.of_logarithm("pow")
+    assert known is not None
+    high_ln2, low_ln2, *a = known.far
+    is_known = (x.bits() - (1 << 52)).below(0x7FE << 52)
+    is_known = is_known & (((y.bits() >> 52) & 0x7FF) - 0x3BE).below(0x80)
+    v, times = is_known.chosen(x, 3.0), is_known.chosen(y, 1.0)
+    k, z, at = _parted(v, _OFF_POWER)
+    rows = [(row[0], row[2], row[3], 0.0) for row in known.table]
+    inverse, part, tail, _ = entry(w, "stepped.logarithms.of.powers", rows, at)
+    r = z.fused(inverse, -1.0)
+    most = k.fused(high_ln2, part)
+    total = most + r
+    half = r * a[0]
+    square = r * half
+    high = total + square
+    low = k.fused(low_ln2, tail) + ((most - total) + r)
+    low = low + half.fused(r, -square) + ((total - high) + square)
+    more = r.fused(a[6], a[5]).fused(square, r.fused(a[4], a[3]))
+    low = (r * square).fused(more.fused(square, r.fused(a[2], a[1])), low)
+    log = high + low
+    rest = (high - log) + low
+    exponent = times * log
+    rest = times.fused(rest, log.fused(times, -exponent))
+    is_near = _is_usual(exponent)
+    found = _exp(w, is_near.chosen(exponent, 1.0), is_near.chosen(rest, 0.0))
+    return found, is_known & is_near
 
 
 # --- sine and cosine ----------------------------------------------------------------------------
@@ -306,12 +353,14 @@ def erf(w: FunctionWriter, x: Double) -> Found:
 
     def far() -> Double:
         cut = (size.bits() & -(1 << 32)).of_bits()
-        first, _ = exp(w, is_far.chosen(-cut * cut - 0.5625, 1.0))
-        second, _ = exp(w, is_far.chosen((cut - size) * (cut + size) + y, 1.0))
+        first = _exp(w, is_far.chosen(-cut * cut - 0.5625, 1.0))
+        second = _exp(w, is_far.chosen((cut - size) * (cut + size) + y, 1.0))
         return (x.constant(1.0) - first * second / size).signed(v)
 
     return seldom(w, is_far, far, found), is_known
 
 
-FUNCTIONS = {"exp": exp, "log": log, "sin": sin, "cos": cos, "erf": erf}
+FUNCTIONS: dict[str, Callable[..., Found]] = {
+    "exp": exp, "log": log, "pow": pow, "sin": sin, "cos": cos, "erf": erf,
+}  # fmt: skip
 """Writers by name."""
