@@ -45,7 +45,7 @@ def test_no_folder_is_crowded():
 
 LINES = """
     frontends 36750 -> 37840 generators of seeds, masks, nnls, splines, distributions, folded calls
-    codegen 20550 -> 21240 shuffles, numbers of MT19937, sums of long slices on GPUs, steps of libm
+    codegen 20550 -> 21030 shuffles, numbers of MT19937, sums of long slices on GPUs, steps of libm
     library 13400 -> 15120 generators of seeds, nnls, splines, BLAS, samples, distributions
     planning 10950 -> 11160 time limits of signals, calls beside the loop, compiled ones too
     backends 9290 -> 9330 machine code for GPUs on disk, kernels with their arguments
@@ -58,7 +58,7 @@ LINES = """
     pandas 2150 -> 4250 groups transformed, nullable dtypes, lists, methods of Series, classes
     functions 2150 -> 2190 what a cache keeps
     patching 1750 -> 1860 groups transformed and filtered, one look at all names
-    runtime 1650 -> 1870 seeds of MT19937, generators that are spawned, steps of libm
+    runtime 1650 -> 1880 seeds of MT19937, generators that are spawned, steps of libm
     slice_functions 1600 -> 1630 complex numbers as pairs, which stood in special
     testing 1500
     lowering 1150

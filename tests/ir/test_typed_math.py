@@ -1,5 +1,5 @@
-"""Functions of math: with the bits of the C library, which is seldom called where slices go side
-by side."""
+"""Functions of math: with the bits of the C library, which is not called where slices go side by
+side."""
 
 import math
 
@@ -61,7 +61,6 @@ def turned(v):
     return math.sin(v[0]) - 3.0 * math.cos(v[0])
 
 
-FUNCTIONS = [exponential, logarithm, sine, cosine]
 CALLED = {exponential: "exp", logarithm: "log", sine: "sin", cosine: "cos", errors: "erf"}
 CALLED[raised] = "pow"
 needs_compiler = pytest.mark.skipif(backend.why_not() is not None, reason=str(backend.why_not()))
@@ -99,9 +98,9 @@ def run(f, near, monkeypatch, arr, form=LANES):
     return out, backend.Compiled(made).run([arr], [out], 1, form=form)
 
 
-@pytest.fixture(params=[True, False], ids=["steps", "bounds"])
+@pytest.fixture(params=[True, False], ids=["steps", "calls"])
 def steps(request, monkeypatch):
-    """Whether the library's steps are taken, where it takes them, or its error bounds are used."""
+    """Whether the library's steps are taken, where it takes them, or it is called."""
     if not request.param:
         monkeypatch.setattr(c_library, "takes", lambda name: False)
     return request.param
@@ -124,12 +123,10 @@ def test_results_are_those_of_the_library(f, steps, monkeypatch):
 
 @needs_compiler
 @pytest.mark.parametrize("f", CALLED, ids=lambda f: f.__name__)
-def test_the_library_is_seldom_called(f, steps, monkeypatch):
+def test_the_library_is_not_called(f, monkeypatch):
     """In its place stands a function with other results."""
-    if not c_library.is_near() or (steps and not c_library.takes(CALLED[f])):
+    if not c_library.takes(CALLED[f]):
         pytest.skip("not this C library")
-    if f in (errors, raised) and not steps:
-        pytest.skip("its error bound says too little")
     arr = RNG.uniform(0.1, 5.9, (COUNT, 1))
     want, _ = run(f, True, monkeypatch, arr)
     address = externals.address
@@ -137,8 +134,7 @@ def test_the_library_is_seldom_called(f, steps, monkeypatch):
     wrong = {("libm", name): ("libm", "lgamma")}
     monkeypatch.setattr(externals, "address", lambda *n: address(*wrong.get(n[:2], n[:2]), *n[2:]))
     found, _ = run(f, True, monkeypatch, arr)
-    share = (found == want).mean()
-    assert share == 1.0 if steps else 0.9 < share < 1.0
+    assert (found == want).all()
     found, _ = run(f, True, monkeypatch, arr, ONE)
     assert not (found == want).any()
 
@@ -191,11 +187,14 @@ def test_nothing_is_noted(monkeypatch):
 
 
 @for_others
-def test_texts_of_math_compile_for_other_cpus(name, steps):
-    for f in CALLED if steps else FUNCTIONS:
+def test_texts_of_math_compile_for_other_cpus(name, monkeypatch):
+    if not c_library.of_logarithm("pow"):
+        pytest.skip("not this C library")
+    monkeypatch.setattr(c_library, "takes", lambda name: True)
+    for f in CALLED:
         made, _ = typed_function(f, np.ones(1))
         text = kernel_of_lanes(made, TARGETS[name], 8, True, near_libm=True)
-        assert "@llvm.fma" in text or (f not in FUNCTIONS and not c_library.takes(CALLED[f]))
+        assert "@llvm.fma" in text
         machine_code(text, name)
         assert "@llvm.fma" not in kernel(made, TARGETS[name], near_libm=True)
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from ....ir.typed import Array, TypedFunction
 from ....ir.typed.function import WARNED, Type
 from ..target import Target
-from .beside import beside
+from .beside import copies
 from .called import OPERATIONS as OF_CALLS
 from .called import CallingWriter
 from .forms import Frame, alignment, in_memory, size
@@ -216,8 +216,8 @@ def kernel_of_lanes(
     kinds = dict.fromkeys(
         _elements(x, f)[0] for x, f in zip(made.inputs, writer.frame.inputs, strict=True)
     )
-    copies = [beside(dtype, lanes) for dtype in kinds]
-    return _module([*writer.declared.values(), *notes.declared], one, [*copies, *lines])
+    tiles = [copies(dtype, lanes) for dtype in kinds]
+    return _module([*writer.declared.values(), *notes.declared], one, [*tiles, *lines])
 
 
 def tile_bytes(made: TypedFunction, arrays: Sequence[Sequence[int]], lanes: int) -> int:

@@ -11,7 +11,7 @@ from ....errors import UnsupportedError
 from ....ir.typed import Array, Instruction
 from ....ir.typed.function import PARTS, Value
 from . import lists
-from .beside import apart
+from .beside import copies
 from .forms import InRegisters, Pair, in_memory, machine, size
 from .lanes import LanesWriter
 from .operations import function_at
@@ -453,11 +453,10 @@ def _put_array(w: LanesWriter, x: Instruction) -> None:
             value = w.load_wide(place, dtype)
         w.put_at(k, at, converted(w, value, dtype, to), to)
 
-    is_near = array.strides == (str(w.element_bytes(dtype)),) and size(dtype) == 8
-    if shared or dtype != to or dtype in PARTS or not is_near or w.lanes % 4:
+    if shared or dtype != to or array.strides != (str(w.element_bytes(dtype)),):
         over(w, array.dims, body)
         return
-    w.declared[f"apart {dtype}"] = apart(dtype, w.lanes)
+    w.declared[f"apart {dtype}"] = copies(dtype, w.lanes, back=True)
     step = w.result(k).strides[0]
     given = f"ptr {array.base}, ptr %out{k}, i64 {array.dims[0]}, i64 {step}"
     if w.part is None:  # what lanes get that are done again counts for nothing

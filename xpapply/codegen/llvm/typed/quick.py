@@ -1,8 +1,9 @@
-"""Functions of the C library, inlined: computed to more bits, and seldom called.
+"""Functions of the C library, inlined: seldom called.
 
-Where the result is so far from the midpoint of two floats that every value within glibc's error
-bound rounds to the same float, that is glibc's result. For other arguments the function is called.
-No flag but "inexact" is set here.
+They take the steps that glibc takes. Small powers and remainders are computed to more bits: where a
+result is so far from the midpoint of two floats that every value within glibc's error bound rounds
+to the same float, that is glibc's. For other arguments the function is called. No flag but
+"inexact" is set here.
 
 Functions that draw random numbers are inlined too, where their ziggurat and the steps of the
 generator are known: see `xpapply.runtime.ziggurats`.
@@ -19,14 +20,8 @@ from ....runtime.generators import BOUNDED, EXCHANGES, MERSENNE, MT19937, is_kno
 from ....runtime.ziggurats import FACTOR, INNER, OWN, PCG64, STATE, Ziggurat
 from .forms import literal, machine
 from .function import FunctionWriter
-from .libm import exponentials, powers, sines, steps
+from .libm import powers, steps
 from .libm.doubles import Double, fmod
-
-Found = tuple[Double, Double]
-"""A result, and whether it is the one that the function gives."""
-_FUNCTIONS: dict[str, Callable[[FunctionWriter, Double], Found]] = {
-    "exp": exponentials.exp, "log": exponentials.log, "sin": sines.sin, "cos": sines.cos,
-}  # fmt: skip
 
 
 def quick(w: FunctionWriter, x: Instruction) -> tuple[str, str] | None:
@@ -45,8 +40,6 @@ def quick(w: FunctionWriter, x: Instruction) -> tuple[str, str] | None:
         return None
     elif c_library.takes(name):
         high, is_known = steps.FUNCTIONS[name](w, *given)
-    elif name in _FUNCTIONS:
-        high, is_known = _FUNCTIONS[name](w, given[0])
     else:
         return None
     return high.text, is_known.text

@@ -108,17 +108,6 @@ class Double:
         """Negate a truth value."""
         return self._new(f"xor {self}, {self._w.everywhere(True, 'bool')}")
 
-    def polynomial(self, coefficients: Sequence[float], square: Double) -> Double:
-        """Evaluate a polynomial, coefficients from power 0 up, in pairs that run in parallel."""
-        pairs = [
-            self.fused(b[1], b[0]) if len(b) == 2 else self._like(b[0])
-            for b in (coefficients[k : k + 2] for k in range(0, len(coefficients), 2))
-        ]
-        found = pairs.pop()
-        while pairs:
-            found = found.fused(square, pairs.pop())
-        return found
-
     def constant(self, value: float) -> Double:
         """A number of its type."""
         return Double(self._w, self._w.everywhere(value, self.dtype), self.dtype)
@@ -146,16 +135,9 @@ def product(x: Double, y: Double) -> tuple[Double, Double]:
     return total, x.fused(y, -total)
 
 
-def rounds_alike(high: Double, low: Double, off: float, *farther: tuple[float, float]) -> Double:
-    """Whether all values within `off` units in the last place round to `high`.
-
-    `farther`: sizes, and that where it is as large or larger. What is added may be so many times as
-    large, and must not change the rounded number.
-    """
-    most = low.constant(0.5 / (1.0 - off))
-    for size, less in farther:
-        most = high.size().least(size).chosen(low.constant(0.5 / (1.0 - less)), most)
-    return low.fused(most, high).same(high)
+def rounds_alike(high: Double, low: Double, off: float) -> Double:
+    """Whether all values within `off` units in the last place round to `high`."""
+    return low.fused(0.5 / (1.0 - off), high).same(high)
 
 
 def in_two(x: Fraction) -> tuple[float, float]:
