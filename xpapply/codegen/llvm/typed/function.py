@@ -336,17 +336,6 @@ class FunctionWriter:
         found = self.emit(f"load {in_memory(dtype)}, ptr {at}, align {size(dtype)}, !tbaa !5")
         return self.emit(f"icmp ne i8 {found}, 0") if dtype == "bool" else found
 
-    def row_at(self, base: str, index: str, count: int) -> tuple[str, ...]:
-        """Floats that lie side by side in a table of such rows."""
-        at = self.emit(f"getelementptr [{count} x double], ptr {base}, i64 {index}")
-        places = [self.emit(f"getelementptr double, ptr {at}, i64 {k}") for k in range(count)]
-        how = "align 8, !invariant.load !1"
-        return tuple(self.emit(f"load double, ptr {p}, {how}") for p in places)
-
-    def any(self, mask: str) -> str:
-        """Whether a truth value holds for any slice."""
-        return mask
-
     def store(self, value: Any, at: str, dtype: str) -> None:
         """Write a number to memory."""
         if dtype in PARTS:

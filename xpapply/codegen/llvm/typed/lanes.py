@@ -474,8 +474,6 @@ class LanesWriter(FunctionWriter):
 
     def row_at(self, base: str, index: str, count: int) -> tuple[str, ...]:
         """Floats of a table for each lane: each row read as one, and turned in registers."""
-        if not self.on_vectors:
-            return super().row_at(base, index, count)
         row, found = f"<{count} x double>", []
         for k in range(self.lanes):
             own = self.emit(f"extractelement {self.words} {index}, i64 {k}")

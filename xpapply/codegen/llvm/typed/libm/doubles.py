@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import Any
 
 from ..forms import literal
 from ..function import FunctionWriter
@@ -147,9 +148,9 @@ def in_two(x: Fraction) -> tuple[float, float]:
 
 
 def entry(
-    w: FunctionWriter, name: str, numbers: Sequence[tuple[float, ...]], at: Double
+    w: Any, name: str, numbers: Sequence[tuple[float, ...]], at: Double
 ) -> tuple[Double, ...]:
-    """Numbers of a table, two or four of them side by side."""
+    """Numbers of a table for each lane, two or four of them side by side."""
     count, each = len(numbers) * len(numbers[0]), len(numbers[0])
     text = ", ".join(f"double {literal(x, 'float64')}" for row in numbers for x in row)
     # of the module, once
@@ -159,9 +160,7 @@ def entry(
     return tuple(Double(w, x) for x in w.row_at(f"@{name}", at.text, each))
 
 
-def seldom(
-    w: FunctionWriter, condition: Double, make: Callable[[], Double], other: Double
-) -> Double:
+def seldom(w: Any, condition: Double, make: Callable[[], Double], other: Double) -> Double:
     """`make` where a condition holds, which it seldom does for any lane: else it is not done."""
     here, some, on = (w.label() for _ in range(3))
     w.line(f"br label %{here}")
