@@ -75,8 +75,8 @@ def _four(vector: str, g: int, row: int, back: bool) -> list[str]:
     for j in range(4):
         lines += [
             f"  {own[j]} = getelementptr i8, ptr %a{g + j}, i64 %f.far",
-            f"  %fo{g}.{j} = add i64 %f.row, {j * row + 8 * g}",
-            f"  {rows[j]} = getelementptr i8, ptr %tile, i64 %fo{g}.{j}",
+            f"  %fr.at{g}.{j} = add i64 %f.row, {j * row + 8 * g}",
+            f"  {rows[j]} = getelementptr i8, ptr %tile, i64 %fr.at{g}.{j}",
         ]
     from_, to = (rows, own) if back else (own, rows)
     values = [f"%fv{g}.{j}" for j in range(4)]
