@@ -90,6 +90,28 @@ def test_results_are_those_of_one_after_the_other(f, lies):
             np.testing.assert_array_equal(row, f(x))
 
 
+@needs_cpu
+@pytest.mark.parametrize("count", [1, 2, 15, 16, 17, 31, 33, 47])
+def test_the_last_slice_fills_the_lanes(count, monkeypatch):
+    """None is done again for that, and what lies after results and marks stays as it was."""
+    runs = []
+    go_again = backend.Compiled._go_again
+
+    def counted_again(self, form, *given):
+        runs.append(go_again(self, form, *given))
+        return runs[-1]
+
+    monkeypatch.setattr(backend.Compiled, "_go_again", counted_again)
+    arr = RNG.standard_normal((count, 5))
+    made, _ = typed_function(smoothed, arr[0])
+    whole = np.full((count + 3, 5), 7.0)
+    marks = backend.Compiled(made).run([arr], [whole[:count]], 1, form=LANES)
+    assert runs == [0]
+    assert not marks.any()
+    np.testing.assert_array_equal(whole[:count], [smoothed(v) for v in arr])
+    assert (whole[count:] == 7.0).all()
+
+
 @for_others
 def test_texts_compile_for_other_cpus(name):
     made, _ = typed_function(either, np.full(5, 0.25))
