@@ -128,7 +128,7 @@ FACTS = {
     "runtime.generators": "functions of NumPy's that draw",
     "runtime.registry": "where modules are",
     "runtime.ziggurats": "how they draw",
-    "runtime.c_library": "which C library this process has",
+    "runtime.c_library": "which C library this process has, its steps and numbers",
     "labelled": "which libraries types are of",
     "storage": "which types are arrays in files",
     "functions.identity": "versions of packages",

@@ -44,8 +44,8 @@ def test_no_folder_is_crowded():
 
 
 LINES = """
-    frontends 36750 -> 37820 generators of seeds, masks, nnls, splines, distributions, constants folded
-    codegen 20550 -> 20930 shuffles, MT19937, long sums, how a GPU loads, libm's steps, formulas
+    frontends 36750 -> 37940 generators of seeds, masks, nnls, splines, distributions, constants folded
+    codegen 20550 -> 21110 shuffles, MT19937, long sums, how a GPU loads, libm's steps, formulas
     library 13400 -> 15190 generators of seeds, nnls, splines, BLAS, samples, distributions, densities
     planning 10950 -> 11270 time limits, calls beside the loop, kernels that loops wait for, texts
     backends 9290 -> 9510 machine code for GPUs on disk, kernels with their arguments, short calls
@@ -58,7 +58,7 @@ LINES = """
     pandas 2150 -> 4260 groups transformed, nullable dtypes, lists, methods of Series, classes
     functions 2150 -> 2220 what a cache keeps, what is prepared by identity
     patching 1750 -> 1860 groups transformed and filtered, one look at all names
-    runtime 1650 -> 1780 seeds of MT19937, generators that are spawned, what libm computes
+    runtime 1650 -> 1880 seeds of MT19937, generators that are spawned, what libm computes
     slice_functions 1600 -> 1630 complex numbers as pairs, which stood in special
     testing 1500
     lowering 1150

@@ -6,17 +6,19 @@ from ....ir.typed.function import PARTS
 from .forms import alignment, in_memory, size
 
 
-def beside(dtype: str, lanes: int) -> str:
-    """A function that copies slices so: where to, their addresses, how many numbers, and the step.
+def copies(dtype: str, lanes: int, back: bool = False) -> str:
+    """A function that copies slices beside each other, or back.
 
-    Numbers of 64 bits that follow each other are read four at a time.
+    Where they lie so, the addresses of their own, how many numbers each has, and the step. Numbers
+    of 64 bits that follow each other are copied four at a time.
     """
     kind, bytes_ = in_memory(dtype), size(dtype)
-    head = (
-        f"define internal void @beside.{dtype}(ptr %to, ptr %all, i64 %n, i64 %step) "
-        "noinline nounwind #0 {"
-    )
-    lines = [head, "entry:"]
+    align, row = f"align {alignment(dtype)}", lanes * size(dtype)
+    lines = [
+        f"define internal void @{'apart' if back else 'beside'}.{dtype}"
+        "(ptr %tile, ptr %all, i64 %n, i64 %step) noinline nounwind #0 {",
+        "entry:",
+    ]
     for k in range(lanes):
         lines += [
             f"  %p{k} = getelementptr i64, ptr %all, i64 {k}",
@@ -35,7 +37,9 @@ def beside(dtype: str, lanes: int) -> str:
             "  %f.more = icmp slt i64 %f, %most",
             "  br i1 %f.more, label %four, label %one.head",
             "four:",
-            *_four(kind, lanes),
+            "  %f.far = shl i64 %f, 3",
+            f"  %f.row = mul i64 %f, {row}",
+            *(line for g in range(0, lanes, 4) for line in _four(f"<4 x {kind}>", g, row, back)),
             "  %f.next = add i64 %f, 4",
             "  br label %four.head",
         ]
@@ -49,52 +53,60 @@ def beside(dtype: str, lanes: int) -> str:
         "  br i1 %more, label %one, label %end",
         "one:",
         "  %far = mul i64 %i, %step",
-        f"  %row = mul i64 %i, {lanes * bytes_}",
-        "  %to.row = getelementptr i8, ptr %to, i64 %row",
+        f"  %row = mul i64 %i, {row}",
+        "  %tile.row = getelementptr i8, ptr %tile, i64 %row",
     ]
     for k in range(lanes):
+        from_, to = (f"%t{k}", f"%q{k}") if back else (f"%q{k}", f"%t{k}")
         lines += [
             f"  %q{k} = getelementptr i8, ptr %a{k}, i64 %far",
-            f"  %v{k} = load {kind}, ptr %q{k}, align {alignment(dtype)}",
-            f"  %t{k} = getelementptr {kind}, ptr %to.row, i64 {k}",
-            f"  store {kind} %v{k}, ptr %t{k}, align {alignment(dtype)}",
+            f"  %t{k} = getelementptr {kind}, ptr %tile.row, i64 {k}",
+            f"  %v{k} = load {kind}, ptr {from_}, {align}",
+            f"  store {kind} %v{k}, ptr {to}, {align}",
         ]
     lines += ["  %i.next = add i64 %i, 1", "  br label %one.head", "end:", "  ret void", "}"]
     return "\n".join(lines)
 
 
-def _four(kind: str, lanes: int) -> list[str]:
+def _four(vector: str, g: int, row: int, back: bool) -> list[str]:
     """Four numbers of four slices at a time, turned in registers."""
-    vector = f"<4 x {kind}>"
-    lines = ["  %f.far = shl i64 %f, 3"]
-    for g in range(0, lanes, 4):
-        for k in range(g, g + 4):
-            lines += [
-                f"  %fq{k} = getelementptr i8, ptr %a{k}, i64 %f.far",
-                f"  %fv{k} = load {vector}, ptr %fq{k}, align 8",
-            ]
-        pairs = {}
-        for name, a, b, order in (
-            ("lo", g, g + 1, (0, 4, 2, 6)), ("hi", g, g + 1, (1, 5, 3, 7)),
-            ("lo2", g + 2, g + 3, (0, 4, 2, 6)), ("hi2", g + 2, g + 3, (1, 5, 3, 7)),
-        ):  # fmt: skip
-            pairs[name] = f"%f{name}.{g}"
-            lines.append(f"  {pairs[name]} = {_turned(vector, f'%fv{a}', f'%fv{b}', order)}")
-        for j, (a_name, b_name, order) in enumerate(
-            (
-                ("lo", "lo2", (0, 1, 4, 5)), ("hi", "hi2", (0, 1, 4, 5)),
-                ("lo", "lo2", (2, 3, 6, 7)), ("hi", "hi2", (2, 3, 6, 7)),
-            )
-        ):  # fmt: skip
-            lines += [
-                f"  %fr{g}.{j} = {_turned(vector, pairs[a_name], pairs[b_name], order)}",
-                f"  %fi{g}.{j} = add i64 %f, {j}",
-                f"  %fm{g}.{j} = mul i64 %fi{g}.{j}, {8 * lanes}",
-                f"  %fs{g}.{j} = add i64 %fm{g}.{j}, {8 * g}",
-                f"  %ft{g}.{j} = getelementptr i8, ptr %to, i64 %fs{g}.{j}",
-                f"  store {vector} %fr{g}.{j}, ptr %ft{g}.{j}, align 8",
-            ]
-    return lines
+    own, rows = [f"%fq{k}" for k in range(g, g + 4)], [f"%ft{g}.{j}" for j in range(4)]
+    lines = []
+    for j in range(4):
+        lines += [
+            f"  {own[j]} = getelementptr i8, ptr %a{g + j}, i64 %f.far",
+            f"  %fr.at{g}.{j} = add i64 %f.row, {j * row + 8 * g}",
+            f"  {rows[j]} = getelementptr i8, ptr %tile, i64 %fr.at{g}.{j}",
+        ]
+    from_, to = (rows, own) if back else (own, rows)
+    values = [f"%fv{g}.{j}" for j in range(4)]
+    lines += [
+        f"  {v} = load {vector}, ptr {p}, align 8" for v, p in zip(values, from_, strict=True)
+    ]
+    turned, found = _square(vector, g, values)
+    lines += turned
+    return lines + [
+        f"  store {vector} {v}, ptr {p}, align 8" for v, p in zip(found, to, strict=True)
+    ]
+
+
+def _square(vector: str, g: int, rows: list[str]) -> tuple[list[str], list[str]]:
+    """Four rows of four numbers, transposed: the text, and the rows."""
+    a, b, c, d = rows
+    even, odd, first, last = (0, 4, 2, 6), (1, 5, 3, 7), (0, 1, 4, 5), (2, 3, 6, 7)
+    lo, hi, lo2, hi2 = (f"%f{name}.{g}" for name in ("lo", "hi", "lo2", "hi2"))
+    lines = [
+        f"  {name} = {_turned(vector, *pair, order)}"
+        for name, pair, order in (
+            (lo, (a, b), even), (hi, (a, b), odd), (lo2, (c, d), even), (hi2, (c, d), odd),
+        )
+    ]  # fmt: skip
+    found = [f"%fr{g}.{j}" for j in range(4)]
+    for name, pair, order in zip(
+        found, ((lo, lo2), (hi, hi2)) * 2, (first, first, last, last), strict=True
+    ):
+        lines.append(f"  {name} = {_turned(vector, *pair, order)}")
+    return lines, found
 
 
 def _turned(vector: str, a: str, b: str, order: tuple[int, ...]) -> str:

@@ -14,8 +14,7 @@ import numpy as np
 from ....ir.typed import Array, Instruction, Literal
 from ....ir.typed.function import Value
 from .forms import InRegisters, literal, machine
-from .function import converted
-from .whole_arrays import spread
+from .whole_arrays import converted, spread
 
 Element = Callable[[Sequence[str]], str]
 

@@ -7,8 +7,6 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from ....ir.typed import Array, Block, Instruction, Literal, Register, Slot, TypedFunction, strides
 from ....ir.typed.function import PARTS, Type, Value
 from ....ir.typed.repeated import INDEX
@@ -338,15 +336,6 @@ class FunctionWriter:
         found = self.emit(f"load {in_memory(dtype)}, ptr {at}, align {size(dtype)}, !tbaa !5")
         return self.emit(f"icmp ne i8 {found}, 0") if dtype == "bool" else found
 
-    def pairs_at(self, base: str, index: str) -> tuple[str, str]:
-        """Two floats that lie side by side in a table of such pairs."""
-        at = self.emit(f"getelementptr [2 x double], ptr {base}, i64 {index}")
-        beside = self.emit(f"getelementptr double, ptr {at}, i64 1")
-        first, second = (
-            self.emit(f"load double, ptr {p}, align 8, !invariant.load !1") for p in (at, beside)
-        )
-        return first, second
-
     def store(self, value: Any, at: str, dtype: str) -> None:
         """Write a number to memory."""
         if dtype in PARTS:
@@ -542,35 +531,6 @@ _ENDS: dict[str, Callable[[FunctionWriter, Instruction, Block], None]] = {
     "return": lambda w, x, block: w.returned(x),
     "leave": _leave,
 }
-
-
-def converted(w: FunctionWriter, value: Any, from_: str, to: str) -> Any:
-    """A number in another type, as C does it."""
-    if from_ == to:
-        return value
-    if to in PARTS:
-        part, own = PARTS[to], PARTS.get(from_)
-        if own is not None:
-            return Pair(*(converted(w, p, own, part) for p in value))
-        return Pair(converted(w, value, from_, part), "zeroinitializer")
-    a, b = np.dtype(from_), np.dtype(to)
-    old, new = w.kind(from_), w.kind(to)
-    if "float16" in (from_, to) and {a.kind, b.kind} != {"f"}:
-        return converted(w, converted(w, value, from_, "float32"), "float32", to)
-    if to == "bool":
-        how = "fcmp une" if a.kind == "f" else "icmp ne"
-        return w.emit(f"{how} {old} {value}, zeroinitializer")
-    if a.kind == "f":
-        if b.kind == "f":
-            return w.other_float(value, from_, to)
-        return w.emit(f"{'fptoui' if b.kind == 'u' else 'fptosi'} {old} {value} to {new}")
-    if b.kind == "f":
-        return w.emit(f"{'sitofp' if a.kind == 'i' else 'uitofp'} {old} {value} to {new}")
-    if old == new:
-        return value
-    if from_ != "bool" and b.itemsize < a.itemsize:
-        return w.emit(f"trunc {old} {value} to {new}")
-    return w.emit(f"{'sext' if a.kind == 'i' else 'zext'} {old} {value} to {new}")
 
 
 def _odd(w: FunctionWriter, value: str) -> str:

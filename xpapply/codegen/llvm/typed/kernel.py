@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from ....ir.typed import Array, TypedFunction
 from ....ir.typed.function import WARNED, Type
 from ..target import Target
-from .beside import beside
+from .beside import copies
 from .called import OPERATIONS as OF_CALLS
 from .called import CallingWriter
 from .forms import Frame, alignment, in_memory, size
@@ -95,7 +95,7 @@ def kernel(
         body.append("  %any.new = zext i16 %code.short to i64")
         body += _ANY
     body.append("  br label %next")
-    lines = _through(notes, operands, slots, body, [], sizes, 1, is_plain)
+    lines = _through(notes, operands, slots, body, sizes, 1, is_plain)
     return _module([*writer.declared.values(), *notes.declared], one, lines)
 
 
@@ -146,17 +146,17 @@ def kernel_of_lanes(
         f"  %again.bits = trunc i64 %again.all to i{lanes}",
         f"  %again.each = bitcast i{lanes} %again.bits to <{lanes} x i1>",
         f"  %again.marks = sext <{lanes} x i1> %again.each to <{lanes} x i16>",
-        f"  %p.first = getelementptr i16, ptr %p.mark, i64 {0 if sizes else 1 - lanes}",
-        f"  store <{lanes} x i16> %again.marks, ptr %p.first, align 2",
         "  br label %next",
     ]
     if sizes:
+        done.insert(-1, f"  store <{lanes} x i16> %again.marks, ptr %p.mark, align 2")
         given = ", ".join(["ptr %p.frame", "ptr %also", *(f"ptr %{o}.now" for o in operands)])
         some = f"  %any.new = zext i{lanes} %again.bits to i64"
         body = [x.format(given=given) for x in [*done[:-1], some, *_ANY, done[-1]]]
-        lines = _through(notes, operands, slots, body, [], sizes, lanes)
+        lines = _through(notes, operands, slots, body, sizes, lanes)
         return _module([*writer.declared.values(), *notes.declared], one, lines)
-    slots += ["  %lane = alloca i64, align 8", "  store i64 0, ptr %lane, align 8"]
+    names = ("lane", "real", "pads")  # lanes that have slices, those of their own, and whether more
+    slots += [f"  %{x} = alloca i64, align 8\n  store i64 0, ptr %{x}, align 8" for x in names]
     slots += [f"  %all.{o} = alloca [{lanes} x i64], align 64" for o in operands]
     body = ["  %lane.now = load i64, ptr %lane, align 8"]
     for o in operands:
@@ -181,43 +181,51 @@ def kernel_of_lanes(
         tiles += [f"  %up.{k} = add i64 %bytes.{k}, 63", f"  %even.{k} = and i64 %up.{k}, -64"]
         tiles += [f"  %end.{k} = add i64 {ends}, %even.{k}"]
         ends = f"%end.{k}"
+    counts, short = ", ".join(f"i64 {k}" for k in range(lanes)), f"<{lanes} x i16>"
+    masked = f"llvm.masked.store.v{lanes}i16.p0"
+    writer.declared[masked] = f"declare void @{masked}({short}, ptr, i32, <{lanes} x i1>)"
     given_lanes = ["ptr %p.frame", "ptr %also"]
     given_lanes += [f"ptr %tile.{k}" for k in range(len(made.inputs))]
     given_lanes += [f"ptr %all.out{k}" for k in range(len(made.results))]
     body += [
         "  %lane.next = add i64 %lane.now, 1",
+        "  %real.was = load i64, ptr %real, align 8",
+        "  %pads.was = load i64, ptr %pads, align 8",
+        "  %is.own = icmp eq i64 %pads.was, 0",
+        "  %real.now = select i1 %is.own, i64 %lane.next, i64 %real.was",
+        "  store i64 %real.now, ptr %real, align 8",
         f"  %is.full = icmp eq i64 %lane.next, {lanes}",
         "  br i1 %is.full, label %do, label %more.lanes",
         "more.lanes:",
         "  store i64 %lane.next, ptr %lane, align 8",
-        "  br label %next",
+        # the last slice fills the lanes that are left
+        "  %i.after = add i64 %i, 1",
+        "  %is.end = icmp eq i64 %i.after, %n",
+        "  %is.stop = icmp sge i64 %k.next, %stop",
+        "  %is.padded = and i1 %is.end, %is.stop",
+        "  %pads.now = zext i1 %is.padded to i64",
+        "  store i64 %pads.now, ptr %pads, align 8",
+        "  br i1 %is.padded, label %slice, label %next",
         "do:",
-        "  store i64 0, ptr %lane, align 8",
+        "  store i64 0, ptr %lane, align 8\n  store i64 0, ptr %pads, align 8",
         *tiles,
-        *(x.format(given=", ".join(given_lanes)) for x in done),
+        *(x.format(given=", ".join(given_lanes)) for x in done[:-1]),
+        f"  %real.one = insertelement <{lanes} x i64> poison, i64 %real.now, i64 0",
+        f"  %real.all = shufflevector <{lanes} x i64> %real.one, <{lanes} x i64> poison, "
+        f"<{lanes} x i32> zeroinitializer",
+        f"  %is.real = icmp ult <{lanes} x i64> <{counts}>, %real.all",
+        "  %to.first = sub i64 1, %real.now",
+        "  %p.first = getelementptr i16, ptr %p.mark, i64 %to.first",
+        f"  call void @{masked}({short} %again.marks, ptr %p.first, i32 2, "
+        f"<{lanes} x i1> %is.real)",
+        done[-1],
     ]
-    rest = [  # those that do not fill the lanes
-        "  %rest.lanes = load i64, ptr %lane, align 8",
-        "  br label %rest.head",
-        "rest.head:",
-        "  %rest.k = phi i64 [%rest.lanes, %done], [%rest.next, %rest.one]",
-        "  %rest.more = icmp sgt i64 %rest.k, 0",
-        "  br i1 %rest.more, label %rest.one, label %rest.done",
-        "rest.one:",
-        "  %rest.next = sub i64 %rest.k, 1",
-        "  %rest.at = sub i64 %stop, %rest.k",
-        "  %p.rest = getelementptr i16, ptr %p.marks, i64 %rest.at",
-        f"  store i16 {WARNED - 65536}, ptr %p.rest, align 2",
-        "  br label %rest.head",
-        "rest.done:",
-        "  store i64 0, ptr %lane, align 8",
-    ]
-    lines = _through(notes, operands, slots, body, rest, {})
+    lines = _through(notes, operands, slots, body, {})
     kinds = dict.fromkeys(
         _elements(x, f)[0] for x, f in zip(made.inputs, writer.frame.inputs, strict=True)
     )
-    copies = [beside(dtype, lanes) for dtype in kinds]
-    return _module([*writer.declared.values(), *notes.declared], one, [*copies, *lines])
+    tiles = [copies(dtype, lanes) for dtype in kinds]
+    return _module([*writer.declared.values(), *notes.declared], one, [*tiles, *lines])
 
 
 def tile_bytes(made: TypedFunction, arrays: Sequence[Sequence[int]], lanes: int) -> int:
@@ -313,16 +321,15 @@ def _through(
     operands: Sequence[str],
     slots: Sequence[str],
     body: Sequence[str],
-    end: Sequence[str],
     numbers: Mapping[str, int],
     lanes: int = 1,
     vectors: bool = False,
 ) -> list[str]:
     """A function that goes through slices: `body` knows where their operands and marks are.
 
-    `end`: what is done after some slices in a row. `numbers`: bytes of the numbers that operands
-    are, where these follow each other in rows; `lanes`: how many the body does at once then;
-    `vectors`: whether LLVM may find that it can do several at once.
+    `numbers`: bytes of the numbers that operands are, where these follow each other in rows;
+    `lanes`: how many the body does at once then; `vectors`: whether LLVM may find that it can do
+    several at once.
     """
     names = ["frame", "drawn", "until", "end", "piece", "noted", "again", "tiles", "marks"]
     names += ["ndim", "sizes"]
@@ -459,7 +466,6 @@ def _through(
         ]
     lines += [
         "done:",
-        *end,
         "  %is.turn = icmp slt i64 %stop, %until",
         "  br i1 %is.turn, label %draw, label %over",
         "over:",

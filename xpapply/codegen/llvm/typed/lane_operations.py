@@ -11,11 +11,11 @@ from ....errors import UnsupportedError
 from ....ir.typed import Array, Instruction
 from ....ir.typed.function import PARTS, Value
 from . import lists
+from .beside import copies
 from .forms import InRegisters, Pair, in_memory, machine, size
-from .function import converted
 from .lanes import LanesWriter
 from .operations import function_at
-from .whole_arrays import NUMBER, as_type, call_loop, mapped, one_number, over, reduced
+from .whole_arrays import NUMBER, as_type, call_loop, converted, mapped, one_number, over, reduced
 
 
 def _mark(w: LanesWriter, x: Instruction) -> None:
@@ -453,7 +453,24 @@ def _put_array(w: LanesWriter, x: Instruction) -> None:
             value = w.load_wide(place, dtype)
         w.put_at(k, at, converted(w, value, dtype, to), to)
 
+    if shared or dtype != to or array.strides != (str(w.element_bytes(dtype)),):
+        over(w, array.dims, body)
+        return
+    w.declared[f"apart {dtype}"] = copies(dtype, w.lanes, back=True)
+    step = w.result(k).strides[0]
+    given = f"ptr {array.base}, ptr %out{k}, i64 {array.dims[0]}, i64 {step}"
+    if w.part is None:  # what lanes get that are done again counts for nothing
+        w.line(f"call void @apart.{dtype}({given})")
+        return
+    some, all_, after = w.label(), w.label(), w.label()
+    w.line(f"br i1 {w.any(w.turned(w.part))}, label %{some}, label %{all_}")
+    w.begin(all_)
+    w.line(f"call void @apart.{dtype}({given})")
+    w.line(f"br label %{after}")
+    w.begin(some)
     over(w, array.dims, body)
+    w.line(f"br label %{after}")
+    w.begin(after)
 
 
 # --- lists --------------------------------------------------------------------------------------

@@ -472,16 +472,15 @@ class LanesWriter(FunctionWriter):
             value = self.chosen(in_memory(dtype), value, old)
         self.line(f"store {kind} {value}, ptr {at}, align {size(dtype)}")
 
-    def pairs_at(self, base: str, index: str) -> tuple[str, str]:
-        """Two floats of a table for each lane: read as one, and turned in registers."""
-        if not self.on_vectors:
-            return super().pairs_at(base, index)
-        found = []
+    def row_at(self, base: str, index: str, count: int) -> tuple[str, ...]:
+        """Floats of a table for each lane: each row read as one, and turned in registers."""
+        row, found = f"<{count} x double>", []
         for k in range(self.lanes):
             own = self.emit(f"extractelement {self.words} {index}, i64 {k}")
-            at = self.emit(f"getelementptr [2 x double], ptr {base}, i64 {own}")
-            found.append(self.emit(f"load <2 x double>, ptr {at}, align 16, !invariant.load !1"))
-        width = 2
+            at = self.emit(f"getelementptr [{count} x double], ptr {base}, i64 {own}")
+            how = f"align {8 * count}, !invariant.load !1"
+            found.append(self.emit(f"load {row}, ptr {at}, {how}"))
+        width = count
         while len(found) > 1:
             order = ", ".join(f"i32 {k}" for k in range(2 * width))
             found = [
@@ -493,14 +492,13 @@ class LanesWriter(FunctionWriter):
             ]
             width *= 2
         kind = f"<{width} x double>"
-        first, second = (
+        return tuple(
             self.emit(
                 f"shufflevector {kind} {found[0]}, {kind} poison, <{self.lanes} x i32> "
-                f"<{', '.join(f'i32 {2 * k + j}' for k in range(self.lanes))}>"
+                f"<{', '.join(f'i32 {count * k + j}' for k in range(self.lanes))}>"
             )
-            for j in range(2)
+            for j in range(count)
         )
-        return first, second
 
     def _store_pairs(self, value: Any, at: str, dtype: str) -> None:
         kind = machine(PARTS[dtype])

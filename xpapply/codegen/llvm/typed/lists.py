@@ -12,7 +12,8 @@ from typing import Any
 from ....ir.typed import Array, Instruction
 from ....ir.typed.function import PARTS, Value
 from .forms import InRegisters, Pair
-from .function import FunctionWriter, converted
+from .function import FunctionWriter
+from .whole_arrays import converted
 
 LENGTH, ROOM, DATA = 0, 8, 16
 """Offsets of a list's length, capacity, and data."""

@@ -12,11 +12,12 @@ from ....ir.typed.function import PARTS, Value
 from ....ir.typed.sooner import SELDOM
 from . import lists
 from .forms import FUNCTIONS, InRegisters, Pair, machine, suffix
-from .function import FunctionWriter, converted
+from .function import FunctionWriter
 from .whole_arrays import (
     NUMBER,
     as_type,
     call_loop,
+    converted,
     diagonal,
     dot,
     map_,

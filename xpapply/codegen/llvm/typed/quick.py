@@ -1,8 +1,9 @@
-"""Functions of the C library, inlined: computed to more bits, and seldom called.
+"""Functions of the C library, inlined: seldom called.
 
-Where the result is so far from the midpoint of two floats that every value within glibc's error
-bound rounds to the same float, that is glibc's result. For other arguments the function is called.
-No flag but "inexact" is set here.
+They take the steps that glibc takes. Small powers and remainders are computed to more bits: where a
+result is so far from the midpoint of two floats that every value within glibc's error bound rounds
+to the same float, that is glibc's. For other arguments the function is called. No flag but
+"inexact" is set here.
 
 Functions that draw random numbers are inlined too, where their ziggurat and the steps of the
 generator are known: see `xpapply.runtime.ziggurats`.
@@ -14,19 +15,13 @@ import re
 from collections.abc import Callable
 
 from ....ir.typed import Array, Instruction, Literal
-from ....runtime import ziggurats
+from ....runtime import c_library, ziggurats
 from ....runtime.generators import BOUNDED, EXCHANGES, MERSENNE, MT19937, is_known
 from ....runtime.ziggurats import FACTOR, INNER, OWN, PCG64, STATE, Ziggurat
-from . import exponentials, powers, sines
-from .doubles import Double, fmod
 from .forms import literal, machine
 from .function import FunctionWriter
-
-Found = tuple[Double, Double]
-"""A result, and whether it is the one that the function gives."""
-_FUNCTIONS: dict[str, Callable[[FunctionWriter, Double], Found]] = {
-    "exp": exponentials.exp, "log": exponentials.log, "sin": sines.sin, "cos": sines.cos,
-}  # fmt: skip
+from .libm import powers, steps
+from .libm.doubles import Double, fmod
 
 
 def quick(w: FunctionWriter, x: Instruction) -> tuple[str, str] | None:
@@ -34,17 +29,19 @@ def quick(w: FunctionWriter, x: Instruction) -> tuple[str, str] | None:
     name = w.made.externals[x.what][1]
     if not w.near_libm or x.result is None or x.result.type != "float64":
         return None
-    if name == "pow" and isinstance(x.args[1], Literal):
-        write = powers.WITH.get(float(x.args[1].value))
-    else:
-        write = _FUNCTIONS.get(name)
+    by = x.args[1] if name == "pow" else None
+    power = powers.WITH.get(float(by.value)) if isinstance(by, Literal) else None
+    given = [Double(w, w.operand(a, 1.0)) for a in x.args]
     if name == "fmod":
-        high, is_known = fmod(*(Double(w, w.operand(a, 1.0)) for a in x.args))
-        return high.text, is_known.text
-    if write is None or (name != "pow" and not w.on_vectors):  # one takes no longer there
+        high, is_known = fmod(*given)
+    elif power is not None:
+        high, is_known = power(w, given[0])
+    elif not w.on_vectors:  # one takes no longer there
         return None
-    given = Double(w, w.operand(x.args[0], 1.0))
-    high, is_known = write(w, given)
+    elif c_library.takes(name):
+        high, is_known = steps.FUNCTIONS[name](w, *given)
+    else:
+        return None
     return high.text, is_known.text
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
 
 from ....ir.typed import Array, Instruction, Literal, Register
-from ....ir.typed.function import KEEP_NOTES
-from .forms import FUNCTIONS, InRegisters, alignment, in_memory, literal, machine, size
-from .function import FunctionWriter, converted
+from ....ir.typed.function import KEEP_NOTES, PARTS
+from .forms import FUNCTIONS, InRegisters, Pair, alignment, in_memory, literal, machine, size
+from .function import FunctionWriter
 
 NUMBER = "alloca [2 x i64], align 16"
 """Room for a number of any type."""
@@ -312,3 +315,32 @@ def over(
         body(list(at))
     else:
         w.loop(dims[len(at)], lambda i: over(w, dims, body, (*at, i)))
+
+
+def converted(w: FunctionWriter, value: Any, from_: str, to: str) -> Any:
+    """A number in another type, as C does it."""
+    if from_ == to:
+        return value
+    if to in PARTS:
+        part, own = PARTS[to], PARTS.get(from_)
+        if own is not None:
+            return Pair(*(converted(w, p, own, part) for p in value))
+        return Pair(converted(w, value, from_, part), "zeroinitializer")
+    a, b = np.dtype(from_), np.dtype(to)
+    old, new = w.kind(from_), w.kind(to)
+    if "float16" in (from_, to) and {a.kind, b.kind} != {"f"}:
+        return converted(w, converted(w, value, from_, "float32"), "float32", to)
+    if to == "bool":
+        how = "fcmp une" if a.kind == "f" else "icmp ne"
+        return w.emit(f"{how} {old} {value}, zeroinitializer")
+    if a.kind == "f":
+        if b.kind == "f":
+            return w.other_float(value, from_, to)
+        return w.emit(f"{'fptoui' if b.kind == 'u' else 'fptosi'} {old} {value} to {new}")
+    if b.kind == "f":
+        return w.emit(f"{'sitofp' if a.kind == 'i' else 'uitofp'} {old} {value} to {new}")
+    if old == new:
+        return value
+    if from_ != "bool" and b.itemsize < a.itemsize:
+        return w.emit(f"trunc {old} {value} to {new}")
+    return w.emit(f"{'sext' if a.kind == 'i' else 'zext'} {old} {value} to {new}")

@@ -243,6 +243,12 @@ def callee(
         if isinstance(found, types.FunctionType) and found.__module__.startswith(calls.LIBRARY):
             return Inlined(found, args, kwargs)
         return found(t, args, kwargs)  # type: ignore[no-any-return]
+    if _is_of_library(f):
+        from . import folded  # which few functions need
+
+        made = folded.called(t, f, args, kwargs)
+        if made is not None:
+            return made
     if isinstance(f, functools._lru_cache_wrapper):
         return _cached(t, f, args, kwargs)
     if isinstance(f, types.FunctionType):
@@ -295,8 +301,8 @@ def _as_key_of_cache(t: Writes, at: Any, x: Abstract) -> None:
         t.mark(zero.value, "a zero for a function with a cache: signs are not told apart")
 
 
-def _is_of_library(f: types.FunctionType) -> bool:
-    root = (f.__module__ or "").partition(".")[0]
+def _is_of_library(f: Any) -> bool:
+    root = str(getattr(f, "__module__", None) or "").partition(".")[0]
     return root in ("numpy", "scipy", "torch", "cupy", "jax", "sklearn", "pandas")
 
 

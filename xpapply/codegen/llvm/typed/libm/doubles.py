@@ -8,11 +8,12 @@ to more bits is the one that the C library gives.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import Any
 
-from .forms import literal
-from .function import FunctionWriter
+from ..forms import literal
+from ..function import FunctionWriter
 
 _LEAST, _COUNT = 1023 - 400, 800
 """Biased exponents for which no intermediate overflows or is denormal."""
@@ -43,6 +44,12 @@ class Double:
     def __and__(self, other: Double | int) -> Double:
         return self._new(f"and {self}, {self._like(other).text}")
 
+    def __or__(self, other: Double) -> Double:
+        return self._new(f"or {self}, {other.text}")
+
+    def __xor__(self, other: Double | int) -> Double:
+        return self._new(f"xor {self}, {self._like(other).text}")
+
     def __rshift__(self, count: int) -> Double:
         return self._new(f"lshr {self}, {self._like(count).text}")
 
@@ -52,7 +59,7 @@ class Double:
     def __str__(self) -> str:
         return f"{self._w.kind(self.dtype)} {self.text}"
 
-    def below(self, count: int) -> Double:
+    def below(self, count: int | Double) -> Double:
         """Unsigned comparison of integers."""
         return self._new(f"icmp ult {self}, {self._like(count).text}", "bool")
 
@@ -102,17 +109,6 @@ class Double:
         """Negate a truth value."""
         return self._new(f"xor {self}, {self._w.everywhere(True, 'bool')}")
 
-    def polynomial(self, coefficients: Sequence[float], square: Double) -> Double:
-        """Evaluate a polynomial, coefficients from power 0 up, in pairs that run in parallel."""
-        pairs = [
-            self.fused(b[1], b[0]) if len(b) == 2 else self._like(b[0])
-            for b in (coefficients[k : k + 2] for k in range(0, len(coefficients), 2))
-        ]
-        found = pairs.pop()
-        while pairs:
-            found = found.fused(square, pairs.pop())
-        return found
-
     def constant(self, value: float) -> Double:
         """A number of its type."""
         return Double(self._w, self._w.everywhere(value, self.dtype), self.dtype)
@@ -140,16 +136,9 @@ def product(x: Double, y: Double) -> tuple[Double, Double]:
     return total, x.fused(y, -total)
 
 
-def rounds_alike(high: Double, low: Double, off: float, *farther: tuple[float, float]) -> Double:
-    """Whether all values within `off` units in the last place round to `high`.
-
-    `farther`: sizes, and that where it is as large or larger. What is added may be so many times as
-    large, and must not change the rounded number.
-    """
-    most = low.constant(0.5 / (1.0 - off))
-    for size, less in farther:
-        most = high.size().least(size).chosen(low.constant(0.5 / (1.0 - less)), most)
-    return low.fused(most, high).same(high)
+def rounds_alike(high: Double, low: Double, off: float) -> Double:
+    """Whether all values within `off` units in the last place round to `high`."""
+    return low.fused(0.5 / (1.0 - off), high).same(high)
 
 
 def in_two(x: Fraction) -> tuple[float, float]:
@@ -159,17 +148,34 @@ def in_two(x: Fraction) -> tuple[float, float]:
 
 
 def entry(
-    w: FunctionWriter, name: str, numbers: Sequence[tuple[float, float]], at: Double
-) -> tuple[Double, Double]:
-    """Two numbers of a table."""
-    count = 2 * len(numbers)
-    text = ", ".join(f"double {literal(x, 'float64')}" for pair in numbers for x in pair)
+    w: Any, name: str, numbers: Sequence[tuple[float, ...]], at: Double
+) -> tuple[Double, ...]:
+    """Numbers of a table for each lane, two or four of them side by side."""
+    count, each = len(numbers) * len(numbers[0]), len(numbers[0])
+    text = ", ".join(f"double {literal(x, 'float64')}" for row in numbers for x in row)
     # of the module, once
     w.declared[f"table {name}"] = (
         f"@{name} = internal unnamed_addr constant [{count} x double] [{text}], align 64"
     )
-    high, low = w.pairs_at(f"@{name}", at.text)
-    return Double(w, high), Double(w, low)
+    return tuple(Double(w, x) for x in w.row_at(f"@{name}", at.text, each))
+
+
+def seldom(w: Any, condition: Double, make: Callable[[], Double], other: Double) -> Double:
+    """`make` where a condition holds, which it seldom does for any lane: else it is not done."""
+    here, some, on = (w.label() for _ in range(3))
+    w.line(f"br label %{here}")
+    w.begin(here)
+    w.line(f"br i1 {w.any(condition.text)}, label %{some}, label %{on}, !prof !12")
+    w.begin(some)
+    found = condition.chosen(make(), other)
+    last = w.label()
+    w.line(f"br label %{last}")
+    w.begin(last)
+    w.line(f"br label %{on}")
+    w.begin(on)
+    kind = w.kind(found.dtype)
+    text = f"phi {kind} [{other.text}, %{here}], [{found.text}, %{last}]"
+    return Double(w, w.emit(text), found.dtype)
 
 
 def fmod(x: Double, y: Double) -> tuple[Double, Double]:

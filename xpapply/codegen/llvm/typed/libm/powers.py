@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from ..function import FunctionWriter
 from .doubles import Double, product, rounds_alike, sorted_sum
-from .function import FunctionWriter
 
 _EXPONENTIAL = 0.5108
 """Units in the last place that glibc's exponential in ``pow`` is off by at most, and some more."""

@@ -1,0 +1,1 @@
+"""Functions of the C library in text of LLVM, with its bits."""
