@@ -44,12 +44,12 @@ def test_no_folder_is_crowded():
 
 
 LINES = """
-    frontends 36750 -> 37720 generators of seeds, masks, nnls, splines, caches, distributions
-    codegen 20550 -> 20850 shuffles as a whole, numbers of MT19937, sums of long slices on GPUs
-    library 13400 -> 15120 generators of seeds, nnls, splines, BLAS, samples, distributions
+    frontends 36750 -> 37770 generators of seeds, masks, nnls, splines, densities, distributions
+    codegen 20550 -> 21190 shuffles as a whole, numbers of MT19937, long sums on GPUs, formulas
+    library 13400 -> 15250 generators of seeds, nnls, splines, BLAS, densities, distributions
     planning 10950 -> 11160 time limits of signals, calls beside the loop, compiled ones too
     backends 9290 -> 9330 machine code for GPUs on disk, kernels with their arguments
-    ir 8700 -> 9480 functions of hosts, quotients, loops that end, choices for branches, levels
+    ir 8700 -> 9500 functions of hosts, quotients, loops that end, choices, levels, catches
     batching 5650 -> 6000 least squares of rows of a mask, rank tests, tables of counts
     models 4700
     . 3890
