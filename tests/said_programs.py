@@ -587,7 +587,7 @@ def stats_fit(v):
 
 
 def stats_kde(v):
-    return stats.gaussian_kde(v)(0.0)[0]
+    return stats.gaussian_kde(v, weights=np.abs(v))(0.0)[0]
 
 
 def stats_test(v):

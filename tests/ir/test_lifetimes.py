@@ -109,3 +109,42 @@ def test_an_operand_that_is_read_later():
         w = w[::-1] * 1.5 + w
     _, _, out = looked_at(f, V, np.zeros(()))
     assert out == w[0]
+
+
+def test_functions_that_give_numbers_keep_nothing():
+    def f(v):
+        def size(x):
+            most = 0.0
+            for y in x:
+                most = max(most, abs(float(y)))
+            return most
+
+        w, total = v.get(), 0.0
+        for _ in range(3):
+            now = np.zeros(3)
+            now[1] = size(w)
+            total += size(now)
+        return total
+
+    again, count, out = looked_at(f, V, np.zeros(()))
+    assert again == count
+    assert out == 12.0
+
+
+def test_a_function_may_give_what_it_got():
+    def f(v):
+        def same(x):
+            return x
+
+        w = v.get()
+        kept = w
+        for k in range(3):
+            now = np.zeros(3)
+            now[1] = w[k]
+            if k > 0:
+                now[0] = kept[1]
+            kept = same(now)
+        return kept[0] + same(kept)[1]
+
+    _, _, out = looked_at(f, V, np.zeros(()))
+    assert out == 6.0

@@ -6,13 +6,13 @@ import random
 import numpy as np
 import pytest
 
-from xpapply.library import of_fits, of_roots
+from xpapply.library import of_roots
 
 pytest.importorskip("scipy.optimize")
 
 from fuzz import solvers
 
-from xpapply.library.solvers import of_products
+from xpapply.library.solvers import lengths, of_products
 
 
 @pytest.mark.parametrize("problem", solvers.PROBLEMS)
@@ -44,7 +44,18 @@ def test_lengths_of_any_size():
         whole = [abs(float(y)) for y in x]
         largest = max(whole)
         want = 0.0 if largest == 0 else math.sqrt(sum((y / largest) ** 2 for y in whole)) * largest
-        assert math.isclose(of_fits.norm(x, 0), want, rel_tol=1e-10, abs_tol=1e-320)
+        assert math.isclose(lengths.norm(x, 0), want, rel_tol=1e-10, abs_tol=1e-320)
+
+
+def test_lengths_have_the_bits_of_sums_by_sizes():
+    r = random.Random(2)
+    for k in range(1000):
+        size = (3, 19, 25, 300)[k % 4]
+        x = np.array([r.gauss(0, 1) * 10.0 ** r.randint(-size, size) for _ in range(5)])
+        x[r.randrange(5)] = 0.0
+        for first in (0, 2):
+            want = lengths._scaled_norm(x, first, lengths._LARGE / (5 - first))
+            assert lengths.norm(x, first) == want
 
 
 def test_ridders_steps_are_the_same_before_and_since_scipy_1_18():

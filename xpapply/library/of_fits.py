@@ -18,51 +18,14 @@ from typing import Any
 
 import numpy as np
 
+from .solvers.lengths import norm
+
 _EPS = float(np.finfo(float).eps)
 _TINY = float(np.finfo(float).tiny)
-_SMALL = 3.834e-20
-_LARGE = 1.304e19
-"""Bounds between which squares are summed unscaled."""
 
 
-def norm(x: Any, first: int) -> float:
-    """The length of ``x[first:]``, without overflow or underflow."""
-    most = _LARGE / (len(x) - first) if len(x) > first else _LARGE
-    large = 0.0
-    middle = 0.0
-    small = 0.0
-    largest = 0.0
-    smallest = 0.0
-    for i in range(first, len(x)):
-        size = abs(float(x[i]))
-        if _SMALL < size < most:
-            middle += size * size
-        elif size <= _SMALL:
-            if size > smallest:
-                ratio = smallest / size
-                small = 1.0 + small * (ratio * ratio)
-                smallest = size
-            elif size != 0.0:
-                ratio = size / smallest
-                small += ratio * ratio
-        elif size > largest:
-            ratio = largest / size
-            large = 1.0 + large * (ratio * ratio)
-            largest = size
-        else:
-            ratio = size / largest
-            large += ratio * ratio
-    if large != 0.0:
-        return largest * math.sqrt(large + middle / largest / largest)
-    if middle == 0.0:
-        return smallest * math.sqrt(small)
-    if middle >= smallest:
-        return math.sqrt(middle * (1.0 + smallest / middle * (smallest * small)))
-    return math.sqrt(smallest * (middle / smallest + smallest * small))
-
-
-def _factored(a: Any, order: Any, diagonal: Any, norms: Any) -> None:
-    """Householder's factors of a matrix, its columns by falling length.
+def _factored(a: Any, order: Any, diagonal: Any, norms: Any, b: Any) -> None:
+    """Householder's factors of a matrix, its columns by falling length, and Q'b in `b`.
 
     Above the diagonal of `a` stands R, whose diagonal is in `diagonal`; below it the vectors.
     """
@@ -93,16 +56,33 @@ def _factored(a: Any, order: Any, diagonal: Any, norms: Any) -> None:
         if size != 0.0:
             if float(a[j, j]) < 0.0:
                 size = -size
-            for i in range(j, m):
-                a[j, i] /= size
+            column = a[j, j:]
+            divide(column, size)
             a[j, j] += 1.0
+            first = float(a[j, j])
+            for k in range(j, n, 3):  # three at a time, and `b`: a sum waits for each of its parts
+                one = min(k + 1, n - 1)
+                two = min(k + 2, n - 1)
+                three = min(k + 3, n - 1)
+                of_one = 0.0
+                of_two = 0.0
+                of_three = 0.0
+                of_b = 0.0
+                for i in range(j, m):
+                    part = float(a[j, i])
+                    of_one += part * float(a[one, i])
+                    of_two += part * float(a[two, i])
+                    of_three += part * float(a[three, i])
+                    of_b += part * float(b[i])
+                if k == j:
+                    less(column, of_b / first, b[j:])
+                if k + 1 < n:
+                    less(column, of_one / first, a[one, j:])
+                if k + 2 < n:
+                    less(column, of_two / first, a[two, j:])
+                if k + 3 < n:
+                    less(column, of_three / first, a[three, j:])
             for k in range(j + 1, n):
-                total = 0.0
-                for i in range(j, m):
-                    total += float(a[j, i]) * float(a[k, i])
-                part = total / float(a[j, j])
-                for i in range(j, m):
-                    a[k, i] -= part * float(a[j, i])
                 if float(diagonal[k]) != 0.0:
                     part = float(a[k, j]) / float(diagonal[k])
                     diagonal[k] *= math.sqrt(max(0.0, 1.0 - part * part))
@@ -111,6 +91,41 @@ def _factored(a: Any, order: Any, diagonal: Any, norms: Any) -> None:
                         # the length would be computed anew: SciPy 1.17 does so from another place
                         raise NotImplementedError
         diagonal[j] = -size
+
+
+def less(x: Any, part: float, y: Any) -> None:
+    """Subtract a part of an array from another one."""
+    y -= part * x
+
+
+def divide(x: Any, by: float) -> None:
+    """Divide an array."""
+    x /= by
+
+
+def change(there: Any, values: Any, d: float, to: Any) -> None:
+    """What values change by, for each of a step."""
+    if len(there) != len(values):
+        raise NotImplementedError
+    to[:] = (there - values) / d
+
+
+def less_each(x: Any, part: float, y: Any) -> None:
+    """`less` for a device, where an array that is between two loops lies in memory."""
+    for i in range(len(x)):
+        y[i] -= part * float(x[i])
+
+
+def divide_each(x: Any, by: float) -> None:
+    """`divide` for a device."""
+    for i in range(len(x)):
+        x[i] /= by
+
+
+def change_each(there: Any, values: Any, d: float, to: Any) -> None:
+    """`change` for a device."""
+    for i in range(len(values)):
+        to[i] = (float(there[i]) - float(values[i])) / d
 
 
 def _damped(r: Any, order: Any, damping: Any, qtb: Any, x: Any, diagonal: Any, work: Any) -> None:
@@ -257,8 +272,7 @@ def differences(f: Any, x: Any, values: Any, eps: float, a: Any) -> int:
         x[j] = here + d
         there = f(x)
         x[j] = here
-        for i in range(len(values)):
-            a[j, i] = (float(there[i]) - float(values[i])) / d
+        change(there, values, d, a[j])
     return n
 
 
@@ -330,7 +344,9 @@ def levenberg_marquardt(
         if not begun:
             calls += columns(x, values, a)
         begun = False
-        _factored(a, order, diagonal, norms)
+        for i in range(m):
+            work[i] = values[i]
+        _factored(a, order, diagonal, norms, work)
         if is_first:
             for j in range(n):
                 scale[j] = float(norms[j]) if float(norms[j]) != 0.0 else 1.0
@@ -339,16 +355,7 @@ def levenberg_marquardt(
             delta = factor * size
             if delta == 0.0:
                 delta = factor
-        for i in range(m):
-            work[i] = values[i]
         for j in range(n):
-            if float(a[j, j]) != 0.0:
-                total = 0.0
-                for i in range(j, m):
-                    total += float(a[j, i]) * float(work[i])
-                part = -total / float(a[j, j])
-                for i in range(j, m):
-                    work[i] += float(a[j, i]) * part
             a[j, j] = diagonal[j]
             qtf[j] = work[j]
         slope = 0.0

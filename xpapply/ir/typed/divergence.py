@@ -60,7 +60,7 @@ class Divergence:
     """
 
     def __init__(self, made: TypedFunction) -> None:
-        self.blocks = _entered_once(with_choices(_simplified(made)))
+        self.blocks = _entered_once(with_choices(_simplified(_parted_at_catches(made.blocks))))
         self._next = [b.targets for b in self.blocks]
         self._live = self._live_in()
         self._loops: list[set[int]] = []
@@ -332,9 +332,31 @@ def _bits(x: int) -> Iterable[int]:
         x ^= low
 
 
-def _simplified(made: TypedFunction) -> list[Block]:
+def _parted_at_catches(blocks: list[Block]) -> list[Block]:
+    """The blocks, which branch where an exception is caught: what follows is a block of its own.
+
+    It finds what was computed before in slots.
+    """
+    found = list(blocks)
+    for k, b in enumerate(found):  # those that are new too
+        n = next((n for n, x in enumerate(b.instructions) if x.op == "catch"), None)
+        if n is None:
+            continue
+        before, catch, rest = b.instructions[:n], b.instructions[n], b.instructions[n + 1 :]
+        read = {a for x in rest for a in x.args}
+        kept = [x.result for x in before if x.result in read]
+        slots = [Slot(f".{x.number}.caught", x.type) for x in kept if x is not None]
+        pairs = [*zip(kept, slots, strict=True)]
+        stores = [Instruction("store", None, (x,), slot, catch.line) for x, slot in pairs if x]
+        branch = Instruction("branch", None, catch.args, None, catch.line)
+        found[k] = Block([*before, *stores, branch], (catch.what, len(found)))
+        loads = [Instruction("load", x, (), slot, catch.line) for x, slot in pairs]
+        found.append(Block([*loads, *rest], b.targets))
+    return found
+
+
+def _simplified(blocks: list[Block]) -> list[Block]:
     """The blocks without jumps to jumps, merged where they follow each other."""
-    blocks = made.blocks
 
     def goes_to(k: int) -> int:
         seen = set()

@@ -23,10 +23,7 @@ _READ = frozenset(
 
 
 def reused(made: TypedFunction) -> set[Register]:
-    """The new arrays and lists that may take the memory of the one before, each time.
-
-    `made` runs no other functions.
-    """
+    """The new arrays and lists that may take the memory of the one before, each time."""
     places, kept = _places(made)
     if places is None:
         return set()
@@ -72,9 +69,17 @@ def _places(made: TypedFunction) -> tuple[dict[Slot, set[Register]] | None, set[
                 elif x.op in ("append", "set list item") and _is_followed(x.args[-1]):
                     kept |= known.get(x.args[-1], set())
                 elif x.op not in _READ and x.op not in _VIEWS:
-                    if any(map(_is_followed, x.args)):
+                    if any(map(_is_followed, x.args)) and not _gives_numbers(made, x):
                         return None, kept
     return places, kept
+
+
+def _gives_numbers(made: TypedFunction, x: Instruction) -> bool:
+    """Whether a function is run that reads arrays, and gives numbers alone."""
+    if x.op != "run" or any(a.type == "list" for a in x.args):
+        return False
+    run = made.functions[x.what] if made.functions else None
+    return run is not None and not any(isinstance(y, Array) or y == "list" for y in run.gives)
 
 
 def _known(block: Block, places: dict[Slot, set[Register]]) -> dict[Value, set[Register]]:

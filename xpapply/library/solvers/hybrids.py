@@ -20,6 +20,7 @@ import numpy as np
 
 from .. import of_fits
 from ..of_results import Result
+from .lengths import norm
 from .line_searches import gradient
 
 _EPS = float(np.finfo(float).eps)
@@ -32,9 +33,9 @@ def _factored(a: Any, diagonal: Any, norms: Any) -> None:
     """Householder's factors: vectors in `a`, above them R, its diagonal, and lengths of columns."""
     n = len(a)
     for j in range(n):
-        norms[j] = of_fits.norm(a[j], 0)
+        norms[j] = norm(a[j], 0)
     for j in range(n):
-        size = of_fits.norm(a[j], j)
+        size = norm(a[j], j)
         if size != 0.0:
             if float(a[j, j]) < 0.0:
                 size = -size
@@ -101,14 +102,14 @@ def _stepped(r: Any, scale: Any, qtf: Any, delta: float, p: Any, steep: Any, wor
     for j in range(n):
         steep[j] = 0.0
         work[j] = float(scale[j]) * float(p[j])
-    far = of_fits.norm(work, 0)
+    far = norm(work, 0)
     if far <= delta:
         return
     for j in range(n):
         for i in range(j, n):
             steep[i] += float(r[j, i]) * float(qtf[j])
         steep[j] /= float(scale[j])
-    slope = of_fits.norm(steep, 0)
+    slope = norm(steep, 0)
     along = 0.0
     alpha = delta / far
     if slope != 0.0:
@@ -119,11 +120,11 @@ def _stepped(r: Any, scale: Any, qtf: Any, delta: float, p: Any, steep: Any, wor
             for i in range(j, n):
                 total += float(r[j, i]) * float(steep[i])
             work[j] = total
-        bend = of_fits.norm(work, 0)
+        bend = norm(work, 0)
         along = slope / bend / bend
         alpha = 0.0
         if along < delta:
-            size = of_fits.norm(qtf, 0)
+            size = norm(qtf, 0)
             part = size / slope * (size / far) * (along / delta)
             share = along / delta
             short = delta / far
@@ -235,22 +236,22 @@ def hybrid(
         if phase == _BEGINS:
             for i in range(n):
                 values[i] = there[i]
-            length = of_fits.norm(values, 0)
+            length = norm(values, 0)
             phase = _SLOPES
         elif phase == _SLOPES:
             for i in range(n):
                 a[at, i] = (float(there[i]) - float(values[i])) / step
             at += 1
         else:
-            after = of_fits.norm(there, 0)
-            walked = of_fits.norm(work, 0)
+            after = norm(there, 0)
+            walked = norm(work, 0)
             actual = 1.0 - after / length * (after / length) if after < length else -1.0
             for i in range(n):
                 total = 0.0
                 for j in range(i, n):
                     total += float(r[i, j]) * float(p[j])
                 other[i] = float(qtf[i]) + total
-            left = of_fits.norm(other, 0)
+            left = norm(other, 0)
             predicted = 1.0 - left / length * (left / length) if left < length else 0.0
             ratio = actual / predicted if predicted > 0.0 else 0.0
             if ratio < 0.1:
@@ -269,7 +270,7 @@ def hybrid(
                     x[i] = point[i]
                     work[i] = float(scale[i]) * float(x[i])
                     values[i] = there[i]
-                size = of_fits.norm(work, 0)
+                size = norm(work, 0)
                 length = after
                 is_first = False
             slow = 0 if actual >= 0.001 else slow + 1
@@ -331,7 +332,7 @@ def hybrid(
                 for j in range(n):
                     scale[j] = norms[j] if float(norms[j]) != 0.0 else 1.0
                     work[j] = float(scale[j]) * float(x[j])
-                size = of_fits.norm(work, 0)
+                size = norm(work, 0)
                 delta = factor * size
                 if delta == 0.0:
                     delta = factor
@@ -346,7 +347,7 @@ def hybrid(
             point[j] = float(x[j]) + float(p[j])
             work[j] = float(scale[j]) * float(p[j])
         if is_first:
-            delta = min(delta, of_fits.norm(work, 0))
+            delta = min(delta, norm(work, 0))
     return Result(
         x=x, fun=values, nfev=calls + 2, njev=slopes, status=status, success=status == 1,
         message=_MESSAGES[status], is_said=status not in (2, 3),

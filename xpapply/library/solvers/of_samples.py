@@ -1,10 +1,12 @@
-"""Integrals of samples as ``scipy.integrate`` takes them, for the compiler, with SciPy's bits.
+"""Integrals and densities of samples as SciPy takes them, for the compiler, with SciPy's bits.
 
-Source: SciPy 1.17, ``scipy/integrate/_quadrature.py``. Samples are float64.
+Sources: SciPy 1.17, ``scipy/integrate/_quadrature.py``; B. W. Silverman, Density Estimation for
+Statistics and Data Analysis, Chapman and Hall 1986. Samples are float64.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -180,3 +182,67 @@ def fixed_quad(f: Any, a: Any, b: Any, args: Any, x: Any, w: Any) -> Any:
         raise ValueError
     y = (b - a) * (x + 1) / 2.0 + a
     return (b - a) / 2.0 * np.add.reduce(w * f(y, *args)), None
+
+
+# --- densities by kernels -------------------------------------------------------------------------
+
+SCOTT, SILVERMAN, GIVEN = range(3)
+"""Where the width of a kernel comes from."""
+
+
+def by_kernels(v: Any, rule: int, factor: float) -> Any:
+    """``scipy.stats.gaussian_kde(v)``; `factor`: of the width, where it is `GIVEN`.
+
+    A system of one equation is solved as BLAS does: by the reciprocal.
+    """
+    n = len(v)
+    if n < 2:
+        raise ValueError
+    weights = np.ones(n) / n
+    total = np.sum(weights)
+    off = v - np.sum(v * weights) / total
+    more = total - np.sum(weights * weights) / total
+    spread = np.dot(off, off * weights) * (1.0 / more)
+    if not 0.0 < spread < math.inf:
+        raise NotImplementedError
+    many = 1.0 / np.dot(weights, weights)
+    if rule == SCOTT:
+        factor = float(np.power(many, -1.0 / 5.0))
+    if rule == SILVERMAN:
+        factor = float(np.power(many * 3.0 / 4.0, -1.0 / 5.0))
+    width = math.sqrt(float(spread)) * factor
+    if not 0.0 < width < math.inf:
+        raise NotImplementedError
+    return density(v * (1.0 / width), 1.0 / n, 1.0 / width, _ONE / width)
+
+
+_ONE = math.pow(2.0 * math.pi, -0.5)
+
+
+def density(places: Any, weight: float, scale: float, most: float) -> Any:
+    """What can be called with places."""
+    return functools.partial(density_at, places, weight, scale, most)
+
+
+def density_at(own: Any, weight: float, scale: float, most: float, places: Any) -> Any:
+    """The density at places."""
+    return kernels_at(own, weight, scale, most, np.atleast_1d(places))
+
+
+def kernels_at_one(own: Any, weight: float, scale: float, most: float, place: Any) -> Any:
+    """An array, as SciPy gives it."""
+    return kernels_at(own, weight, scale, most, np.array([place]))
+
+
+def kernels_at(own: Any, weight: float, scale: float, most: float, places: Any) -> Any:
+    """A sum of kernels at places, one after the other."""
+    if not np.isfinite(places).all():
+        raise ValueError
+    at = places * scale
+    found = np.zeros(len(at))
+    for i in range(len(own)):
+        x = float(own[i])
+        for j in range(len(at)):
+            far = x - float(at[j])
+            found[j] += weight * (math.exp(-(far * far) / 2.0) * most)
+    return found

@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from ..of_fits import change
+
 _EPS = float(np.finfo(float).eps)
 _STEP = math.sqrt(_EPS)
 FAR = 1e150
@@ -52,8 +54,7 @@ def differences(f: Any, x: Any, values: Any, lower: Any, upper: Any, a: Any) -> 
         d = float(x[j]) - here
         there = f(x)
         x[j] = here
-        for i in range(len(values)):
-            a[j, i] = (float(there[i]) - float(values[i])) / d
+        change(there, values, d, a[j])
 
 
 def singular(a: Any, values: Any, sizes: Any, axes: Any, r: Any, along: Any) -> None:

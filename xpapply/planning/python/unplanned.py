@@ -266,7 +266,7 @@ _SOLVERS = {
         "fmin minimize_scalar fminbound splrep splev UnivariateSpline "
         "InterpolatedUnivariateSpline make_interp_spline gumbel_r".split()
     ),
-    "typed_root": frozenset("brentq brenth bisect ridder newton root_scalar".split()),
+    "typed_root": frozenset("brentq brenth bisect ridder newton root_scalar gaussian_kde".split()),
 }
 """Functions of SciPy's for which much of ours is compiled, by the rows that say how much."""
 _BACKEND = f"{__name__.partition('.')[0]}.backends.cpu.typed"

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ....ir.typed import Array, Instruction, strides
+from ....ir.typed import Array, Instruction, Register, strides
 from ....ir.typed.function import PARTS, Type, Value
-from .forms import ARENA, ROUNDS, InRegisters, Pair, machine
+from .forms import ARENA, ROUNDS, InRegisters, Pair, machine, size
 from .function import FunctionWriter
 
 
@@ -37,6 +37,61 @@ class CallingWriter(FunctionWriter):
     """Writes a typed function, and those that it runs."""
 
     functions: list[_Function]
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.reused, self.waiting = set[Register](), set[Register]()
+        self.pending = set[Register]()  # formulas
+        if any(x.op in _WHOLE for x in self.made.instructions):
+            from ....ir.typed.lifetimes import reused  # which loops over numbers do not need
+            from .formulas import waiting
+
+            self.reused = {x for x in reused(self.made) if isinstance(x.type, Array)}
+            self.waiting = waiting(self.made.blocks, self.made.externals)
+
+    def formula(self, x: Value) -> Any:
+        """The formula of an array that is not in memory; None: it is."""
+        return self._values[x] if x in self.pending else None  # type: ignore[index]
+
+    def lengths(self, x: Value) -> tuple[str, ...]:
+        found = self.formula(x)
+        return found.dims if found else super().lengths(x)
+
+    def strides(self, x: Value) -> tuple[str, ...]:
+        found = self.formula(x)
+        return (str(size(found.dtype)),) if found else super().strides(x)
+
+    def array(self, x: Value) -> InRegisters:
+        """The memory of an array: a formula is put there."""
+        found = self.formula(x)
+        if found is not None:
+            assert isinstance(x, Register)
+            site, self._site = self._site, x
+            self._values[x] = found.array(self)
+            self.pending.discard(x)
+            self._site = site
+        return super().array(x)
+
+    def allocated(self, bytes_: str, mark: int) -> str:
+        """Memory of an array is the same each time, if the last one is dead: so it stays near."""
+        if self._site not in self.reused:
+            return super().allocated(bytes_, mark)
+        place, room = (self.at_entry(f"alloca {kind}, align 8") for kind in ("ptr", "i64"))
+        self._entry.append(f"  store i64 -1, ptr {room}")
+        more, on = self.label(), self.label()
+        held = self.emit(f"load i64, ptr {room}")
+        is_more = self.emit(f"icmp sgt i64 {bytes_}, {held}")
+        self.line(f"br i1 {is_more}, label %{more}, label %{on}")
+        self.begin(more)
+        # at whole lines of the cache, of which it has 16 bytes at least
+        begin = super().allocated(self.emit(f"add i64 {bytes_}, 48"), mark)
+        end = self.emit(f"add i64 {self.emit(f'ptrtoint ptr {begin} to i64')}, 48")
+        begin = self.emit(f"inttoptr i64 {self.emit(f'and i64 {end}, -64')} to ptr")
+        self.line(f"store ptr {begin}, ptr {place}")
+        self.line(f"store i64 {bytes_}, ptr {room}")
+        self.line(f"br label %{on}")
+        self.begin(on)
+        return self.emit(f"load ptr, ptr {place}")
 
     def text(self) -> str:
         """The function, and after it the others."""
@@ -217,4 +272,18 @@ def given(w: FunctionWriter, x: Instruction) -> None:
     w.set(x, w.given[x.what])
 
 
-OPERATIONS = {"run": run, "given": given}
+def _map(w: FunctionWriter, x: Instruction) -> None:
+    from .formulas import map_
+
+    map_(w, x)
+
+
+def _copy(w: FunctionWriter, x: Instruction) -> None:
+    from .formulas import copy
+
+    copy(w, x)
+
+
+_WHOLE = frozenset("new,map,as type,copy".split(","))
+"""Instructions on whole arrays."""
+OPERATIONS = {"run": run, "given": given, "map": _map, "copy": _copy}

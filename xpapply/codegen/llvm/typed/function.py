@@ -84,6 +84,7 @@ class FunctionWriter:
         self._frame: dict[int, str] = {}
         self._scratch = self._noted = self._rounds = ""
         self._errors: tuple[str, str] | None = None
+        self._site: Register | None = None  # of the instruction that is written
         if any(x.op == "errors" for b in made.blocks for x in b.instructions):
             places = [self.at_entry("alloca i64, align 8") for _ in range(2)]
             self._entry += [f"  store i64 0, ptr {p}, align 8" for p in places]
@@ -402,7 +403,7 @@ class FunctionWriter:
             if self._index(block.instructions[k : k + len(INDEX)]):
                 done = k + len(INDEX)
                 continue
-            end = _ENDS.get(x.op)
+            end, self._site = _ENDS.get(x.op), x.result
             if end is not None:
                 end(self, x, block)
             else:

@@ -15,7 +15,17 @@ from .beside import copies
 from .forms import InRegisters, Pair, in_memory, machine, size
 from .lanes import LanesWriter
 from .operations import function_at
-from .whole_arrays import NUMBER, as_type, call_loop, converted, mapped, one_number, over, reduced
+from .whole_arrays import (
+    NUMBER,
+    PLAIN,
+    as_type,
+    call_loop,
+    converted,
+    mapped,
+    one_number,
+    over,
+    reduced,
+)
 
 
 def _mark(w: LanesWriter, x: Instruction) -> None:
@@ -214,13 +224,9 @@ def _map(w: LanesWriter, x: Instruction) -> None:
     w.set(x, result)
 
 
-_PLAIN = {"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"}
-"""Functions of floats that are one instruction, whose bits and notes are those of NumPy's loops."""
-
-
 def _is_plain(w: LanesWriter, x: Instruction) -> bool:
     _, name, *types = w.made.externals[x.what[0]]
-    return name in _PLAIN and set(types) in ({"float64"}, {"float32"})
+    return name in PLAIN and set(types) in ({"float64"}, {"float32"})
 
 
 def _map_plainly(
@@ -242,7 +248,7 @@ def _map_plainly(
                 values.append(w.spread(machine(dtype), w.load(place, dtype)))
             else:
                 values.append(w.load_wide(place, dtype))
-        w.store_wide(w.strict(_PLAIN[name], kind, kind, values), w.place(result, at), dtype)
+        w.store_wide(w.strict(PLAIN[name], kind, kind, values), w.place(result, at), dtype)
 
     over(w, result.dims, body)
 

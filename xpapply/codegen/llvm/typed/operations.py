@@ -275,7 +275,7 @@ def _store(w: FunctionWriter, x: Instruction) -> None:
 
 
 def _length(w: FunctionWriter, x: Instruction) -> None:
-    w.set(x, w.array(x.args[0]).dims[x.what])
+    w.set(x, w.lengths(x.args[0])[x.what])
 
 
 def _stride(w: FunctionWriter, x: Instruction) -> None:

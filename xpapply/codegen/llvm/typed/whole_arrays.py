@@ -123,11 +123,15 @@ def one_number(kinds: Sequence[str]) -> list[str]:
     return [*("0" for _ in kinds[:-1]), str(size(kinds[-1]))]
 
 
-def _in_memory(w: FunctionWriter, x: Register | Literal) -> str:
+def in_memory_of(w: FunctionWriter, x: Register | Literal) -> str:
     """A number, somewhere in memory."""
     place = w.at_entry(NUMBER)
     w.store(w.value(x), place, str(x.type))
     return place
+
+
+PLAIN = {"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"}
+"""Functions of floats that are one instruction, whose bits and notes are those of NumPy's loops."""
 
 
 def map_(w: FunctionWriter, x: Instruction) -> None:
@@ -135,7 +139,7 @@ def map_(w: FunctionWriter, x: Instruction) -> None:
     result, steps = mapped(w, x)
     arrays = [isinstance(a.type, Array) for a in x.args]
     bases = [
-        w.array(a).base if is_array else _in_memory(w, a)
+        w.array(a).base if is_array else in_memory_of(w, a)
         for a, is_array in zip(x.args, arrays, strict=True)
     ]
     bases.append(result.base)

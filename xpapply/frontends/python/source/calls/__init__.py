@@ -62,6 +62,7 @@ _SOLVED = (
     "scipy.integrate.",
     "scipy.interpolate.",
     "scipy.linalg.",
+    "scipy.stats._kde",
     "xarray.computation.fit",
 )
 

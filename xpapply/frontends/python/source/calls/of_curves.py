@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .....ir.typed import Literal
-from .....library.solvers import b_splines, splines
+from .....ir.typed import Array, Literal
+from .....library.solvers import b_splines, of_samples, splines
 from .....limits import LIMITS
 from .. import arrays
 from ..values import (
@@ -256,6 +256,29 @@ def _solve_banded(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined
     return Inlined(splines.solve_banded, [table, doubles(t, b), option(t, finite)], {})
 
 
+_KERNELS = {"dataset": None, "bw_method": None, "weights": None}
+_RULES = {"scott": of_samples.SCOTT, "silverman": of_samples.SILVERMAN}
+
+
+def _by_kernels(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    given = taken(t, "gaussian_kde", _KERNELS, args, kwargs)
+    plainly(t, "gaussian_kde", given, weights=None)
+    v, width = as_array(t, given["dataset"], "f"), given["bw_method"]
+    rule = of_samples.SCOTT if is_none(width) else _RULES.get(_text(width))
+    if v.type != Array("float64", 1) or (rule is None and not isinstance(width, (Num, float, int))):
+        raise t.refuse("scipy.stats.gaussian_kde of such numbers, or with such a bw_method")
+    factor = real(t, width if rule is None else 0.0)
+    rule = of_samples.GIVEN if rule is None else rule
+    return Inlined(of_samples.by_kernels, [v, integer(rule), factor], {})
+
+
+def _density(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    *own, places_ = args
+    if kwargs:
+        raise t.refuse("a density with further arguments")
+    return _at(t, of_samples.kernels_at_one, of_samples.kernels_at, own, places_)
+
+
 def _callable(asked: Any) -> Call:
     """A row that makes a callable of places, by a function of ours."""
 
@@ -295,6 +318,9 @@ _AT = np.linspace(-0.5, 4.5, 11)
 def agrees(name: str, solver: Any) -> bool:
     """Whether this SciPy takes the same steps as ours."""
     x, y = np.array(_PLACES), np.array(_VALUES)
+    if name == "gaussian_kde":
+        ours = of_samples.by_kernels(y, of_samples.SCOTT, 0.0)(_AT)
+        return np.array_equal(ours, solver(y)(_AT))
     if name == "solve_banded":
         ab = np.stack([x, 3.0 - y, y])
         return np.array_equal(splines.solve_banded(ab, y, True), solver((1, 1), ab, y))
@@ -348,6 +374,8 @@ _OF_FITPACK: dict[str, dict[str, Any]] = {
     "splrep": {}, "splev": {}, "UnivariateSpline": {"s": 0}, "InterpolatedUnivariateSpline": {},
 }  # fmt: skip
 OURS: dict[Any, Call] = {
+    of_samples.density: _callable(of_samples.density_at),
+    of_samples.density_at: _density,
     b_splines.called: _callable(b_splines.asked),
     b_splines.asked: _asked_of_spline,
     b_splines.extended: _callable(b_splines.asked_anywhere),
@@ -360,7 +388,8 @@ OURS: dict[Any, Call] = {
 }
 ROWS: dict[str, Call] = {
     "CubicSpline": _cubic, "PchipInterpolator": _monotone, "Akima1DInterpolator": _akima,
-    "interp1d": _interp1d, "solve_banded": _solve_banded, "splrep": _splrep, "splev": _splev,
+    "interp1d": _interp1d, "gaussian_kde": _by_kernels,
+    "solve_banded": _solve_banded, "splrep": _splrep, "splev": _splev,
     "make_interp_spline": _interp_spline,
     "UnivariateSpline": _interpolating("UnivariateSpline"),
     "InterpolatedUnivariateSpline": _interpolating("InterpolatedUnivariateSpline"),

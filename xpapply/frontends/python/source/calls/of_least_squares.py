@@ -451,7 +451,16 @@ def _parts(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Tup:
     return Tup(tuple(arrays.item(t, x, integer(k)) for k in range(len(count.items))))
 
 
-OWN: dict[Any, Call] = {of_fits.parts: _parts}
+def _whole(whole: Any, each: Any) -> Call:
+    """A function of arrays, by elements on a device."""
+    return lambda t, args, kwargs: Inlined(each if t.fetches else whole, args, kwargs)
+
+
+OWN: dict[Any, Call] = {
+    of_fits.parts: _parts, of_fits.less: _whole(of_fits.less, of_fits.less_each),
+    of_fits.divide: _whole(of_fits.divide, of_fits.divide_each),
+    of_fits.change: _whole(of_fits.change, of_fits.change_each),
+}  # fmt: skip
 """Functions of ours that are written here."""
 ROWS: dict[str, Call] = {
     "curve_fit": _curve_fit,

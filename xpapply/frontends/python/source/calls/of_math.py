@@ -27,7 +27,7 @@ def _libm(name: str, count: int = 1) -> Call:
         why = f"math.{name} has no value"
         outside = _OUTSIDE.get(name)
         if outside is not None:  # asked before, one comparison tells, and nothing is noted
-            t.mark(outside(t, *given), why, ValueError)
+            t.mark(outside(t, *given), why, OverflowError if name in _GROWS else ValueError)
         loud = outside is not None or name in _EVERYWHERE  # which notes nothing that counts
         found = numbers.quiet_call(t, name, "float64", *given, loud=loud)
         if outside is not None or name in _EVERYWHERE:
@@ -72,7 +72,18 @@ def _beyond(op: str, limit: float, *, size: bool = False) -> Callable[..., Value
     return asked
 
 
+def _grown(t: Writes, x: Value) -> Value:
+    """A test whether the exponential of a float is none, and that is finite."""
+    if isinstance(x, Literal):
+        return Literal(_LARGEST < x.value < math.inf, "bool")
+    is_large = t.op("gt", "bool", x, Literal(_LARGEST, "float64"))
+    return t.op("and", "bool", is_large, t.op("lt", "bool", x, Literal(math.inf, "float64")))
+
+
+_LARGEST = math.log(sys.float_info.max)
+"""The largest number whose exponential is a float: with the next one the logarithm is larger."""
 _OUTSIDE: dict[str, Callable[..., Value]] = {
+    **dict.fromkeys(("exp", "expm1"), _grown),
     **dict.fromkeys(("log", "log2", "log10"), _beyond("le", 0.0)),
     "log1p": _beyond("le", -1.0), "acosh": _beyond("lt", 1.0),
     **dict.fromkeys(("asin", "acos"), _beyond("gt", 1.0, size=True)),

@@ -16,8 +16,8 @@ def module_of(name: str) -> str:
     """The SciPy module of a solver."""
     if name in _OF_CURVES:
         return "scipy.interpolate"
-    if name == "solve_banded":
-        return "scipy.linalg"
+    if name in _ELSEWHERE:
+        return _ELSEWHERE[name]
     return "scipy.integrate" if name in _OF_INTEGRALS else "scipy.optimize"
 
 
@@ -25,6 +25,7 @@ _OF_CURVES = frozenset(
     "CubicSpline PchipInterpolator Akima1DInterpolator interp1d splrep splev UnivariateSpline "
     "InterpolatedUnivariateSpline make_interp_spline".split()
 )
+_ELSEWHERE = {"solve_banded": "scipy.linalg", "gaussian_kde": "scipy.stats"}
 _OF_INTEGRALS = frozenset(
     "quad solve_ivp odeint simpson cumulative_simpson trapezoid cumulative_trapezoid fixed_quad "
     "romb".split()
