@@ -168,6 +168,19 @@ def place(v):
     return optimize.fsolve(lambda x: np.exp(-x) - v[0] * x, 0.5, xtol=1e-10)
 
 
+def places_told(v):
+    def off(x):
+        return [x[0] * np.cos(x[1]) - 4 - 0.1 * v[0], x[1] * x[0] - x[1] - 5]
+
+    x, info, ier, message = optimize.fsolve(off, [1, 1], full_output=True)
+    return np.append(x, [info["nfev"], np.abs(info["fvec"]).max(), ier, len(message)])
+
+
+def place_if_there_is_one(v):
+    x, info, ier, _ = optimize.fsolve(lambda x: x * x - v[0] + 1, 0.5, full_output=1)
+    return x[0] if ier == 1 else -info["nfev"]
+
+
 def bent(x, a, b):
     return np.array([10 * (x[1] - x[0] ** 2) * b, a - x[0]])
 
@@ -229,8 +242,8 @@ def conjugate_by_the_older_name(v):
 
 
 ROOTS = [
-    places, place, of_a_system, if_it_converges, by_squares, by_squares_of_a_list,
-    along_directions_within, along_directions_by_the_older_name,
+    places, place, places_told, place_if_there_is_one, of_a_system, if_it_converges, by_squares,
+    by_squares_of_a_list, along_directions_within, along_directions_by_the_older_name,
 ]  # fmt: skip
 MINIMA = [
     by_bfgs, by_slopes, by_both, by_steps, along_conjugate_directions, along_them_by_differences,
@@ -366,7 +379,9 @@ REFUSED = {
     ),
     "that prints": lambda v: optimize.fmin_bfgs(lambda p: p[0] ** 2 + v[0], [1.0]),
     "method='broyden1'": lambda v: optimize.root(lambda x: x - v[:1], [0.5], method="broyden1").x,
-    "full_output": lambda v: optimize.fsolve(lambda x: x - v[:1], [0.5], full_output=True)[0],
+    "fjac of what": lambda v: optimize.fsolve(lambda x: x - v[:1], [0.5], full_output=True)[1][
+        "fjac"
+    ][0],
     "no pairs": lambda v: optimize.minimize(lambda p: p[0] ** 2 + v[0], [1.0], bounds=BOX).x,
 }
 

@@ -372,3 +372,11 @@ def fsolve(*given: Any) -> Any:
     if found.status != 1:
         raise NotImplementedError  # of which SciPy warns
     return found.x
+
+
+def fsolve_told(*given: Any) -> Any:
+    """``scipy.optimize.fsolve`` with ``full_output``, which warns of nothing."""
+    found = hybrid(*given)
+    if found.status == 2 or found.status == 3:
+        raise NotImplementedError  # the message has numbers
+    return found.x, Result(fvec=found.fun, nfev=found.nfev), found.status, found.message

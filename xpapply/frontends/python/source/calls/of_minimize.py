@@ -125,10 +125,10 @@ def _fmin(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     given = taken(t, "fmin", _FMIN, args, kwargs)
     plainly(t, "fmin", given, retall=0, callback=None, initial_simplex=None)
     f, start, further, xtol, ftol, rounds, most, full, disp = given.values()
-    if _is_said(t, disp):
+    if is_said(t, disp):
         raise t.refuse("scipy.optimize.fmin that prints: disp=False does not")
     said = {"xatol": xtol, "fatol": ftol, "maxiter": rounds, "maxfev": most, "adaptive": False}
-    ours = simplexes.full_fmin if _is_said(t, full) else simplexes.fmin
+    ours = simplexes.full_fmin if is_said(t, full) else simplexes.fmin
     return Inlined(ours, [f, *_simplex(t, start, further, said)], {})
 
 
@@ -213,9 +213,9 @@ def _fmin_by_steps(name: str, spec: dict[str, Any], ours: tuple[Any, Any]) -> Ca
 
 def _quiet(t: Writes, name: str, given: dict[str, Any], ours: tuple[Any, Any]) -> Any:
     """Take out whether it prints, and whether all is given: which of ours that is."""
-    if _is_said(t, given.pop("disp")):
+    if is_said(t, given.pop("disp")):
         raise t.refuse(f"scipy.optimize.{name} that prints: disp=False does not")
-    return ours[1 if _is_said(t, given.pop("full_output")) else 0]
+    return ours[1 if is_said(t, given.pop("full_output")) else 0]
 
 
 # --- along directions ---------------------------------------------------------------------------
@@ -369,7 +369,7 @@ _FMIN_L_BFGS_B = {
 def _fmin_l_bfgs_b(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     given = taken(t, "fmin_l_bfgs_b", _FMIN_L_BFGS_B, args, kwargs)
     plainly(t, "fmin_l_bfgs_b", given, iprint=None, disp=None, callback=None)
-    by_steps = _is_said(t, given.pop("approx_grad"))
+    by_steps = is_said(t, given.pop("approx_grad"))
     f, start, jac, further, bounds, m, factr, pgtol, eps, *limits = given.values()
     if by_steps:
         jac = None
@@ -383,7 +383,7 @@ def _fmin_l_bfgs_b(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inline
     return Inlined(limited_memory.fmin_l_bfgs_b, own, {})
 
 
-def _is_said(t: Writes, x: Any) -> bool:
+def is_said(t: Writes, x: Any) -> bool:
     """An option that is known."""
     return option(t, bool(x) if isinstance(x, int) else x) == TRUE
 

@@ -274,10 +274,13 @@ _FSOLVE = {
 
 def _fsolve(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     given = taken(t, "fsolve", _FSOLVE, args, kwargs)
-    plainly(t, "fsolve", given, full_output=0, col_deriv=0, band=None, diag=None)
+    page = (
+        hybrids.fsolve_told if of_minimize.is_said(t, given.pop("full_output")) else hybrids.fsolve
+    )
+    plainly(t, "fsolve", given, col_deriv=0, band=None, diag=None)
     f, start, further, jac, xtol, most, eps, factor = given.values()
     own = _of_hybrid(t, f, jac, start, further, xtol, most, eps, factor)
-    return Inlined(hybrids.fsolve, own, {})
+    return Inlined(page, own, {})
 
 
 _SYSTEM = {
