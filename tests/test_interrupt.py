@@ -41,13 +41,13 @@ CALLS = {
     "calls slice by slice, in threads": """
 import scipy.stats
 def f(v):
-    return scipy.stats.theilslopes(v)[0]
+    return scipy.stats.siegelslopes(v)[0]
 call = lambda: xpapply.apply_along_axis(f, -1, arr[:, :8])
 """,
     "calls slice by slice": """
 import scipy.stats
 def f(v):
-    return scipy.stats.theilslopes(v)[0]
+    return scipy.stats.siegelslopes(v)[0]
 def call():
     with xpapply.options(threads=1):
         xpapply.apply_along_axis(f, -1, arr)

@@ -65,6 +65,7 @@ class Limits:
     typed_filled = 1 << 11  # bytes of such an array that each slice may have its own copy of
     typed_kept = 64  # bytes of an array that it may keep alive, as the words of a generator
     drawn_first = 64  # slices that draw are run before marks are looked for, then twice as many ...
+    pairs_at_once = 1 << 21  # of numbers of slices, of which each is compared with each
     mask_columns = 16  # of a matrix whose rows a mask selects, for which they go together
     drawn_least = 4  # ... and at least so many after a mark
     typed_turn = 0.02  # seconds after which an interruption is looked for

@@ -55,6 +55,7 @@ from .stats import (
     ties_of_differences,
     trimmed,
 )
+from .trends import kendalltau, theilslopes
 
 # ----------------------------------------------- integrals, linalg, distances, special
 
@@ -269,8 +270,8 @@ ROWS: list[BatchingRule] = [
     *_rows_of(_STATS, statistic("x y", 0, least=4,
               together=tied_if(lambda m, n: max(m, n) < 55)), "ansari"),
     *_rows_of(_STATS, statistic("x y", 0, least=4), "ranksums mood pointbiserialr"),
-    *_rows_of(_STATS, statistic("x y", None, least=4), "kendalltau"),
-    *_rows_of(_STATS, statistic("y x", None, least=4), "theilslopes"),
+    *_rows_of(_STATS, kendalltau, "kendalltau", "own"),
+    *_rows_of(_STATS, theilslopes, "theilslopes", "own"),
     *_rows_of(_STATS, statistic("*samples", 0, least=4), "kruskal levene fligner "
               "friedmanchisquare"),
     *_rows_of(_STATS, statistic("*samples", 0, least=4, odd=flat_or_extreme), "bartlett"),

@@ -1,0 +1,147 @@
+"""Rules of `scipy.stats` for trends: rank correlation with pairs, slopes of all pairs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...functions.cache import BoundedDict, kept
+from ...limits import LIMITS
+from ..rules import batch_size, bound
+from .axis import _usual, by_rows, extreme, repeated, result_type, split
+from .stats import statistic
+
+_by_count: dict[Any, Any] = kept(BoundedDict())
+"""What `kendalltau` gives for so many elements and options, by the pairs in the other order."""
+
+
+def kendalltau(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+    """By the number of pairs in the other order, on which all depends where nothing is equal.
+
+    SciPy is asked once for each number, of values that have so many.
+    """
+    given = bound(call, args, kwargs)
+    samples = [given.pop(k, None) for k in ("x", "y")]
+    options = tuple(sorted(given.items()))
+    known = {*given} <= {"alternative", "method", "variant"}
+    known = known and all(type(v) is str for v in given.values())
+    arrays = _samples(samples, batch_size((args, kwargs))) if known and xp is np else None
+    if arrays is None:
+        return statistic("x y", None, least=4)(xp, call, args, kwargs)
+
+    def run(x: Any, y: Any) -> Any:
+        n = x.shape[1]
+        counts = np.concatenate([_inverted(*part) for part in _parts(n, x, y)])
+        some, places = np.unique(counts, return_inverse=True)
+        known = _by_count.setdefault((n, options, sys.modules["scipy"].__version__), {})
+        for k in some.tolist():
+            if k not in known:
+                known[k] = _of_count(call, n, k, options)
+        told = np.array([known[k] for k in some.tolist()]).reshape(-1, 2)
+        made = result_type("SignificanceResult", ("statistic", "pvalue"))(*told[places].T.copy())
+        made.correlation = made.statistic
+        return made
+
+    return split(xp, call, args, kwargs, run, arrays, _has_equal)
+
+
+def _samples(samples: list[Any], n: int) -> Any:
+    """Two samples of numbers as arrays ``(slices, numbers)``; None: they are something else."""
+    if not all(map(_usual, samples)):
+        return None
+    arrays = [repeated(np, s, n) for s in samples]
+    if any(a.ndim != 2 or a.dtype.kind not in "fiu" for a in arrays):
+        return None
+    return arrays if arrays[0].shape == arrays[1].shape and arrays[0].shape[1] > 3 else None
+
+
+def _has_equal(xp: Any, a: Any) -> Any:
+    """Slices with equal numbers, or some that are not finite."""
+    a = np.sort(a, axis=-1)
+    return (a[:, 1:] == a[:, :-1]).any(-1) | ~np.isfinite(a).all(-1)
+
+
+def _parts(n: int, *arrays: Any) -> Iterator[list[Any]]:
+    """Arrays of so many slices at a time that their pairs are not too many."""
+    step = max(1, LIMITS.pairs_at_once // (n * n))
+    for k in range(0, len(arrays[0]), step):
+        yield [a[k : k + step] for a in arrays]
+
+
+def _inverted(x: Any, y: Any) -> Any:
+    """How many pairs of each slice are in the other order in `y`."""
+    y = np.take_along_axis(y, np.argsort(x, axis=-1), -1)
+    n = y.shape[1]
+    return sum(np.count_nonzero(y[:, :-k] > y[:, k:], axis=-1) for k in range(1, n))
+
+
+def _of_count(call: Any, n: int, count: int, options: tuple[Any, ...]) -> tuple[float, float]:
+    """Statistic and p-value of `n` numbers with so many pairs in the other order."""
+    rest, values = list(range(n)), []
+    for k in range(n):
+        far = min(count, n - 1 - k)
+        values.append(rest.pop(far))
+        count -= far
+    told = call(np.arange(n), np.array(values), **dict(options))
+    return float(told.statistic), float(told.pvalue)
+
+
+def theilslopes(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+    """SciPy's formulas on all slices, where `x` is the same for all and no values are equal."""
+    given = bound(call, args, kwargs)
+    y, x, alpha = given.get("y"), given.get("x"), given.get("alpha", 0.95)
+    method = given.get("method", "separate")
+    known = {*given} <= {"y", "x", "alpha", "method"} and method in ("separate", "joint")
+    of_all = x is None or (_usual(x) and not hasattr(x, "array"))
+    if xp is not np or not known or not of_all or type(alpha) is not float or not _usual(y):
+        return statistic("y x", None, least=4)(xp, call, args, kwargs)
+    values = repeated(np, y, batch_size((args, kwargs)))
+    n = values.shape[-1]
+    places = np.arange(n, dtype=float) if x is None else np.array(x, dtype=float)
+    fits = values.ndim == 2 and values.dtype.kind in "fiu" and places.shape == (n,) and n > 3
+    if not fits or not np.isfinite(places).all() or len(np.unique(places)) < 2:
+        return statistic("y x", None, least=4)(xp, call, args, kwargs)
+    steps = places[:, None] - places
+    later, earlier = np.nonzero(steps > 0)
+    steps = steps[later, earlier]
+    bounds = _bounds(places, len(steps), alpha)
+    if bounds is None:
+        return by_rows(xp, call, args, kwargs)
+
+    def of_part(y: Any) -> Any:
+        slopes = (y[:, later] - y[:, earlier]) / steps
+        slopes.sort(axis=-1)
+        middle = np.median(slopes, axis=-1)
+        if method == "joint":
+            level = np.median(y - middle[:, None] * places, axis=-1)
+        else:
+            level = np.median(y, axis=-1) - middle * np.median(places)
+        return np.stack([middle, level, *slopes[:, bounds].T])
+
+    def run(y: Any) -> Any:
+        parts = [of_part(part) for (part,) in _parts(n, y.astype(float, copy=False))]
+        names = ("slope", "intercept", "low_slope", "high_slope")
+        return result_type("TheilslopesResult", names)(*np.concatenate(parts, axis=1))
+
+    def odd(xp: Any, a: Any) -> Any:
+        return _has_equal(xp, a) | extreme(xp, a)
+
+    return split(xp, call, args, kwargs, run, [values], odd)
+
+
+def _bounds(x: Any, count: int, alpha: float) -> list[int] | None:
+    """Which of the sorted slopes bound the confidence interval, by (2.6) of Sen (1968)."""
+    n, alpha = len(x), 1.0 - alpha if alpha > 0.5 else alpha
+    z = sys.modules["scipy.stats"].norm.ppf(alpha / 2.0)
+    _, equal = np.unique(x, return_counts=True)
+    ties = sum(int(k) * (int(k) - 1) * (2 * int(k) + 5) for k in equal if k > 1)
+    try:
+        sigma = np.sqrt(1 / 18.0 * (n * (n - 1) * (2 * n + 5) - ties))
+        high = min(int(np.round((count - z * sigma) / 2.0)), count - 1)
+        low = max(int(np.round((count + z * sigma) / 2.0)) - 1, 0)
+    except ValueError:
+        return None
+    return [low, high] if high >= -count and low < count else None
