@@ -19,6 +19,7 @@ from ...frontends.python.run.rows import RowsOfSeveral, results_at
 from ...functions import advice
 from ...functions.cache import cache_of
 from ...functions.estimators import BatchOfOne
+from ...functions.purity import has_loop
 from ...ir.avals import KINDS
 from ...ir.graph import ShapeDtype
 from ...limits import LIMITS
@@ -163,7 +164,7 @@ class Several:
         if self.varies:
             return "it takes slices of many lengths, and is not compiled"
         gives_texts = any(d.kind == "U" for d in self.call.arguments.dtypes or ())
-        return completed("it returns text", self.f) if gives_texts else ""
+        return "it returns text" * gives_texts
 
     @property
     def around(self) -> float:
@@ -175,7 +176,7 @@ class Several:
     ) -> TracedFunction:
         """`f` traced on a slice."""
         if why := self.untraced:
-            raise TraceError(why)
+            raise TraceError(completed(why, self.f))
         from .traced import TracedFunction  # compiled, it is not traced
 
         more: dict[str, Any] = {"around": self.around, "limit": limit}
@@ -301,7 +302,9 @@ def run(what: Several) -> Any:
         return result
     waits = running.waits_for(cache_of(what.f)[0], what.key)
     done: Any = None
-    if waits is not None and not waits.seconds and what.first is None and may_loop(what.f):
+    # of what has no loop the calls are too short to be watched
+    unknown = waits is not None and not waits.seconds and what.first is None
+    if waits is not None and unknown and may_loop(what.f) and has_loop(what.f):
         left = waits.cost - waits.spent
         done = until(what.f, what.slices, left, what.by_loop)
         _, what.first, took = done

@@ -175,8 +175,13 @@ class TracedFunction(AtOnce):
         return not (kernel.is_made or kernel.can_be())
 
     def has_kernel(self, rows: Rows) -> bool:
-        """Whether there is a kernel for such slices, which are looped over until it pays."""
+        """Whether there is a kernel for such slices, which are looped over until it pays.
+
+        Of functions that decide nothing: of others it may leave what last bits decide.
+        """
         kernel = self.ways[0]
+        if self.tree.count > 1 or self.tree.branches:
+            return False
         if not isinstance(kernel, KernelOfPaths) or kernel.why_not(rows) is not None:
             return False
         if kernel.call_for(rows, limited=False) is not None:
