@@ -302,9 +302,10 @@ def run(what: Several) -> Any:
         return result
     waits = running.waits_for(cache_of(what.f)[0], what.key)
     done: Any = None
-    # of what has no loop the calls are too short to be watched
     unknown = waits is not None and not waits.seconds and what.first is None
-    if waits is not None and unknown and may_loop(what.f) and has_loop(what.f):
+    # calls that make a text without a loop are too short to be watched
+    watched = not what.untraced or what.varies or has_loop(what.f)
+    if waits is not None and unknown and watched and may_loop(what.f):
         left = waits.cost - waits.spent
         done = until(what.f, what.slices, left, what.by_loop)
         _, what.first, took = done
