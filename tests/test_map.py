@@ -50,7 +50,7 @@ LINES = """
     planning 10950 -> 11280 time limits, calls beside the loop, kernels that loops wait for, texts
     backends 9290 -> 9510 machine code for GPUs on disk, kernels with their arguments, short calls
     ir 8700 -> 9500 functions of hosts, quotients, loops that end, choices, catches in lanes
-    batching 5650 -> 6150 least squares of rows of a mask, rank tests, tables of counts
+    batching 5650 -> 6160 least squares of rows of a mask, rank tests, tables of counts
     models 4700
     . 3890
     cli 3000

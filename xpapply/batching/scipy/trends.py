@@ -53,9 +53,14 @@ def _samples(samples: list[Any], n: int) -> Any:
     if not all(map(_usual, samples)):
         return None
     arrays = [repeated(np, s, n) for s in samples]
-    if any(a.ndim != 2 or a.dtype.kind not in "fiu" for a in arrays):
+    if any(a.ndim != 2 or not _is_plain(a) for a in arrays):
         return None
     return arrays if arrays[0].shape == arrays[1].shape and arrays[0].shape[1] > 3 else None
+
+
+def _is_plain(a: Any) -> bool:
+    """Whether results are doubles in every SciPy: of short floats they are as short since 1.18."""
+    return a.dtype.kind in "iu" or a.dtype == np.float64
 
 
 def _has_equal(xp: Any, a: Any) -> Any:
@@ -101,7 +106,7 @@ def theilslopes(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     values = repeated(np, y, batch_size((args, kwargs)))
     n = values.shape[-1]
     places = np.arange(n, dtype=float) if x is None else np.array(x, dtype=float)
-    fits = values.ndim == 2 and values.dtype.kind in "fiu" and places.shape == (n,) and n > 3
+    fits = values.ndim == 2 and _is_plain(values) and places.shape == (n,) and n > 3
     if not fits or not np.isfinite(places).all() or len(np.unique(places)) < 2:
         return statistic("y x", None, least=4)(xp, call, args, kwargs)
     steps = places[:, None] - places
