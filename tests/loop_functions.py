@@ -126,6 +126,17 @@ def peaks(v):
     return len(found)
 
 
+def peaks_apart(v):
+    n, i = 0, 1
+    while i < len(v) - 1:
+        if v[i] > v[i - 1] and v[i] > v[i + 1]:
+            n += 1
+            i += 2
+        else:
+            i += 1
+    return n
+
+
 def rising(v):
     best = [1] * len(v)
     for i in range(len(v)):

@@ -492,8 +492,9 @@ class Compiled:
         known = rates.get(form, math.inf)
         seconds, at_most = known * (end - begin), 1
         is_short = seconds < LIMITS.typed_alone
-        if not is_short and not (threads.is_within() or self.made.sources):
-            at_most = config.current().thread_count()  # who draws does so in order
+        alone = threads.is_within() or self.made.sources  # who draws does so in order
+        if not (is_short or alone):
+            at_most = config.current().thread_count()
         if is_short or (at_most == 1 and LIMITS.typed_dearer * seconds < LIMITS.typed_turn):
             some(end, end - begin)
             if not again:

@@ -47,11 +47,11 @@ def statistic(
 def tied_if(of_lengths: Callable[[int, int], bool]) -> Any:
     """Slices with equal numbers, of samples of such lengths: which p-values are exact depends."""
 
-    def tied(x: Any, y: Any) -> Any:
+    def both(x: Any, y: Any) -> Any:
         there = of_lengths(x.shape[-1], y.shape[-1])
-        return _tied(np.concatenate([x, y], axis=-1)) & there
+        return tied(np.concatenate([x, y], axis=-1)) & there
 
-    return tied
+    return both
 
 
 def ties_of_differences(x: Any, y: Any = None) -> Any:
@@ -59,7 +59,7 @@ def ties_of_differences(x: Any, y: Any = None) -> Any:
     d = x if y is None else x - y
     if d.shape[-1] > 50:
         return np.zeros(len(d), bool)
-    return _tied(abs(d)) | (d == 0).any(-1)
+    return tied(abs(d)) | (d == 0).any(-1)
 
 
 def apart(x: Any, y: Any) -> Any:
@@ -67,7 +67,8 @@ def apart(x: Any, y: Any) -> Any:
     return (x.max(-1) <= y.min(-1)) | (y.max(-1) <= x.min(-1))
 
 
-def _tied(a: Any) -> Any:
+def tied(a: Any) -> Any:
+    """Slices with equal numbers."""
     a = np.sort(a, axis=-1)
     return (a[..., 1:] == a[..., :-1]).any(-1)
 

@@ -12,7 +12,7 @@ from ...functions.cache import BoundedDict, kept
 from ...limits import LIMITS
 from ..rules import batch_size, bound
 from .axis import _usual, by_rows, extreme, repeated, result_type, split
-from .stats import statistic
+from .stats import statistic, tied
 
 _by_count: dict[Any, Any] = kept(BoundedDict())
 """What `kendalltau` gives for so many elements and options, by the pairs in the other order."""
@@ -65,8 +65,7 @@ def _is_plain(a: Any) -> bool:
 
 def _has_equal(xp: Any, a: Any) -> Any:
     """Slices with equal numbers, or some that are not finite."""
-    a = np.sort(a, axis=-1)
-    return (a[:, 1:] == a[:, :-1]).any(-1) | ~np.isfinite(a).all(-1)
+    return tied(a) | ~np.isfinite(a).all(-1)
 
 
 def _parts(n: int, *arrays: Any) -> Iterator[list[Any]]:
