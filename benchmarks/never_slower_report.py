@@ -96,8 +96,10 @@ def render(data: dict[str, Any]) -> str:
         f"- The first call takes at most {FIRST_SHARE} of the loop and {milli(FIRST_MORE)} ms (of "
         "the loop right after it, if that takes longer than the median: machines change their "
         "speed).",
-        "What is above a bound is measured again in a new process, and counts if it is above it "
-        "there too. Of both the lower one is given.",
+        "What is above a bound is measured again in a new process, in three times as many turns, "
+        "and counts if it is above it there too. Of both the lower one is given. Where the loop's "
+        "own calls of BLAS leave threads that wait for more (they take up to a core for some "
+        "milliseconds, in whose call is chance), BLAS has one thread there.",
         pages.machine_table(data),
         summary(rows),
         worst(rows, LATER, "Calls 2 to n"),
