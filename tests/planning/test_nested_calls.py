@@ -145,3 +145,104 @@ def test_texts_and_arrays_of_what_was_gone_through(f):
 def test_a_number_that_has_no_place_raises():
     check_along_rows(narrow, RNG.integers(0, 9, (300, 6)))
     check_along_rows(bits, RNG.integers(0, 3, (300, 6)))
+
+
+# --- pieces ---------------------------------------------------------------------------------------
+
+
+def by_signs(v):
+    return np.piecewise(v, [v < 0, v >= 0], [lambda x: -x, lambda x: x**2])
+
+
+def the_rest_is_a_number(v):
+    s = v.max()
+    return np.piecewise(v, [v < -1, v > 1], [-1.0, lambda x: x + s, 0.5])
+
+
+def pieces_overlap(v):
+    return np.piecewise(v, (v > -1, v > 0, v > 1), (np.sin, lambda x: x * 3, lambda x: x.mean()))
+
+
+def one_condition(v):
+    return np.piecewise(v, v < 0, [lambda x: x[::-1], np.sqrt])
+
+
+def no_place(v):
+    return np.piecewise(v, [v < -50, v > 50], [lambda x: x / 0, lambda x: x[0], lambda x: x])
+
+
+def kept_by_name(v):
+    parts = [v < 0, v > 1]
+    return np.piecewise(v, parts, [np.exp, lambda x: 1 / x])
+
+
+def callables(v):
+    pieces = (abs, 2.0, lambda x: x)
+    return sum(f(v[0]) if callable(f) else f for f in pieces)
+
+
+PIECES = [by_signs, the_rest_is_a_number, pieces_overlap, one_condition, no_place, kept_by_name]
+
+
+@pytest.mark.parametrize("f", [*PIECES, callables])
+def test_pieces(f):
+    x = RNG.normal(size=(200, 9))
+    compiled(f, x)
+    x[::5, 2], x[1::5, 3], x[2::5, 4] = np.nan, np.inf, -0.0
+    check_along_rows(f, x)
+
+
+@pytest.mark.parametrize("f", [the_rest_is_a_number, pieces_overlap, kept_by_name])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "int16"])
+def test_pieces_of_other_numbers(f, dtype):
+    x = (RNG.normal(size=(150, 9)) * 3).astype(dtype)
+    x[x == 0] = 1
+    check_along_rows(f, x)
+
+
+def too_many_functions(v):
+    return np.piecewise(v, [v < 0], [np.sin, np.cos, np.tan])
+
+
+def another_length(v):
+    return np.piecewise(v, [v[1:] < 0], [np.sin])
+
+
+def raises_in_a_piece(v):
+    return np.piecewise(v, [v > 2.5], [lambda x: 1 / np.array([1, 2])[int(x[0])]])
+
+
+@pytest.mark.parametrize("f", [too_many_functions, another_length, raises_in_a_piece])
+def test_pieces_that_raise(f):
+    check_along_rows(f, RNG.normal(size=(150, 9)))
+
+
+def choice_by_loop(v):
+    s = 0.5 * v[0]
+    for x in v:
+        s = x if x > s else 0.5 * s + x
+    return np.select([v < 0, v > 1], [v * s, 2], s)
+
+
+def choice_of_integers(v):
+    n = 0
+    for x in v:
+        if x > 0:
+            n += 1
+    return np.select([v > n, v > 0.5], [1, 2])
+
+
+def choice_of_one(v):
+    best = v[0]
+    for x in v:
+        if x > best:
+            best = x
+    return np.select(v < 0, v / best, default=np.nan)
+
+
+@pytest.mark.parametrize("f", [choice_by_loop, choice_of_integers, choice_of_one])
+def test_choices(f):
+    x = RNG.normal(size=(200, 9))
+    x[::5, 2], x[2::5, 4] = np.nan, -0.0
+    check_along_rows(f, x)
+    check_along_rows(f, x.astype(np.float32))

@@ -11,6 +11,7 @@ import xpapply
 from xpapply import limits
 from xpapply.backends.cpu import typed as backend
 from xpapply.functions.cache import cache_of
+from xpapply.library import of_fits
 from xpapply.library.solvers import of_products
 from xpapply.planning.python.typed_loop import TypedLoop
 
@@ -24,6 +25,7 @@ from scipy.optimize import (  # noqa: E402
     brentq,
     curve_fit,
     fminbound,
+    leastsq,
     minimize_scalar,
     newton,
     ridder,
@@ -703,6 +705,73 @@ def test_warnings_of_the_covariance():
     with pytest.warns(optimize.OptimizeWarning):
         got = xpapply.apply_along_axis(f, 1, arr)
     np.testing.assert_array_equal(got, want)
+
+
+def bent(t, at, level, before, after):
+    """Two lines that meet, as they are usually written."""
+    lines = [lambda t: before * (t - at) + level, lambda t: after * (t - at) + level]
+    return np.piecewise(t, [t < at], lines)
+
+
+def test_lines_that_meet():
+    """They begin with equal slopes, so two columns of the Jacobian depend on each other."""
+    at = RNG.uniform(1, 4, (80, 1))
+    arr = np.where(at > T, 0.3 * T, 0.3 * at + 2 * (T - at)) + 0.1 * RNG.normal(size=(80, 16))
+
+    def f(v):
+        return curve_fit(bent, T, v, p0=[2.5, 0.0, 0.1, 0.1])[0]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optimize.OptimizeWarning)
+        want = np.apply_along_axis(f, 1, arr)
+        got = xpapply.apply_along_axis(f, 1, arr)
+    np.testing.assert_array_equal(got, want)
+    # most of them: a plan of which more are left to the function would not have been kept
+    assert "compiled loop" in str(xpapply.explain(f, 1, arr))
+    with xpapply.options(engine="cpu"):
+        np.testing.assert_array_equal(xpapply.apply_along_axis(f, 1, arr[:1]), want[:1])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_columns_that_depend_on_each_other(seed):
+    """Where a length hangs on memory that SciPy should not read, nothing is said."""
+    rng = np.random.default_rng(seed)
+    left = 0
+    for _ in range(150):
+        n = int(rng.integers(2, 7))
+        m = int(rng.integers(n, 12))
+        columns = rng.normal(size=(m, n)) * 10.0 ** rng.uniform(-2, 2, n)
+        for _ in range(int(rng.integers(1, 3))):
+            i, j = rng.choice(n, 2, replace=False)
+            columns[:, i] = columns[:, j] * rng.uniform(-2, 2)
+            columns[:, i] += rng.normal(size=m) * 10.0 ** rng.uniform(-30, -6)
+        y, start = rng.normal(size=m), rng.normal(size=n)
+
+        def f(p, columns=columns, y=y):
+            return columns @ p - y + 0.1 * np.sin(columns @ p)
+
+        def slopes(p, columns=columns):
+            return columns * (1 + 0.1 * np.cos(columns @ p))[:, None]
+
+        def jacobian(p, at, a, slopes=slopes):
+            a[:] = slopes(p).T
+            return 0
+
+        found = start.copy()
+        try:
+            info, calls, _, _ = of_fits.levenberg_marquardt(
+                f, jacobian, found, f(start), np.zeros((n, m)), False, 100 * (n + 1), LIMITS
+            )
+        except NotImplementedError:
+            left += 1
+            continue
+        p, _, more, _, status = leastsq(f, start.copy(), Dfun=slopes, full_output=True)
+        np.testing.assert_array_equal(found, p)
+        assert (info, calls) == (status, more["nfev"])
+    assert left < 100
+
+
+LIMITS = 1.49012e-8, 1.49012e-8, 0.0, 100.0
 
 
 def test_what_is_left_to_scipy_is_not_caught():

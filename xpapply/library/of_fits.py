@@ -18,89 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from .solvers.lengths import norm
+from .solvers.lengths import factored, norm
 
 _EPS = float(np.finfo(float).eps)
 _TINY = float(np.finfo(float).tiny)
-
-
-def _factored(a: Any, order: Any, diagonal: Any, norms: Any, b: Any) -> None:
-    """Householder's factors of a matrix, its columns by falling length, and Q'b in `b`.
-
-    Above the diagonal of `a` stands R, whose diagonal is in `diagonal`; below it the vectors.
-    """
-    n = len(a)
-    m = len(a[0])
-    left = np.zeros(n)
-    for j in range(n):
-        norms[j] = norm(a[j], 0)
-        diagonal[j] = norms[j]
-        left[j] = norms[j]
-        order[j] = j
-    for j in range(min(m, n)):
-        longest = j
-        for k in range(j, n):
-            if float(diagonal[k]) > float(diagonal[longest]):
-                longest = k
-        if longest != j:
-            for i in range(m):
-                swap = float(a[j, i])
-                a[j, i] = a[longest, i]
-                a[longest, i] = swap
-            diagonal[longest] = diagonal[j]
-            left[longest] = left[j]
-            at = int(order[j])
-            order[j] = order[longest]
-            order[longest] = at
-        size = norm(a[j], j)
-        if size != 0.0:
-            if float(a[j, j]) < 0.0:
-                size = -size
-            column = a[j, j:]
-            divide(column, size)
-            a[j, j] += 1.0
-            first = float(a[j, j])
-            for k in range(j, n, 3):  # three at a time, and `b`: a sum waits for each of its parts
-                one = min(k + 1, n - 1)
-                two = min(k + 2, n - 1)
-                three = min(k + 3, n - 1)
-                of_one = 0.0
-                of_two = 0.0
-                of_three = 0.0
-                of_b = 0.0
-                for i in range(j, m):
-                    part = float(a[j, i])
-                    of_one += part * float(a[one, i])
-                    of_two += part * float(a[two, i])
-                    of_three += part * float(a[three, i])
-                    of_b += part * float(b[i])
-                if k == j:
-                    less(column, of_b / first, b[j:])
-                if k + 1 < n:
-                    less(column, of_one / first, a[one, j:])
-                if k + 2 < n:
-                    less(column, of_two / first, a[two, j:])
-                if k + 3 < n:
-                    less(column, of_three / first, a[three, j:])
-            for k in range(j + 1, n):
-                if float(diagonal[k]) != 0.0:
-                    part = float(a[k, j]) / float(diagonal[k])
-                    diagonal[k] *= math.sqrt(max(0.0, 1.0 - part * part))
-                    part = float(diagonal[k]) / float(left[k])
-                    if 0.05 * (part * part) <= _EPS:
-                        # the length would be computed anew: SciPy 1.17 does so from another place
-                        raise NotImplementedError
-        diagonal[j] = -size
-
-
-def less(x: Any, part: float, y: Any) -> None:
-    """Subtract a part of an array from another one."""
-    y -= part * x
-
-
-def divide(x: Any, by: float) -> None:
-    """Divide an array."""
-    x /= by
 
 
 def change(there: Any, values: Any, d: float, to: Any) -> None:
@@ -108,18 +29,6 @@ def change(there: Any, values: Any, d: float, to: Any) -> None:
     if len(there) != len(values):
         raise NotImplementedError
     to[:] = (there - values) / d
-
-
-def less_each(x: Any, part: float, y: Any) -> None:
-    """`less` for a device, where an array that is between two loops lies in memory."""
-    for i in range(len(x)):
-        y[i] -= part * float(x[i])
-
-
-def divide_each(x: Any, by: float) -> None:
-    """`divide` for a device."""
-    for i in range(len(x)):
-        x[i] /= by
 
 
 def change_each(there: Any, values: Any, d: float, to: Any) -> None:
@@ -346,7 +255,7 @@ def levenberg_marquardt(
         begun = False
         for i in range(m):
             work[i] = values[i]
-        _factored(a, order, diagonal, norms, work)
+        factored(a, order, diagonal, norms, work)
         if is_first:
             for j in range(n):
                 scale[j] = float(norms[j]) if float(norms[j]) != 0.0 else 1.0

@@ -217,3 +217,43 @@ def of_second_array(condition: Any, x: Any, y: Any, dtype: Any) -> Any:
         else:
             out[k] = y[k]
     return out
+
+
+def pieces(x: Any, conditions: Any, functions: Any) -> Any:
+    """``np.piecewise`` with a function, or a number, for each condition."""
+    found = np.zeros_like(x)
+    for condition, function in zip(conditions, functions):  # noqa: B905  # as many of both
+        _put_piece(found, x, condition, function)
+    return found
+
+
+def pieces_and_rest(x: Any, conditions: Any, functions: Any, last: Any) -> Any:
+    """The same with one more, for where no condition holds."""
+    found = np.zeros_like(x)
+    some = np.zeros(len(x), np.bool_)
+    for condition, function in zip(conditions, functions):  # noqa: B905  # as many of both
+        _put_piece(found, x, condition, function)
+        some |= condition
+    _put_piece(found, x, ~some, last)
+    return found
+
+
+def _put_piece(found: Any, x: Any, condition: Any, function: Any) -> None:
+    if callable(function):
+        values = x[condition]
+        if len(values) > 0:
+            found[condition] = function(values)
+    else:
+        found[condition] = function
+
+
+def selected(conditions: Any, choices: Any, default: Any, dtype: Any) -> Any:
+    """``np.select`` of conditions and choices that come backwards."""
+    n = 0
+    for condition in conditions:
+        n = len(condition)
+    found = np.empty(n, dtype)
+    found[:] = default
+    for condition, choice in zip(conditions, choices):  # noqa: B905  # as many of both
+        found[:] = np.where(condition, choice, found)
+    return found

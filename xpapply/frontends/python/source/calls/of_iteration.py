@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from .....ir.typed import Literal
-from .....library import of_iteration
-from .. import arrays, iterators, lists, places
+from .....ir.typed import Array, Literal
+from .....library import of_iteration, of_making
+from .. import arrays, iterators, lists, places, whole
 from ..values import (
     ITERATORS,
     PYTHON,
@@ -27,13 +27,16 @@ from ..values import (
     Function,
     Groups,
     Inlined,
+    Known,
     Leaves,
     Num,
     Once,
     Range,
+    Tup,
     Writes,
     integer,
 )
+from .arguments import as_array
 from .common import Call, exactly, python_int
 
 
@@ -141,6 +144,49 @@ def _along_axis(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract 
     return Inlined(page, [given["func1d"], rows, *args[3:]], {})
 
 
+def _piecewise(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    """``numpy.piecewise`` of an array of one axis: functions of its parts, some may be numbers."""
+    exactly(t, args, kwargs, 3)
+    x, masks, functions = as_array(t, args[0], "biuf"), _several(t, args[1]), args[2]
+    if not all(isinstance(c, Arr) and c.type == Array("bool", 1) for c in masks):
+        raise t.refuse("numpy.piecewise by conditions that are no arrays of truth values")
+    if not isinstance(functions, Tup):
+        raise t.refuse(f"numpy.piecewise with {places.described(functions)}: use np.where")
+    n, found = len(masks), functions.items
+    if len(found) not in (n, n + 1):
+        raise t.refuse(f"numpy.piecewise with {n} conditions and {len(found)} functions")
+    given = [x, Tup(masks, True), Tup(found[:n], True)]
+    page = of_making.pieces if len(found) == n else of_making.pieces_and_rest
+    return Inlined(page, [*given, *found[n:]], {})
+
+
+def _select(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
+    """``numpy.select`` of arrays of one axis and numbers."""
+    given = dict(zip(("condlist", "choicelist", "default"), args, strict=False)) | kwargs
+    default = given.pop("default", integer(0))
+    if {*given} != {"condlist", "choicelist"} or len(args) > 3:
+        raise t.refuse("numpy.select with other arguments")
+    masks, choices = (_several(t, given[name]) for name in ("condlist", "choicelist"))
+    if not all(isinstance(c, Arr) and c.type == Array("bool", 1) for c in masks):
+        raise t.refuse("numpy.select by conditions that are no arrays of truth values")
+    if len(masks) != len(choices):
+        raise t.refuse(f"numpy.select with {len(masks)} conditions and {len(choices)} choices")
+    kinds = []
+    for x in (*choices, default):
+        if isinstance(x, Num):
+            kinds.append(whole.weak(t, x))
+        else:
+            kinds.append(np.dtype(as_array(t, x, "biuf").type.dtype))
+    dtype = np.result_type(*(whole.AS_WEAK.get(k, k) for k in kinds))
+    backwards = [Tup(x[::-1], True) for x in (masks, choices)]
+    return Inlined(of_making.selected, [*backwards, default, Known(dtype)], {})
+
+
+def _several(t: Writes, x: Abstract) -> tuple[Abstract, ...]:
+    """What a list or tuple has; what is none stands for itself."""
+    return tuple(arrays.loaded(t, y) for y in (x.items if isinstance(x, Tup) else (x,)))
+
+
 def _once(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
     return Eager(Along(args[0], integer(0)))
 
@@ -190,6 +236,6 @@ ROWS: dict[Any, Call] = {
     itertools.filterfalse: _at_once(of_iteration.filtered_out, (2,), 0),
     itertools.starmap: _at_once(of_iteration.mapped_to_parts, (2,), 0),
     builtins.map: _map, builtins.filter: _at_once(of_iteration.filtered, (2,), 0),
-    np.apply_along_axis: _along_axis,
+    np.apply_along_axis: _along_axis, np.piecewise: _piecewise, np.select: _select,
 }  # fmt: skip
 """A row each."""

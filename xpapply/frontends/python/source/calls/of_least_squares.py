@@ -12,7 +12,7 @@ import numpy as np
 
 from .....ir.typed import Literal
 from .....library import of_fits
-from .....library.solvers import boxes, fits, linear
+from .....library.solvers import boxes, fits, lengths, linear
 from .....library.solvers import trust_regions as regions
 from .....limits import LIMITS
 from .. import arrays, numbers, places, whole
@@ -457,8 +457,8 @@ def _whole(whole: Any, each: Any) -> Call:
 
 
 OWN: dict[Any, Call] = {
-    of_fits.parts: _parts, of_fits.less: _whole(of_fits.less, of_fits.less_each),
-    of_fits.divide: _whole(of_fits.divide, of_fits.divide_each),
+    of_fits.parts: _parts, lengths.less: _whole(lengths.less, lengths.less_each),
+    lengths.divide: _whole(lengths.divide, lengths.divide_each),
     of_fits.change: _whole(of_fits.change, of_fits.change_each),
 }  # fmt: skip
 """Functions of ours that are written here."""

@@ -33,6 +33,7 @@ from ..values import (
     Along,
     Arr,
     Counted,
+    Function,
     Held,
     Inlined,
     Known,
@@ -295,6 +296,17 @@ def _isinstance(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     return Num("bool", PYTHON, Literal(answers.pop(), "bool"))
 
 
+def _callable(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    exactly(t, args, kwargs, 1)
+    (x,) = args
+    if not isinstance(x, (Num, Arr, Lst, Rows, Held, Tup, Known, Function)):
+        raise t.refuse(f"callable of {places.described(x)}")
+    if isinstance(x, Known):
+        t.watch.kind(x.value)
+    is_one = isinstance(x, Function) or (isinstance(x, Known) and callable(x.value))
+    return Num("bool", PYTHON, Literal(is_one, "bool"))
+
+
 def _flat(x: Abstract) -> list[Abstract]:
     is_tuple = isinstance(x, Tup) and not x.is_list
     return [y for z in x.items for y in _flat(z)] if is_tuple else [x]
@@ -397,7 +409,7 @@ ROWS: dict[Any, Call] = {
     builtins.sum: _sum, **sets.ROWS,
     of_python.is_float: _is_python("f"), of_python.is_int: _is_python("ib"),
     builtins.any: _whether(of_python.any_of), builtins.all: _whether(of_python.all_of),
-    builtins.sorted: _sorted, isinstance: _isinstance,
+    builtins.sorted: _sorted, isinstance: _isinstance, callable: _callable,
     dict: _class(dict), set: _class(set), collections.deque: _class(collections.deque),
     collections.Counter: _class(collections.Counter),
     collections.defaultdict: _class(collections.defaultdict),
