@@ -214,6 +214,8 @@ def _rows() -> list[BatchingRule]:
         fit, value = f"{letters}fit=series_fit", f"{letters}val=series_value"
         each("own", "least_squares", fit, f"polynomial.{place}.")
         each("own", "polynomials", value, f"polynomial.{place}.")
+        changes = f"{letters}der=series_derivative {letters}int=series_integral"
+        each("own", "polynomials", changes, f"polynomial.{place}.")
     each("products", "linalg", "dot vdot vecdot inner outer tensordot einsum kron cross")
 
     add("stacked", matrices, "linalg.det linalg.inv linalg.eigh linalg.eigvalsh linalg.qr")

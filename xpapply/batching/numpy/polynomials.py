@@ -59,6 +59,31 @@ def series_value(xp: Any, call: Any, x: Any, c: Any, tensor: Any = True) -> Any:
     return Batched(call(x.array, c))
 
 
+def series_derivative(xp: Any, call: Any, c: Any, m: int = 1, scl: Any = 1, axis: int = 0) -> Any:
+    """Derivatives of series of `numpy.polynomial`, which go along an axis."""
+    constant(m, scl, axis)
+    if c.ndim != 1 or axis != 0:
+        raise Unsupported
+    return Batched(xp.ascontiguousarray(call(c.array.T, m, scl).T))
+
+
+def series_integral(
+    xp: Any,
+    call: Any,
+    c: Any,
+    m: int = 1,
+    k: Any = (),
+    lbnd: Any = 0,
+    scl: Any = 1,
+    axis: int = 0,
+) -> Any:
+    """Integrals of series of `numpy.polynomial`; one of a constant asks whether that is 0."""
+    constant(m, k, lbnd, scl, axis)
+    if c.ndim != 1 or c.shape[0] < 2 or axis != 0:
+        raise Unsupported
+    return Batched(xp.ascontiguousarray(call(c.array.T, m, list(np.atleast_1d(k)), lbnd, scl).T))
+
+
 def polyder(xp: Any, call: Any, p: Any, m: int = 1) -> Any:
     """Coefficients times exponents."""
     constant(m)

@@ -309,3 +309,11 @@ class LibraryCalls:
         from . import polynomials
 
         return polynomials.Polynomial(self._recorder, self.constant, args[0])
+
+    def series(self, kind: type) -> Any:
+        """A class of series of `numpy.polynomial`; None: another class."""
+        from . import polynomials
+
+        if not polynomials.is_series(kind):
+            return None
+        return polynomials.SeriesClass(self._recorder, self.constant, kind)

@@ -242,6 +242,8 @@ class Sandbox(Stage):
             return lambda *a, **k: self.calls.vectorize(np.vectorize(*values(a), **values(k)))
         if x is np.poly1d:
             return self.calls.poly1d
+        if root == "numpy" and x.__module__.startswith("numpy.polynomial"):
+            return self.calls.series(x) or Forbidden(self, x, name)
         if x is np.errstate:
             return functools.partial(ErrState, self.recorder)
         if x in (np.finfo, np.iinfo, np.dtype) or root in ("collections", "itertools", "functools"):
