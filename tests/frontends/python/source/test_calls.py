@@ -71,6 +71,8 @@ np.searchsorted(np.sort(v), 0.1, side="right") + np.searchsorted(TENTHS, 0.1, "r
 np.digitize(0.1, TENTHS) + np.digitize(1, TENTHS) + np.digitize(True, TENTHS, right=True)
 np.searchsorted(v, v[::-1]) + np.searchsorted(v, v, "right")
 np.interp(v, MIXED, MIXED[::-1])
+np.interp(np.flatnonzero(v < 0), np.flatnonzero(v >= 0), v[v >= 0])
+np.interp([0.5, 1.5], np.arange(len(v)), v) + np.interp(3, np.arange(len(v)), np.arange(len(v)))
 len(np.arange(v[0], v[-1], math.inf)) + len(np.arange(0.0, float(v[0]) * 1e-320, 1e10))
 np.interp(v[0], MIXED, MIXED[::-1]) + np.interp(v[-1], MIXED[:3], MIXED[3:6])
 np.convolve(v, [0.25, 0.5, 0.25])

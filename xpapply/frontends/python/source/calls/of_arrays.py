@@ -127,11 +127,10 @@ def _searchsorted(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
 def _interp(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     exactly(t, args, kwargs, 3)
     x, *table = args
-    table = [TAKEN["array"](t, a) for a in table]
-    if not isinstance(x, (Num, Arr)) or any(a.type != Array("float64", 1) for a in table):
-        raise t.refuse("numpy.interp of several numbers")
-    if isinstance(x, Arr):
-        return Inlined(of_numpy.all_interpolated, [float64(t, x), *table], {})
+    table = [whole.as_type(t, TAKEN["array"](t, a), "float64") for a in table]
+    if not isinstance(x, Num):
+        x = whole.as_type(t, TAKEN["array"](t, x), "float64")
+        return Inlined(of_numpy.all_interpolated, [x, *table], {})
     x = Num("float64", NUMPY, numbers.cast(t, x.value, "float64"))
     return Inlined(of_numpy.interpolated, [x, *table], {})
 
