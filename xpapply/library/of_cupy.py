@@ -203,31 +203,32 @@ def kept_both(f: Any, a: Any, b: Any) -> Any:
 def total(v: Any, dtype: Any) -> Any:
     """``v.sum()`` of floats: of those that lie side by side warp by warp, else by halves."""
     zero = zero_of(dtype)
-    if not is_packed(v):
-        return by_halves(v, zero)
     n = len(v)
-    if n <= SHORT and are_short():
-        return zero + in_a_tree(v, zero)
-    if n > 1024:  # in several tiles, or blocks
+    is_straight = is_packed(v)
+    if n <= SHORT and (are_short() or not is_straight):
+        return zero + in_a_tree(v, is_straight, zero)
+    if not is_straight or n > 1024:  # in several tiles, or blocks
         raise ValueError
     found = zero
     for begin in range(0, min(n, 256), 32):
-        found = found + paired(v, begin, min(n - begin, 32), 256, -1, zero)
+        found = found + of_a_warp(v, begin, zero)
     return found
 
 
-def in_a_tree(v: Any, zero: Any) -> Any:
-    """The sum of up to 32 numbers as `paired` adds them, but for the sign of zero.
+def in_a_tree(v: Any, is_straight: bool, zero: Any) -> Any:
+    """The sum of up to 32 numbers in pairs, pairs of pairs and so on, but for the sign of zero.
 
-    Each place is known beforehand, so that numbers chosen by a mask stay in registers: how many
-    they are is known only then, and those that are not there are zero.
+    `is_straight`: in their order; else their second half is added to the first one, until one
+    number is left. Each place is known beforehand, so that numbers chosen by a mask stay in
+    registers: how many they are is known only then, and those that are not there are zero.
     """
     n = len(v)
     a = b = c = d = e = found = zero
     for k in range(SHORT):
+        i = k if is_straight else turned(k, 5)
         x = zero
-        if k < n:
-            x = x + v[k]
+        if i < n:
+            x = x + v[i]
         if k % 2 == 0:
             a = x
         else:
@@ -281,11 +282,9 @@ def chosen(v: Any, mask: Any) -> Any:
 
 def by_halves(v: Any, zero: Any) -> Any:
     """A sum whose second half is added to the first one, until one number is left."""
-    n = len(v)
-    if n > 32:
+    if len(v) > SHORT:
         raise ValueError
-    bits = bits_of(n)
-    return zero + paired(v, 0, 1 << bits, 512, bits, zero)
+    return zero + in_a_tree(v, False, zero)
 
 
 def bits_of(n: int) -> int:
@@ -303,17 +302,15 @@ def turned(k: int, bits: int) -> int:
     return i >> (5 - bits)
 
 
-def paired(v: Any, begin: int, n: int, far: int, bits: int, zero: Any) -> Any:
-    """The sum of up to 32 numbers, in pairs, pairs of pairs and so on.
+def of_a_warp(v: Any, begin: int, zero: Any) -> Any:
+    """The sum of the numbers from a place on, of which 32 are added as `in_a_tree` does.
 
-    `bits`: of places, which are turned around; -1: they are not. Numbers that are not there are
-    zero. Each number is the sum of those that lie `far` from each other.
+    Each of them is the sum of those that lie 256 from each other.
     """
     a = b = c = d = e = found = zero
-    for k in range(n):
-        i = begin + k if bits < 0 else turned(k, bits)
+    for k in range(32):
         x = zero
-        for j in range(i, len(v), far):
+        for j in range(begin + k, len(v), 256):
             x = x + v[j]
         if k % 2 == 0:
             a = x
@@ -335,18 +332,6 @@ def paired(v: Any, begin: int, n: int, far: int, bits: int, zero: Any) -> Any:
                             e = x
                         else:
                             found = e + x
-    if n >= 32:
-        return found
-    if n & 1:
-        found = a
-    if n & 2:
-        found = b + found if n & 1 else b
-    if n & 4:
-        found = c + found if n & 3 else c
-    if n & 8:
-        found = d + found if n & 7 else d
-    if n & 16:
-        found = e + found if n & 15 else e
     return found
 
 

@@ -52,14 +52,13 @@ def _unrolled(binding: Any, module: Any, own: Any) -> Any:
     What it cannot must not ask for it any more: LLVM would print a warning for each.
     """
     passes = binding.create_new_module_pass_manager()
-    if UNROLL not in str(module) or not all(hasattr(passes, f"add_{p}_pass") for p in _PASSES):
+    if not all(hasattr(passes, f"add_{p}_pass") for p in _PASSES):
         return module
     for name in _PASSES:
         getattr(passes, f"add_{name}_pass")()
     passes.run(module, binding.create_pass_builder(own, binding.create_pipeline_tuning_options()))
-    found = binding.parse_assembly(str(module).replace(UNROLL, "xpapply.loop"))
-    found.verify()
-    return found
+    text = str(module)
+    return binding.parse_assembly(text.replace(UNROLL, "xpapply.loop")) if UNROLL in text else module
 
 
 def _compiled(text: str, architecture: int) -> str:
@@ -71,7 +70,8 @@ def _compiled(text: str, architecture: int) -> str:
         own = target.create_target_machine(
             cpu=f"sm_{architecture}", features=f"+ptx{max(_ISA[architecture], _OLDEST_ISA)}", opt=3
         )
-        module = _unrolled(binding, module, own)
+        if UNROLL in text:
+            module = _unrolled(binding, module, own)
         how = binding.create_pipeline_tuning_options(speed_level=3)
         builder = binding.create_pass_builder(own, how)
         builder.getModulePassManager().run(module, builder)
