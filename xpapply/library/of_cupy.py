@@ -45,6 +45,11 @@ def are_short() -> bool:
     return True
 
 
+def is_short(v: Any) -> bool:
+    """Whether an array is that short, and all slices are."""
+    return len(v) <= SHORT
+
+
 # --- element by element -------------------------------------------------------------------------
 
 
@@ -203,11 +208,13 @@ def kept_both(f: Any, a: Any, b: Any) -> Any:
 def total(v: Any, dtype: Any) -> Any:
     """``v.sum()`` of floats: of those that lie side by side warp by warp, else by halves."""
     zero = zero_of(dtype)
-    n = len(v)
     is_straight = is_packed(v)
-    if n <= SHORT and (are_short() or not is_straight):
+    if is_short(v):
         return zero + in_a_tree(v, is_straight, zero)
-    if not is_straight or n > 1024:  # in several tiles, or blocks
+    if not is_straight:
+        return by_halves(v, zero)
+    n = len(v)
+    if n > 1024:  # in several tiles, or blocks
         raise ValueError
     found = zero
     for begin in range(0, min(n, 256), 32):
@@ -260,9 +267,9 @@ def chosen(v: Any, mask: Any) -> Any:
     n = len(v)
     if len(mask) != n:
         raise IndexError
-    out = room(n, v.dtype)
+    out = room(len(v), v.dtype)
     many = 0
-    if n > SHORT or not are_short():
+    if not is_short(v):
         for k in range(n):
             if mask[k]:
                 out[many] = v[k]
@@ -369,7 +376,7 @@ def variance(v: Any, dtype: Any, ddof: int = 0) -> Any:
     if n <= ddof:
         raise ValueError
     middle = total(v, dtype) / n
-    squares = room(n, dtype)
+    squares = room(len(v), dtype)
     for k in range(n):
         x = v[k] - middle
         squares[k] = x * x
@@ -498,7 +505,7 @@ def in_order(v: Any) -> Any:
     n = len(v)
     if n > 16:  # more comparisons than are compiled in a moment
         raise ValueError
-    out = room(n, v.dtype)
+    out = room(len(v), v.dtype)
     unknown = 0
     for i in range(n):
         out[i] = v[i]

@@ -21,6 +21,7 @@ UNROLL = "llvm.loop.unroll.full"
 _PASSES = (
     *("always_inliner", "sroa", "simplify_cfg", "instruction_combine", "loop_simplify", "lcssa"),
     *("loop_rotate", "instruction_combine", "loop_unroll", "sroa", "instruction_combine"),
+    "simplify_cfg",  # what is left out is not written and read again
 )
 
 
