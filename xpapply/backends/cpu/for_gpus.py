@@ -59,7 +59,9 @@ def _unrolled(binding: Any, module: Any, own: Any) -> Any:
         getattr(passes, f"add_{name}_pass")()
     passes.run(module, binding.create_pass_builder(own, binding.create_pipeline_tuning_options()))
     text = str(module)
-    return binding.parse_assembly(text.replace(UNROLL, "xpapply.loop")) if UNROLL in text else module
+    return (
+        binding.parse_assembly(text.replace(UNROLL, "xpapply.loop")) if UNROLL in text else module
+    )
 
 
 def _compiled(text: str, architecture: int) -> str:

@@ -74,7 +74,8 @@ def built(key: Any, registers: Iterator[Value]) -> Abstract:
     """The value of a key and registers."""
     kind, *parts = key
     if kind is Arr:
-        return Arr(*parts[:2], next(registers), *parts[2:])
+        of, own, most, is_packed = parts
+        return Arr(of, own, next(registers), most, is_packed)
     if kind in (Num, Lst, Text):
         return kind(*parts, next(registers))
     if kind is Known:
