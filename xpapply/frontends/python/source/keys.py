@@ -75,7 +75,7 @@ def built(key: Any, registers: Iterator[Value]) -> Abstract:
     kind, *parts = key
     if kind is Arr:
         of, own, most, is_packed = parts
-        return Arr(of, own, next(registers), most, is_packed)
+        return Arr(of, own, next(registers), most, is_packed)  # type: ignore[arg-type]
     if kind in (Num, Lst, Text):
         return kind(*parts, next(registers))
     if kind is Known:
