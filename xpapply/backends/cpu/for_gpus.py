@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from typing import Any
 
 from ...errors import CompilerError
+from ...runtime import threads
 from . import disk_cache
-from .host import llvm_of_all_machines, lock, versions
+from .host import llvm_of_all_machines, loading, lock, versions, why_not
 
 _ISA = {
     75: 63, 80: 70, 86: 71, 87: 74, 89: 78, 90: 78, 100: 86, 101: 86, 103: 88, 120: 87, 121: 88
@@ -28,6 +31,25 @@ _PASSES = (
 def architecture(capability: int) -> int | None:
     """The newest architecture that is no newer than a device; None: it is older than all."""
     return max((a for a in _ISA if a <= capability), default=None)
+
+
+@functools.cache
+def soon() -> None:
+    """Have another thread load LLVM, which takes as long as reading a function.
+
+    Not if some kernels are on disk: that of the next function may be one of them.
+    """
+    if loading() and why_not() is None and disk_cache.is_empty():
+        with contextlib.suppress(RuntimeError):  # the interpreter ends
+            threads.pool(1).submit(_machine, max(_ISA))
+
+
+def _machine(architecture: int) -> Any:
+    with lock:
+        target = llvm_of_all_machines().Target.from_triple("nvptx64-nvidia-cuda")
+        return target.create_target_machine(
+            cpu=f"sm_{architecture}", features=f"+ptx{max(_ISA[architecture], _OLDEST_ISA)}", opt=3
+        )
 
 
 def ptx(text: str, architecture: int) -> bytes:
@@ -69,10 +91,7 @@ def _compiled(text: str, architecture: int) -> str:
     try:
         module = binding.parse_assembly(text)
         module.verify()
-        target = binding.Target.from_triple("nvptx64-nvidia-cuda")
-        own = target.create_target_machine(
-            cpu=f"sm_{architecture}", features=f"+ptx{max(_ISA[architecture], _OLDEST_ISA)}", opt=3
-        )
+        own = _machine(architecture)
         if UNROLL in text:
             module = _unrolled(binding, module, own)
         how = binding.create_pipeline_tuning_options(speed_level=3)

@@ -103,6 +103,17 @@ def test_kernels_compile(cupy, name):
     assert b".entry" in for_gpus.ptx(text, for_gpus.architecture(90))
 
 
+def test_memory_that_arrays_may_need(cupy):
+    """As much as if each were as long as a slice: of sums nothing."""
+    sums, spectrum = (
+        made(f, "float64", [np.zeros(n)], length=12)
+        for f, n in ((lambda v: v.sum(), ()), (lambda v: abs(cupy.fft.rfft(v)), 7))
+    )
+    for function, least, most in ((sums, 0, 0), (spectrum, 7 * 96, 2000)):
+        known = dict.fromkeys(text_of.fields(function).lengths, 12)
+        assert least <= device_kernel.asked(function, known) <= most
+
+
 @pytest.mark.parametrize(
     ("f", "why"),
     [
