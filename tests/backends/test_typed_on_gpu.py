@@ -56,7 +56,7 @@ def test_more_memory_is_asked_for_at_once(cupy, monkeypatch):
     """Its arrays become registers: it is compiled once, not once more when a slice has told."""
     texts, ptx = [], for_gpus.ptx
     monkeypatch.setattr(for_gpus, "ptx", lambda text, a: texts.append(text) or ptx(text, a))
-    x = cupy.asarray(numbers(50, 12, special=False))
+    x = cupy.asarray(numbers(5000, 12, special=False))
 
     def power(v):
         return cupy.abs(cupy.fft.rfft(v)) ** 2

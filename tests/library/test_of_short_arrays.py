@@ -58,7 +58,7 @@ def test_longer_sums_are_of_warps(n):
                 want += in_pairs(some[k : k + 32])
             got = of_cupy.total(x, FLOAT64)
         assert np.array_equal(got, want, equal_nan=True)
-    with pytest.raises(ValueError, match="^$"):
+    with pytest.raises(ValueError, match=r"^$"):
         of_cupy.total(x[::-1], FLOAT64)
 
 

@@ -40,6 +40,11 @@ SHORT = 32
 """The most numbers that loops with places known beforehand go through."""
 
 
+def bits_of_places(v: Any) -> int:
+    """Bits of the places of up to 16 numbers, or of up to 32."""
+    return 4 if len(v) <= 16 else 5
+
+
 def are_short() -> bool:
     """Whether slices are that short: loops over them are written out."""
     return True
@@ -230,9 +235,10 @@ def in_a_tree(v: Any, is_straight: bool, zero: Any) -> Any:
     registers: how many they are is known only then, and those that are not there are zero.
     """
     n = len(v)
+    bits = bits_of_places(v)
     a = b = c = d = e = found = zero
-    for k in range(SHORT):
-        i = k if is_straight else turned(k, 5)
+    for k in range(1 << bits):
+        i = k if is_straight else turned(k, bits)
         x = zero
         if i < n:
             x = x + v[i]
@@ -253,7 +259,7 @@ def in_a_tree(v: Any, is_straight: bool, zero: Any) -> Any:
                     else:
                         x = d + x
                         if k == 15:
-                            e = x
+                            found = e = x
                         else:
                             found = e + x
     return found

@@ -280,7 +280,14 @@ def _is_short(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     return Num("bool", PYTHON, t.op("and", "bool", found.value, within))
 
 
+def _bits_of_places(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    """What is known beforehand: how many numbers a mask leaves is not."""
+    (x,) = args
+    return Num("int64", PYTHON, Literal(4 if 0 < x.most <= 16 else 5, "int64"))
+
+
 PARTS: dict[Any, Call] = {
+    of_cupy.bits_of_places: _bits_of_places,
     of_cupy.are_short: _are_short, of_cupy.is_short: _is_short,
     of_cupy.room: _room, of_cupy.rooms: _rooms, of_cupy.zero_of: _zero_of,
     of_cupy.as_number: _as_number, of_cupy.is_packed: _is_packed,
