@@ -244,27 +244,30 @@ class TypedFunction:
         """Whether it has nested loops."""
         if any(f.nests for f in self.functions):
             return True
-        return any(nests for _, nests in self._loops())
+        after = [self.targets(b) for b in self.blocks]
+        for loop in _loops(after, set(range(len(after)))):
+            entries = {t for k, to in enumerate(after) if k not in loop for t in to} & loop
+            if any(_loops(after, loop - entries)):
+                return True
+        return False
 
     @property
     def is_written_out(self) -> bool:
-        """Whether all its loops go through few elements, and none lies in another one.
+        """Whether all its loops go through few elements.
 
         LLVM writes their rounds one after the other where it knows how many these are.
         """
         if self.functions:
             return False
-        return not any(
-            nests or any(self.blocks[k].instructions[-1].what != COUNTED_OF_OURS for k in entries)
-            for entries, nests in self._loops()
-        )
-
-    def _loops(self) -> Iterator[tuple[set[int], bool]]:
-        """The blocks by which each outer loop is entered, and whether others lie in it."""
         after = [self.targets(b) for b in self.blocks]
-        for loop in _loops(after, set(range(len(after)))):
+        waiting = _loops(after, set(range(len(after))))
+        while waiting:
+            loop = waiting.pop()
             entries = {t for k, to in enumerate(after) if k not in loop for t in to} & loop
-            yield entries, any(_loops(after, loop - entries))
+            if any(self.blocks[k].instructions[-1].what != COUNTED_OF_OURS for k in entries):
+                return False
+            waiting += _loops(after, loop - entries)
+        return True
 
     @staticmethod
     def targets(block: Block) -> list[int]:

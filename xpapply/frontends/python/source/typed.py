@@ -22,6 +22,7 @@ from ....ir.typed.function import COUNTED, COUNTED_OF_OURS, Type
 from ....ir.typed.ranges import decided
 from ....ir.typed.repeated import done_once
 from ....ir.typed.sooner import asked_sooner
+from ....library.of_cupy import SHORT
 from ....limits import LIMITS
 from . import (
     exceptions,
@@ -193,7 +194,7 @@ class Typer(SharedCalls):
                 asked_sooner(made)  # no thread of a GPU guesses, and LLVM sees less through it
         if self.expected is not None:
             # what LLVM sees itself takes half the time of a short function here
-            if self.fetches or not self.on_device or not self.made.is_written_out:
+            if not (self._goes_through_few and self.made.is_written_out):
                 decided(self.made)
             if not self.on_device:  # LLVM's own passes see most of that for a GPU
                 asked_sooner(self.made)  # what is left
@@ -210,6 +211,13 @@ class Typer(SharedCalls):
             undivided(self.made)
             with_margins(self.made, LIMITS.typed_margin)
         return self.made
+
+    @property
+    def _goes_through_few(self) -> bool:
+        """Whether a device knows the lengths of all slices, and they are short."""
+        arrays = [k for k, kind in enumerate(self.made.inputs) if isinstance(kind, Array)]
+        lengths = [self.lengths.get(k, 0) for k in arrays]
+        return bool(lengths) and all(0 < n <= SHORT for n in lengths)
 
     def _write_all(self, place: Place) -> None:
         """Write what begins at a place, which is gone to, and all that comes of it."""
