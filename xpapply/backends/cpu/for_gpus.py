@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from typing import Any
 
 from ...errors import CompilerError
@@ -33,7 +32,6 @@ def architecture(capability: int) -> int | None:
     return max((a for a in _ISA if a <= capability), default=None)
 
 
-@functools.cache
 def soon() -> None:
     """Have another thread load LLVM, which takes as long as reading a function.
 

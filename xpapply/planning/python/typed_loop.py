@@ -28,9 +28,9 @@ from ...ir.typed.function import WARNED
 from ...limits import LIMITS
 from ...loop.arguments import Arguments
 from ...loop.begun import Begun, Users
-from ...runtime.collector import paused
 from ...runtime.error_state import let_pass, scipy_tells
 from ...runtime.generators import Kept, in_order, seconds_of_states
+from ...runtime.warning_filters import paused
 from ..application import announce
 from ..ways import Run, Said, Way
 from .typed_results import (
