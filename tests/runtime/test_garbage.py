@@ -13,8 +13,7 @@ from xpapply.runtime.warning_filters import paused
 def test_it_is_left_as_it_was():
     assert gc.isenabled()
     with pytest.raises(ZeroDivisionError), paused():
-        assert not gc.isenabled()
-        raise ZeroDivisionError
+        print(1 // gc.isenabled())
     assert gc.isenabled()
     gc.disable()
     try:
