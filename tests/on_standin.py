@@ -15,12 +15,12 @@ from xpapply.ir.typed.verify import verify
 from xpapply.planning.python.typed_on_device import TypedOnDevice
 
 
-def made(f, dtype, results):
-    """The typed function of one of CuPy's slices."""
+def made(f, dtype, results, length=0):
+    """The typed function of one of CuPy's slices; `length`: of all of them, if that is known."""
     watch = Guards()
     watch.start(f)
     expected = [Expected(r.dtype.name, r.shape) for r in results]
-    found = typed(f, [Input(0)], {}, [Array(dtype, 1)], expected, watch, "device")
+    found = typed(f, [Input(0, length=length)], {}, [Array(dtype, 1)], expected, watch, "device")
     verify(found)
     return found
 

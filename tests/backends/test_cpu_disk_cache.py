@@ -381,3 +381,23 @@ def test_loading_takes_less_than_5_ms(folder, forgets):
         seconds.append(time.thread_time() - start)
     assert min(seconds) < 5e-3
     assert Path(folder).exists()
+
+
+LOADED_SOON = """
+import sys
+from xpapply.backends.cpu import for_gpus
+from xpapply.runtime import threads
+assert "llvmlite.binding" not in sys.modules
+for_gpus.soon()
+threads.pool(1).submit(int).result()
+print("llvmlite.binding" in sys.modules)
+"""
+
+
+def test_llvm_is_loaded_soon_where_nothing_is_on_disk(folder):
+    """While a first function is read, unless its kernel may be on disk."""
+    for is_there in (True, False):
+        assert disk_cache.is_empty() is is_there
+        ran = subprocess.run([sys.executable, "-c", LOADED_SOON], capture_output=True, check=False)
+        assert ran.stdout.split() == [str(is_there).encode()], ran.stderr
+        disk_cache.write("a key", b"code")

@@ -52,6 +52,20 @@ def test_floats(cupy, f, dtype):
     check(cupy, f, cupy.asarray(numbers(23, 9, dtype=dtype)))
 
 
+def test_more_memory_is_asked_for_at_once(cupy, monkeypatch):
+    """Its arrays become registers: it is compiled once, not once more when a slice has told."""
+    texts, ptx = [], for_gpus.ptx
+    monkeypatch.setattr(for_gpus, "ptx", lambda text, a: texts.append(text) or ptx(text, a))
+    x = cupy.asarray(numbers(5000, 12, special=False))
+
+    def power(v):
+        return cupy.abs(cupy.fft.rfft(v)) ** 2
+
+    got = xpapply.apply_along_axis(power, 1, x)
+    assert len(texts) == 1
+    assert cupy.allclose(got, cupy.abs(cupy.fft.rfft(x, axis=1)) ** 2)
+
+
 MASKED = [
     lambda v: v[v > 0].sum(),
     lambda v: v[v > -0.5].mean(),

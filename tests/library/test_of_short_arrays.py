@@ -18,15 +18,48 @@ def numbers(n, special=True):
     return x
 
 
+def in_pairs(x):
+    """Each number is added to the one before it, then each pair to that before it."""
+    x = np.concatenate([x, np.zeros(32 - len(x))])
+    while len(x) > 1:
+        x = x[::2] + x[1::2]
+    return 0.0 + x[0]
+
+
+def in_halves(x):
+    """The second half is added to the first one, until one number is left."""
+    x = np.concatenate([x, np.zeros(max(1, 1 << max(len(x) - 1, 0).bit_length()) - len(x))])
+    while len(x) > 1:
+        x = x[: len(x) // 2] + x[len(x) // 2 :]
+    return 0.0 + x[0]
+
+
 @pytest.mark.parametrize("n", range(33))
 def test_a_tree_of_known_places_has_the_bits_of_pairs(n):
     for _ in range(20):
         for x in (numbers(n), numbers(n, special=False), np.full(n, -0.0)):
-            with np.errstate(all="ignore"):
-                got = 0.0 + of_cupy.in_a_tree(x, 0.0)
-                want = 0.0 + of_cupy.paired(x, 0, n, 256, -1, 0.0)
-            assert np.array_equal(got, want, equal_nan=True)
-            assert np.isnan(got) or np.signbit(got) == np.signbit(want)
+            for is_straight, defined in ((True, in_pairs), (False, in_halves)):
+                with np.errstate(all="ignore"):
+                    got, want = 0.0 + of_cupy.in_a_tree(x, is_straight, 0.0), defined(x)
+                assert np.array_equal(got, want, equal_nan=True)
+                assert np.isnan(got) or np.signbit(got) == np.signbit(want)
+
+
+@pytest.mark.parametrize("n", [33, 64, 100, 256, 257, 300, 1000, 1024])
+def test_longer_sums_are_of_warps(n):
+    """Of 256 numbers each is the sum of those that lie 256 from each other."""
+    for x in (numbers(n), numbers(n, special=False), np.full(n, -0.0)):
+        with np.errstate(all="ignore"):
+            some = np.zeros(min(n, 256))
+            for k in range(0, n, 256):
+                some[: n - k] += x[k : k + 256]
+            want = 0.0
+            for k in range(0, len(some), 32):
+                want += in_pairs(some[k : k + 32])
+            got = of_cupy.total(x, FLOAT64)
+        assert np.array_equal(got, want, equal_nan=True)
+    with pytest.raises(ValueError, match=r"^$"):
+        of_cupy.total(x[::-1], FLOAT64)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 12, 31, 32, 33, 50])

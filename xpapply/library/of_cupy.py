@@ -40,9 +40,19 @@ SHORT = 32
 """The most numbers that loops with places known beforehand go through."""
 
 
+def bits_of_places(v: Any) -> int:
+    """Bits of the places of up to 16 numbers, or of up to 32."""
+    return 4 if len(v) <= 16 else 5
+
+
 def are_short() -> bool:
     """Whether slices are that short: loops over them are written out."""
     return True
+
+
+def is_short(v: Any) -> bool:
+    """Whether an array is that short, and all slices are."""
+    return len(v) <= SHORT
 
 
 # --- element by element -------------------------------------------------------------------------
@@ -203,31 +213,35 @@ def kept_both(f: Any, a: Any, b: Any) -> Any:
 def total(v: Any, dtype: Any) -> Any:
     """``v.sum()`` of floats: of those that lie side by side warp by warp, else by halves."""
     zero = zero_of(dtype)
-    if not is_packed(v):
+    is_straight = is_packed(v)
+    if is_short(v):
+        return zero + in_a_tree(v, is_straight, zero)
+    if not is_straight:
         return by_halves(v, zero)
     n = len(v)
-    if n <= SHORT and are_short():
-        return zero + in_a_tree(v, zero)
     if n > 1024:  # in several tiles, or blocks
         raise ValueError
     found = zero
     for begin in range(0, min(n, 256), 32):
-        found = found + paired(v, begin, min(n - begin, 32), 256, -1, zero)
+        found = found + of_a_warp(v, begin, zero)
     return found
 
 
-def in_a_tree(v: Any, zero: Any) -> Any:
-    """The sum of up to 32 numbers as `paired` adds them, but for the sign of zero.
+def in_a_tree(v: Any, is_straight: bool, zero: Any) -> Any:
+    """The sum of up to 32 numbers in pairs, pairs of pairs and so on, but for the sign of zero.
 
-    Each place is known beforehand, so that numbers chosen by a mask stay in registers: how many
-    they are is known only then, and those that are not there are zero.
+    `is_straight`: in their order; else their second half is added to the first one, until one
+    number is left. Each place is known beforehand, so that numbers chosen by a mask stay in
+    registers: how many they are is known only then, and those that are not there are zero.
     """
     n = len(v)
+    bits = bits_of_places(v)
     a = b = c = d = e = found = zero
-    for k in range(SHORT):
+    for k in range(1 << bits):
+        i = k if is_straight else turned(k, bits)
         x = zero
-        if k < n:
-            x = x + v[k]
+        if i < n:
+            x = x + v[i]
         if k % 2 == 0:
             a = x
         else:
@@ -245,7 +259,7 @@ def in_a_tree(v: Any, zero: Any) -> Any:
                     else:
                         x = d + x
                         if k == 15:
-                            e = x
+                            found = e = x
                         else:
                             found = e + x
     return found
@@ -259,9 +273,9 @@ def chosen(v: Any, mask: Any) -> Any:
     n = len(v)
     if len(mask) != n:
         raise IndexError
-    out = room(n, v.dtype)
+    out = room(len(v), v.dtype)
     many = 0
-    if n > SHORT or not are_short():
+    if not is_short(v):
         for k in range(n):
             if mask[k]:
                 out[many] = v[k]
@@ -281,11 +295,9 @@ def chosen(v: Any, mask: Any) -> Any:
 
 def by_halves(v: Any, zero: Any) -> Any:
     """A sum whose second half is added to the first one, until one number is left."""
-    n = len(v)
-    if n > 32:
+    if len(v) > SHORT:
         raise ValueError
-    bits = bits_of(n)
-    return zero + paired(v, 0, 1 << bits, 512, bits, zero)
+    return zero + in_a_tree(v, False, zero)
 
 
 def bits_of(n: int) -> int:
@@ -303,17 +315,15 @@ def turned(k: int, bits: int) -> int:
     return i >> (5 - bits)
 
 
-def paired(v: Any, begin: int, n: int, far: int, bits: int, zero: Any) -> Any:
-    """The sum of up to 32 numbers, in pairs, pairs of pairs and so on.
+def of_a_warp(v: Any, begin: int, zero: Any) -> Any:
+    """The sum of the numbers from a place on, of which 32 are added as `in_a_tree` does.
 
-    `bits`: of places, which are turned around; -1: they are not. Numbers that are not there are
-    zero. Each number is the sum of those that lie `far` from each other.
+    Each of them is the sum of those that lie 256 from each other.
     """
     a = b = c = d = e = found = zero
-    for k in range(n):
-        i = begin + k if bits < 0 else turned(k, bits)
+    for k in range(32):
         x = zero
-        for j in range(i, len(v), far):
+        for j in range(begin + k, len(v), 256):
             x = x + v[j]
         if k % 2 == 0:
             a = x
@@ -335,18 +345,6 @@ def paired(v: Any, begin: int, n: int, far: int, bits: int, zero: Any) -> Any:
                             e = x
                         else:
                             found = e + x
-    if n >= 32:
-        return found
-    if n & 1:
-        found = a
-    if n & 2:
-        found = b + found if n & 1 else b
-    if n & 4:
-        found = c + found if n & 3 else c
-    if n & 8:
-        found = d + found if n & 7 else d
-    if n & 16:
-        found = e + found if n & 15 else e
     return found
 
 
@@ -384,7 +382,7 @@ def variance(v: Any, dtype: Any, ddof: int = 0) -> Any:
     if n <= ddof:
         raise ValueError
     middle = total(v, dtype) / n
-    squares = room(n, dtype)
+    squares = room(len(v), dtype)
     for k in range(n):
         x = v[k] - middle
         squares[k] = x * x
@@ -513,7 +511,7 @@ def in_order(v: Any) -> Any:
     n = len(v)
     if n > 16:  # more comparisons than are compiled in a moment
         raise ValueError
-    out = room(n, v.dtype)
+    out = room(len(v), v.dtype)
     unknown = 0
     for i in range(n):
         out[i] = v[i]

@@ -71,6 +71,16 @@ def read(key: str) -> bytes | None:
     return code
 
 
+def is_empty() -> bool:
+    """Whether no code is there, or none that can be read."""
+    where = folder()
+    try:
+        with os.scandir(where) as found:
+            return where is None or not any(found)
+    except OSError:
+        return True
+
+
 def write(key: str, code: bytes) -> None:
     """Store code for a key, if possible."""
     where = folder()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from ...errors import CompilerError
+from ...runtime import threads
 from . import disk_cache
-from .host import llvm_of_all_machines, lock, versions
+from .host import llvm_of_all_machines, loading, lock, versions, why_not
 
 _ISA = {
     75: 63, 80: 70, 86: 71, 87: 74, 89: 78, 90: 78, 100: 86, 101: 86, 103: 88, 120: 87, 121: 88
@@ -21,12 +23,31 @@ UNROLL = "llvm.loop.unroll.full"
 _PASSES = (
     *("always_inliner", "sroa", "simplify_cfg", "instruction_combine", "loop_simplify", "lcssa"),
     *("loop_rotate", "instruction_combine", "loop_unroll", "sroa", "instruction_combine"),
+    "simplify_cfg",  # what is left out is not written and read again
 )
 
 
 def architecture(capability: int) -> int | None:
     """The newest architecture that is no newer than a device; None: it is older than all."""
     return max((a for a in _ISA if a <= capability), default=None)
+
+
+def soon() -> None:
+    """Have another thread load LLVM, which takes as long as reading a function.
+
+    Not if some kernels are on disk: that of the next function may be one of them.
+    """
+    if loading() and why_not() is None and disk_cache.is_empty():
+        with contextlib.suppress(RuntimeError):  # the interpreter ends
+            threads.pool(1).submit(_machine, max(_ISA))
+
+
+def _machine(architecture: int) -> Any:
+    with lock:
+        target = llvm_of_all_machines().Target.from_triple("nvptx64-nvidia-cuda")
+        return target.create_target_machine(
+            cpu=f"sm_{architecture}", features=f"+ptx{max(_ISA[architecture], _OLDEST_ISA)}", opt=3
+        )
 
 
 def ptx(text: str, architecture: int) -> bytes:
@@ -52,14 +73,15 @@ def _unrolled(binding: Any, module: Any, own: Any) -> Any:
     What it cannot must not ask for it any more: LLVM would print a warning for each.
     """
     passes = binding.create_new_module_pass_manager()
-    if UNROLL not in str(module) or not all(hasattr(passes, f"add_{p}_pass") for p in _PASSES):
+    if not all(hasattr(passes, f"add_{p}_pass") for p in _PASSES):
         return module
     for name in _PASSES:
         getattr(passes, f"add_{name}_pass")()
     passes.run(module, binding.create_pass_builder(own, binding.create_pipeline_tuning_options()))
-    found = binding.parse_assembly(str(module).replace(UNROLL, "xpapply.loop"))
-    found.verify()
-    return found
+    text = str(module)
+    return (
+        binding.parse_assembly(text.replace(UNROLL, "xpapply.loop")) if UNROLL in text else module
+    )
 
 
 def _compiled(text: str, architecture: int) -> str:
@@ -67,11 +89,9 @@ def _compiled(text: str, architecture: int) -> str:
     try:
         module = binding.parse_assembly(text)
         module.verify()
-        target = binding.Target.from_triple("nvptx64-nvidia-cuda")
-        own = target.create_target_machine(
-            cpu=f"sm_{architecture}", features=f"+ptx{max(_ISA[architecture], _OLDEST_ISA)}", opt=3
-        )
-        module = _unrolled(binding, module, own)
+        own = _machine(architecture)
+        if UNROLL in text:
+            module = _unrolled(binding, module, own)
         how = binding.create_pipeline_tuning_options(speed_level=3)
         builder = binding.create_pass_builder(own, how)
         builder.getModulePassManager().run(module, builder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 import threading
 from array import array
 from collections.abc import Callable, Sequence
@@ -237,15 +238,10 @@ class Compiled:
         architecture = self._architecture(int(device.compute_capability))
         if architecture is None:
             raise UnsupportedError("this GPU is older than those that functions are compiled for")
-        how = self.made, values, len(sizes), self._memory
         read = [k for k, x in enumerate(arrays) if 2 * self._read >= math.prod(x.shape[batch:])]
         near = [k for k in packed if k in read]
         far = [k for k in read if k not in packed and self._gathers(arrays[k], batch)]
-        key = (*values.items(), len(sizes), self._memory, *near, None, *far, architecture)
-        code = self._codes.get(key)  # that of the first slice is that of all
-        if code is None:
-            text = text_of.kernel(*how, near, far)
-            code = self._codes[key] = self._compile(text, architecture)
+        code = self._code(values, len(sizes), tuple(near), tuple(far), architecture)
         # LLVM leaves out what it knows never to happen
         may_mark = f"[{NAME}_param_2]".encode() in code
         constants = len(self.made.constants)
@@ -264,6 +260,33 @@ class Compiled:
             ],
             device.id,
         )
+
+    def _code(self, values: dict[int, int], axes: int, *more: Any) -> bytes:
+        """The kernel as PTX. That of the first slice is that of all.
+
+        More memory is asked for at once if its arrays may need it, and become registers all the
+        same: else all is compiled once more when a slice has told.
+        """
+        *which, architecture = more
+
+        def made(memory: int) -> bytes:
+            text = text_of.kernel(self.made, values, axes, memory, *which)
+            return self._compile(text, architecture)
+
+        key = (*values.items(), axes, *more)
+        found = self._codes.get((self._memory, key))
+        if found is None and self._memory == _MEMORY[0]:
+            if text_of.asked(self.made, values) > self._memory:
+                found = made(_MEMORY[1])
+                kept = [int(n) for n in re.findall(rb"__local_depot\d+\[(\d+)\]", found)]
+                if sum(kept) < _MEMORY[1]:
+                    self._memory = _MEMORY[1]
+                else:
+                    found = None
+        if found is None:
+            found = self._codes.get((self._memory, key)) or made(self._memory)
+        self._codes[self._memory, key] = found
+        return found
 
     def _gathers(self, x: Any, batch: int) -> bool:
         """Whether a thread copies a slice of an array before it reads it."""

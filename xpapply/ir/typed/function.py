@@ -251,6 +251,24 @@ class TypedFunction:
                 return True
         return False
 
+    @property
+    def is_written_out(self) -> bool:
+        """Whether all its loops go through few elements.
+
+        LLVM writes their rounds one after the other where it knows how many these are.
+        """
+        if self.functions:
+            return False
+        after = [self.targets(b) for b in self.blocks]
+        waiting = _loops(after, set(range(len(after))))
+        while waiting:
+            loop = waiting.pop()
+            entries = {t for k, to in enumerate(after) if k not in loop for t in to} & loop
+            if any(self.blocks[k].instructions[-1].what != COUNTED_OF_OURS for k in entries):
+                return False
+            waiting += _loops(after, loop - entries)
+        return True
+
     @staticmethod
     def targets(block: Block) -> list[int]:
         """All blocks that may come after one."""

@@ -24,12 +24,15 @@ _READ = frozenset(
 
 def reused(made: TypedFunction) -> set[Register]:
     """The new arrays and lists that may take the memory of the one before, each time."""
-    places, kept = _places(made)
+    making = [any(x.op in MADE for x in b.instructions) for b in made.blocks]
+    places, kept = _places(made) if any(making) else (None, set())
     if places is None:
         return set()
     before, after = _live(made)
     found: set[Register] = set()
-    for block, behind in zip(made.blocks, after, strict=True):
+    for block, behind, makes in zip(made.blocks, after, making, strict=True):
+        if not makes:
+            continue
         last = _last_uses(block)
         known = _known(block, places)
         for k, x, waiting in _backwards(block, behind, before):
@@ -113,29 +116,31 @@ def _live(made: TypedFunction) -> tuple[list[set[Slot]], list[set[Slot]]]:
     """The slots of arrays that are read, before they are written, from and after each block."""
     before: list[set[Slot]] = [set() for _ in made.blocks]
     after: list[set[Slot]] = [set() for _ in made.blocks]
+    asked = [[x for x in reversed(b.instructions) if _is_step(x)] for b in made.blocks]
     changes = True
     while changes:
         changes = False
         for k in reversed(range(len(made.blocks))):
-            block = made.blocks[k]
-            after[k] = set().union(*(before[t] for t in block.targets))
-            now = after[k]
-            for _, x, waiting in _backwards(block, after[k], before):
-                now = _step(x, waiting, before)
+            after[k] = now = set().union(*(before[t] for t in made.blocks[k].targets))
+            for x in asked[k]:
+                now = _step(x, now, before)
             if now != before[k]:
                 before[k], changes = now, True
     return before, after
 
 
+def _is_step(x: Instruction) -> bool:
+    """Whether it says something of slots of arrays."""
+    return x.op == "catch" or (x.op in ("load", "store") and _is_followed(x.what))
+
+
 def _step(x: Instruction, waiting: set[Slot], before: list[set[Slot]]) -> set[Slot]:
-    """The slots that are waited for before an instruction, of those after it."""
+    """The slots that are waited for before such an instruction, of those after it."""
     if x.op == "store":
         return waiting - {x.what}
-    if x.op == "load" and _is_followed(x.what):
+    if x.op == "load":
         return waiting | {x.what}
-    if x.op == "catch":
-        return waiting | before[x.what]
-    return waiting
+    return waiting | before[x.what]
 
 
 def _backwards(
@@ -146,4 +151,5 @@ def _backwards(
     for k in reversed(range(len(block.instructions))):
         x = block.instructions[k]
         yield k, x, waiting
-        waiting = _step(x, waiting, before)
+        if _is_step(x):
+            waiting = _step(x, waiting, before)

@@ -99,10 +99,10 @@ def compiled(
     rows = what.rows()
     if what.why_not() is not None:
         return None
-    from . import typed_loop  # which what waits does not need
-
     loop = _loop(what.rules)
     assert loop is not None
+    from . import typed_loop  # which what waits does not need
+
     slice0 = what.slice_at((0,) * len(rows.batch))
     ahead: Any = None
     try:
@@ -190,6 +190,9 @@ def _faulty(error: Exception) -> Refused:
 def _loop(rules: str) -> type[TypedLoop] | None:
     """The class of compiled loops for the rules of a library."""
     if "cupy" in rules:
+        from ...backends.cpu import for_gpus
+
+        for_gpus.soon()
         from .typed_on_device import NumbersOnDevice, TypedOnDevice
 
         return TypedOnDevice if rules == "cupy" else NumbersOnDevice

@@ -30,6 +30,7 @@ from ...loop.arguments import Arguments
 from ...loop.begun import Begun, Users
 from ...runtime.error_state import let_pass, scipy_tells
 from ...runtime.generators import Kept, in_order, seconds_of_states
+from ...runtime.warning_filters import paused
 from ..application import announce
 from ..ways import Run, Said, Way
 from .typed_results import (
@@ -565,7 +566,8 @@ def read(loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any) -> Re
 
     several, watch = slices if isinstance(slices, tuple) else (slices,), Read(Guess())
     guess = watch.results if loop.guesses else None
-    made = typed_of(f, arguments, several, guess, watch, loop.element)
+    with paused():
+        made = typed_of(f, arguments, several, guess, watch, loop.element)
     loop.look_at(made)
     watch.made, watch.sources = made if guess else None, made.sources
     return watch
@@ -584,7 +586,8 @@ def made(
     `begun`: its first calls; `ahead`: what was read before.
     """
     several = slices if isinstance(slices, tuple) else (slices,)
-    return loop(f, arguments, several, begun.results[0], begun.seconds, ahead)
+    with paused():
+        return loop(f, arguments, several, begun.results[0], begun.seconds, ahead)
 
 
 __all__ = ["TypedLoop", "made", "read", "tried"]

@@ -19,6 +19,7 @@ from ...frontends.python.run.account import Account
 from ...frontends.python.run.comparison import check_holds
 from ...frontends.python.run.rows import Rows
 from ...functions.purity import has_loop
+from ...ir.avals import ShapeDtype
 from ...ir.typed import TypedFunction
 from ...ir.typed.function import ARRAYS, LISTS, WARNED
 from ...ir.typed.margins import WHY
@@ -27,10 +28,13 @@ from ...loop.arguments import Arguments
 from ...loop.begun import Begun, Users
 from ..ways import Run, Said, Way
 from .typed_loop import ForNow, TypedLoop
-from .typed_results import silently
+from .typed_results import results_of, silently
 from .unplanned import ENGINES
 
 _OTHER_BITS = "a GPU's last bits tell here"
+
+
+_OF_PYTHON = (bool, int, float, complex)
 
 
 class _OtherBits(Exception):
@@ -94,7 +98,7 @@ class TypedOnDevice(TypedLoop):
             return
         parts = first if self._arguments.results else (first,)
         for out, part in zip(outs, parts, strict=True):
-            mine, real = out.get(), on_host(self.array(part))
+            mine, real = out.get(), on_host(self._seen(part))
             if not self._are_same(mine, real.astype(mine.dtype)):
                 if self._may_fetch:
                     self._why_host = _OTHER_BITS
@@ -153,6 +157,15 @@ class TypedOnDevice(TypedLoop):
         import cupy
 
         return cupy.asarray(part)
+
+    @classmethod
+    def _seen(cls, part: Any) -> Any:
+        """A result to be looked at alone: for a number of Python's CuPy would compile a kernel."""
+        return np.asarray(part) if type(part) in _OF_PYTHON else cls.array(part)
+
+    @classmethod
+    def _results(cls, arguments: Arguments, first: Any) -> tuple[ShapeDtype, ...]:
+        return results_of(arguments, first, cls._seen)
 
     @staticmethod
     def copies(slices: Sequence[Any]) -> list[Any]:
@@ -318,7 +331,7 @@ class TypedOnDevice(TypedLoop):
             result = call(*self._arguments.given(v)) if isinstance(v, tuple) else call(v)
             parts = result if self._arguments.results else (result,)
             for out, part in zip(outs, parts, strict=True):
-                mine, real = out[at].get(), on_host(self.array(part))
+                mine, real = out[at].get(), on_host(self._seen(part))
                 if not self._are_same(mine, real.astype(mine.dtype)):
                     if self._may_fetch:
                         raise _OtherBits

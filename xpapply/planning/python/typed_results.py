@@ -247,12 +247,14 @@ def type_of(x: Any, numbers: bool) -> Any:
 
 
 def argument_of(x: Any, numbers: bool, slices: Sequence[Any]) -> Any:
-    """An argument, or what stands for a slice."""
+    """An argument, or what stands for a slice; those on a device have the same length always."""
     from ...frontends.python.source.typed import Input
 
     if type(x) is not Looped:
         return x
-    return Input(x.k, numbers, 0.0 if numbers else endless(slices[x.k]))
+    own = slices[x.k]
+    length = len(own) if arrays.library(own) == "cupy" and own.ndim == 1 else 0
+    return Input(x.k, numbers, 0.0 if numbers else endless(own), length)
 
 
 def typed_of(

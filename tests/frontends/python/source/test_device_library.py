@@ -52,6 +52,37 @@ def test_results_are_numpys(cupy, name, dtype):
     assert done == 9
 
 
+OF_LENGTH = [
+    lambda xp, v: v.sum(),
+    lambda xp, v: v[::2].sum(),
+    lambda xp, v: (v[1:] * v[:-1]).sum(),
+    lambda xp, v: v.std() / xp.abs(v.mean()),
+    lambda xp, v: v[v > 0].mean(),
+    lambda xp, v: xp.concatenate([v, v, v]).sum(),  # of more numbers than slices have
+    lambda xp, v: (xp.sort(v) - xp.median(v)).sum(),
+    lambda xp, v: (v if v[0] > 0 else v[:5] * 2.0).sum(),
+    lambda xp, v: xp.histogram(v, 4, (-3.0, 3.0))[0].sum() + v.sum(),
+]
+
+
+@pytest.mark.parametrize("f", OF_LENGTH)
+def test_slices_of_a_known_length(cupy, f):
+    """What is written for any length is left out; the bits are the same."""
+
+    def of_slice(v):
+        return f(cupy, v)
+
+    results = [np.zeros(())]
+    known, any_ = (made(of_slice, "float64", results, length=n) for n in (12, 0))
+    assert len(known.blocks) <= len(any_.blocks)
+    for v in numbers(9, "float64"):
+        outs = [np.zeros(()) for _ in range(2)]
+        marks = [evaluate(m, [v], [out]) for m, out in zip((known, any_), outs, strict=True)]
+        assert marks == [0, 0]
+        assert outs[0] == outs[1]
+    assert evaluate(known, [np.ones(11)], [np.zeros(())])  # which is none of them
+
+
 @pytest.mark.skipif(host.why_not() is not None, reason=str(host.why_not()))
 @pytest.mark.parametrize("name", ["interp", "eigvalsh", "polyfit", "histogram", "argsort"])
 def test_kernels_compile(cupy, name):
@@ -70,6 +101,17 @@ def test_kernels_compile(cupy, name):
     text = device_kernel.kernel(found, known, 1, 4096)
     assert text.count("i64 %w") >= len(found.constants)
     assert b".entry" in for_gpus.ptx(text, for_gpus.architecture(90))
+
+
+def test_memory_that_arrays_may_need(cupy):
+    """As much as if each were as long as a slice: of sums nothing."""
+    sums, spectrum = (
+        made(f, "float64", [np.zeros(n)], length=12)
+        for f, n in ((lambda v: v.sum(), ()), (lambda v: abs(cupy.fft.rfft(v)), 7))
+    )
+    for function, least, most in ((sums, 0, 0), (spectrum, 7 * 96, 2000)):
+        known = dict.fromkeys(text_of.fields(function).lengths, 12)
+        assert least <= device_kernel.asked(function, known) <= most
 
 
 @pytest.mark.parametrize(

@@ -83,3 +83,29 @@ def test_annotations_of_functions_within_it():
     space = {}
     exec(compile(text_, "<annotated>", "exec"), space)
     assert tree_of(space["f"]).body[1].value.func.id == "g"
+
+
+@pytest.mark.parametrize("is_text", [False, True])
+def test_of_a_lambda_only_its_statement_is_read(is_text, monkeypatch):
+    """Not the whole file, unless what is around it is a part of something else."""
+    lines = ["a = 1"] * 500 + [
+        "table = dict(",
+        "# and so on",
+        "",
+        "    x=lambda v: v * 2) if a else a",
+    ]
+    if is_text:
+        lines[500] = 'table = dict(y="""'
+        lines.insert(501, 'of two lines""",')
+    source, file = "\n".join([*lines, *["b = 2"] * 500, ""]), f"<{is_text} text>"
+    monkeypatch.setitem(
+        linecache.cache, file, (len(source), None, source.splitlines(keepends=True), file)
+    )
+    read = []
+    parse = ast.parse
+    monkeypatch.setattr(ast, "parse", lambda text, *a: read.append(len(text)) or parse(text, *a))
+    f = made(source, "table", file)["x"]
+    tree = tree_of(f)
+    assert ast.unparse(tree.body) == "v * 2"
+    assert tree.lineno == f.__code__.co_firstlineno
+    assert (max(read) > 1000) is is_text

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from ....ir.typed import TypedFunction
+from ....ir.typed import Array, TypedFunction
 from ....ir.typed.function import COUNTED, OTHER
+from ....ir.typed.lifetimes import MADE
 from .device import LOOPS, NAME, DeviceWriter
 from .forms import Frame, size
 
@@ -47,6 +48,14 @@ def gathers(count: int, stride: int, size: int) -> bool:
     its parts looks packed after that, or before.
     """
     return 1 < count <= _AT_ONCE and stride > size
+
+
+def asked(made: TypedFunction, known: Mapping[int, int]) -> int:
+    """Bytes of a thread for all arrays that a function makes, if they are as long as its slices."""
+    longest = max((known.get(k, 0) for k in Frame(made).lengths), default=0)
+    kinds = [x.result.type for x in made.instructions if x.op in MADE and x.result is not None]
+    sizes = [longest * size(kind.dtype) for kind in kinds if isinstance(kind, Array)]
+    return sum(-(-n // 16) * 16 for n in sizes)
 
 
 def tiles(
@@ -328,8 +337,9 @@ def kernel(
         '!8 = !{!"head of a list", !9}',
         '!9 = !{!"memory"}',
         '!11 = !{!"branch_weights", i32 1000000, i32 1}',
-        '!12 = !{!"llvm.loop.unroll.full"}',
     ]
+    if writer.loops:
+        tail.append('!12 = !{!"llvm.loop.unroll.full"}')
     tail += [f"!{LOOPS + k} = distinct !{{!{LOOPS + k}, !12}}" for k in sorted(writer.loops)]
     head = 'target triple = "nvptx64-nvidia-cuda"'
     return "\n".join([head, *declared, *writer.declared.values(), one, *lines, *tail, ""])

@@ -106,7 +106,8 @@ def item(t: Writes, x: Abstract, index: Abstract) -> Abstract:
             if not all(map(is_none, i)):
                 start, step, count = bounds(t, i, length(t, x, axis))
                 value = t.op("view", x.type, x.value, start, step, count, what=axis)
-                x = Arr(x.type, x.own, value)
+                is_packed = x.is_packed and step == Literal(1, "int64")
+                x = x._replace(value=value, is_packed=is_packed)
             axis += 1
         elif is_none(i) and x.type.ndim == 1:
             kind = Array(x.type.dtype, 2)

@@ -83,6 +83,8 @@ class Blocks:
         self._sites: dict[Any, int] = {}
         self._held: dict[Slot, Value] = {}
         self.cached: dict[Any, Any] = {}
+        self.most: dict[Value, int] = {}
+        self.lengths: dict[int, int] = {}
         self._tables: dict[tuple[Any, ...], np.ndarray] = {}
         self._constants: dict[Value, np.ndarray] = {}
         self._spawning: dict[Value, Source] = {}

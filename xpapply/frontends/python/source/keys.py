@@ -49,7 +49,10 @@ from .values import (
 def taken_apart(x: Abstract, registers: list[Value]) -> Any:
     """The key of a value; its registers go to the end of a list."""
     kind = type(x)
-    if kind in (Num, Arr, Lst, Text):
+    if kind is Arr:
+        registers.append(x.value)
+        return (kind, x.type, x.own, x.most, x.is_packed)
+    if kind in (Num, Lst, Text):
         registers.append(x.value)
         return (kind, *x[:-1])
     if kind is Known:
@@ -70,7 +73,10 @@ _COMPOUND = (
 def built(key: Any, registers: Iterator[Value]) -> Abstract:
     """The value of a key and registers."""
     kind, *parts = key
-    if kind in (Num, Arr, Lst, Text):
+    if kind is Arr:
+        of, own, most, is_packed = parts
+        return Arr(of, own, next(registers), most, is_packed)  # type: ignore[arg-type]
+    if kind in (Num, Lst, Text):
         return kind(*parts, next(registers))
     if kind is Known:
         return parts[1]
@@ -96,6 +102,8 @@ def joined(a: Any, b: Any) -> Any:
         dtype = _joined_inner(a[1], b[1])
         kind = a[2] if a[2] == b[2] else EITHER
         return (Lst, dtype, kind, a[3]) if dtype is not None and a[3] == b[3] else None
+    if a[0] is Arr and a[1:3] == b[1:3]:
+        return (*a[:3], a[3] if a[3] == b[3] else 0, a[4] and b[4])
     if a[0] in (Arr, Known, Text, None):
         return None
     of = _joined_empty if a[0] is Held else joined

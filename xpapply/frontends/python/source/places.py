@@ -99,7 +99,10 @@ def within(t: Writes, index: Abstract, length: Value) -> Value:
 def length(t: Writes, x: Abstract, axis: int = 0) -> Value:
     """The number of elements along an axis."""
     if isinstance(x, Arr):
-        return t.op("length", "int64", x.value, what=axis)
+        found = t.op("length", "int64", x.value, what=axis)
+        if x.most:
+            t.most[found] = x.most
+        return found
     if isinstance(x, Held):
         x = x.items
     if isinstance(x, Rows):

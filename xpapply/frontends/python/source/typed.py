@@ -22,6 +22,7 @@ from ....ir.typed.function import COUNTED, COUNTED_OF_OURS, Type
 from ....ir.typed.ranges import decided
 from ....ir.typed.repeated import done_once
 from ....ir.typed.sooner import asked_sooner
+from ....library.of_cupy import SHORT
 from ....limits import LIMITS
 from . import (
     exceptions,
@@ -69,6 +70,8 @@ class Input(NamedTuple):
     as_python: bool = False
     infinite: float = 0.0
     """The infinity that the first slice has here; slices with another value are left."""
+    length: int = 0
+    """That of all slices; 0: they may have several."""
 
 
 def typed(
@@ -142,6 +145,10 @@ def _settled(
     return None if short and typer.settled else made
 
 
+def _int(n: int) -> Literal:
+    return Literal(n, "int64")
+
+
 class Typer(SharedCalls):
     """Writes one typed function."""
 
@@ -186,7 +193,9 @@ class Typer(SharedCalls):
             if self.expected is not None and not self.on_device:
                 asked_sooner(made)  # no thread of a GPU guesses, and LLVM sees less through it
         if self.expected is not None:
-            decided(self.made)
+            # what LLVM sees itself takes half the time of a short function here
+            if not (self._goes_through_few and self.made.is_written_out):
+                decided(self.made)
             if not self.on_device:  # LLVM's own passes see most of that for a GPU
                 asked_sooner(self.made)  # what is left
                 done_once(self.made)
@@ -202,6 +211,13 @@ class Typer(SharedCalls):
             undivided(self.made)
             with_margins(self.made, LIMITS.typed_margin)
         return self.made
+
+    @property
+    def _goes_through_few(self) -> bool:
+        """Whether a device knows the lengths of all slices, and they are short."""
+        arrays = [k for k, kind in enumerate(self.made.inputs) if isinstance(kind, Array)]
+        lengths = [self.lengths.get(k, 0) for k in arrays]
+        return bool(lengths) and all(0 < n <= SHORT for n in lengths)
 
     def _write_all(self, place: Place) -> None:
         """Write what begins at a place, which is gone to, and all that comes of it."""
@@ -231,7 +247,13 @@ class Typer(SharedCalls):
         value = self.op("input", kind, what=x.k)
         if isinstance(kind, Array):
             found = Arr(kind, OF_SLICE, value)
-            return OnDevice(found) if self.fetches else found
+            if self.fetches:
+                return OnDevice(found)
+            if x.length:
+                self.lengths[x.k] = x.length
+                unlike = self.op("ne", "bool", places.length(self, found), _int(x.length))
+                self.mark(unlike, "slices of another length")
+            return found._replace(most=x.length)
         if x.infinite:
             self.mark(
                 self.op("ne", "bool", value, Literal(x.infinite, kind)),

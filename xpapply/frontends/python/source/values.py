@@ -57,11 +57,17 @@ class Arr(NamedTuple):
     own : int
         Whether the function may write to it: it has made it, or it is (a part of) a slice,
         `OF_SLICE`.
+    most : int
+        How many elements it has at most; 0: that is not known.
+    is_packed : bool
+        Whether they are known to lie side by side.
     """
 
     type: Array
     own: int
     value: Register
+    most: int = 0
+    is_packed: bool = False
 
 
 OF_SLICE = 2
@@ -449,6 +455,10 @@ class Writes(Protocol):
         Whether slices are on a device, and it computes with copies on the host.
     cached : dict
         With numbers of which types functions are called that have a cache.
+    most : dict
+        How large the lengths of arrays are at most, as far as that is known.
+    lengths : dict
+        The lengths of slices that are the same for all kernels, by their numbers.
     made : TypedFunction
         What is written.
     """
@@ -457,6 +467,8 @@ class Writes(Protocol):
     made: TypedFunction
     fetches: bool
     cached: dict[Any, Any]
+    most: dict[Value, int]
+    lengths: dict[int, int]
     expected: Sequence[Expected] | None
     guess: list[Expected] | None
     watch: Guards

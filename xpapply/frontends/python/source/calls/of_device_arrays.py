@@ -203,7 +203,10 @@ def _astype(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
 
 def _room(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Arr:
     n, dtype = args
-    return arrays.new(t, dtype.value.name, [places.as_index(t, n)], "empty")
+    count = places.as_index(t, n)
+    found = arrays.new(t, dtype.value.name, [count], "empty")
+    most = count.value if isinstance(count, Literal) else t.most.get(count, 0)
+    return found._replace(most=most, is_packed=True)
 
 
 def _rooms(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Arr:
@@ -246,8 +249,8 @@ def _is_packed(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     chosen = _accelerators()
     if chosen - {_CUB}:
         raise t.refuse("a sum that another library than CUB may make for CuPy")
-    if not chosen:
-        return Num("bool", PYTHON, Literal(False, "bool"))
+    if not chosen or x.is_packed:
+        return Num("bool", PYTHON, Literal(bool(chosen), "bool"))
     size = Literal(np.dtype(x.type.dtype).itemsize, "int64")
     side_by_side = t.op("eq", "bool", t.op("stride", "int64", x.value, what=0), size)
     short = t.op("le", "bool", places.length(t, x), Literal(1, "int64"))
@@ -258,7 +261,7 @@ def _are_short(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     """Whether all slices are short, which is known where a kernel is made."""
     found: Value = Literal(True, "bool")
     for k, kind in enumerate(t.made.inputs):
-        if isinstance(kind, Array):
+        if isinstance(kind, Array) and not 0 < t.lengths.get(k, 0) <= of_cupy.SHORT:
             v = t.op("input", kind, what=k)
             for axis in range(kind.ndim):
                 n = t.op("length", "int64", v, what=axis)
@@ -267,8 +270,25 @@ def _are_short(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     return Num("bool", PYTHON, found)
 
 
+def _is_short(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    """Whether an array is as short, too."""
+    (x,) = args
+    found = _are_short(t, [], {})
+    if 0 < x.most <= of_cupy.SHORT:
+        return found
+    within = t.op("le", "bool", places.length(t, x), Literal(of_cupy.SHORT, "int64"))
+    return Num("bool", PYTHON, t.op("and", "bool", found.value, within))
+
+
+def _bits_of_places(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    """What is known beforehand: how many numbers a mask leaves is not."""
+    (x,) = args
+    return Num("int64", PYTHON, Literal(4 if 0 < x.most <= 16 else 5, "int64"))
+
+
 PARTS: dict[Any, Call] = {
-    of_cupy.are_short: _are_short,
+    of_cupy.bits_of_places: _bits_of_places,
+    of_cupy.are_short: _are_short, of_cupy.is_short: _is_short,
     of_cupy.room: _room, of_cupy.rooms: _rooms, of_cupy.zero_of: _zero_of,
     of_cupy.as_number: _as_number, of_cupy.is_packed: _is_packed,
 }  # fmt: skip

@@ -52,7 +52,7 @@ def _found(f: types.FunctionType) -> Tree:
 
 
 def _candidates(lines: list[str], first: int, code: types.CodeType) -> Iterator[Tree]:
-    """Functions that begin on a line: of the block there, else of the whole file."""
+    """Functions that begin on a line: of the block there, else of what is around it."""
     try:
         block = inspect.getblock(lines[first:])
         text = "".join(block)
@@ -63,11 +63,26 @@ def _candidates(lines: list[str], first: int, code: types.CodeType) -> Iterator[
         pass
     if code.co_name != "<lambda>":
         return
-    try:
-        tree = ast.parse("".join(lines))
-    except (SyntaxError, ValueError):
-        return
-    yield from _functions(tree, code)
+    for begin, end in (_around(lines, first), (0, len(lines))):
+        try:
+            tree = ast.parse("".join(lines[begin:end]))
+        except (SyntaxError, ValueError):
+            continue
+        yield from _functions(ast.increment_lineno(tree, begin), code)
+
+
+def _around(lines: list[str], first: int) -> tuple[int, int]:
+    """Where the statement that a line belongs to begins and ends, by how lines are indented."""
+    begin, end = first, first + 1
+    while begin > 0 and lines[begin][:1] in _WITHIN:
+        begin -= 1
+    while end < len(lines) and lines[end][:1] in _WITHIN:
+        end += 1
+    return begin, end
+
+
+_WITHIN = ("", *" \t\f\r\n)]}#")
+"""How lines begin that no statement of a file begins with."""
 
 
 def _functions(tree: ast.AST, code: types.CodeType) -> Iterator[Tree]:
