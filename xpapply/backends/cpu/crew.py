@@ -195,7 +195,8 @@ class Crowd:
             return max(n for n in options if n <= max(1, guess))
         self.calls += 1
         best = options.index(min(options, key=lambda n: self.took.get(n, math.inf)))
-        look = self.calls % LIMITS.crowd_looks
+        looks = LIMITS.crowd_looks
+        look = self.calls % (looks if self.calls > looks else looks // 4)
         if look == 1:
             best = max(0, best - 1)
         elif look == 2:
@@ -204,8 +205,10 @@ class Crowd:
 
     def add(self, count: int, seconds: float) -> None:
         """Note what a call took. One may be far too long, where something else runs."""
-        was = self.took.get(count)
-        self.took[count] = seconds if was is None else was + (min(seconds, 2.0 * was) - was) / 4
+        was = self.took.get(count, seconds)
+        self.took[count] = (
+            (seconds + was) / 2 if seconds < was else min(seconds, 2 * was) / 8 + was * 7 / 8
+        )
 
 
 @functools.cache
