@@ -16,6 +16,7 @@ import signal
 import struct
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -101,6 +102,7 @@ class _Team:
         for word, of in zip((text.SLEEP, text.WAKE, text.CLOCK), start.functions, strict=True):
             self._words[word] = of
         self.helpers = self.ranges = 0
+        self._spins = config.cpus()
 
     def grow(self, count: int) -> None:
         """Have so many helpers, or as many as there can be."""
@@ -132,7 +134,7 @@ class _Team:
         self.ranges = workers if is_short else 1
         share = -(-count // self.ranges)
         share += -share % work.width
-        spin = int(1e9 * LIMITS.typed_spin) if workers <= config.cpus() else 0
+        spin = int(1e9 * LIMITS.typed_spin) if workers <= self._spins else 0
         own = work.own
         _order.pack_into(
             self._words,
@@ -277,12 +279,13 @@ def is_there() -> bool:
     return _start() is not None
 
 
-def together(work: Work, workers: int) -> bool:
+def together(work: Work, workers: int, crowd: Crowd) -> bool:
     """Have so many workers do something at once, the caller among them.
 
-    Whether a kernel has told something.
+    Whether a kernel has told something. `crowd`: is told what that took.
     """
     team = _taken(workers - 1)
+    began = time.perf_counter()
     try:
         team.order(work, min(workers, team.helpers + 1), is_short=True)
         try:
@@ -292,6 +295,7 @@ def together(work: Work, workers: int) -> bool:
             raise
         finally:
             _wait(team)
+        crowd.add(workers, time.perf_counter() - began)
         return team.told()
     finally:
         with _lock:

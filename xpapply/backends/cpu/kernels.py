@@ -137,19 +137,19 @@ class Launch:
             self._crowd.chosen(threads.worth(seconds, LIMITS.typed_helper), most),
             self.way.tiles,
         )
-        began = time.perf_counter()
         if count == 1:
+            began = time.perf_counter()
             self._run(given, 0, tiles)
-        else:
-            step = self._scratch_bytes + -self._scratch_bytes % 64
-            memory = self._memory(step * count)
-            piece = max(
-                1, tiles // (count * LIMITS.typed_pieces), int(LIMITS.typed_share / seconds * tiles)
-            )
-            arguments, own = (self._at, 0, 0, 0, *given), (memory[1], step, 0, 0)
-            crew.together(crew.Work(self._function, _ORDER, arguments, own, 0, tiles, piece), count)
-            self._free.append(memory)
-        self._crowd.add(count, time.perf_counter() - began)
+            self._crowd.add(1, time.perf_counter() - began)
+            return
+        step = self._scratch_bytes + -self._scratch_bytes % 64
+        memory = self._memory(step * count)
+        share = int(LIMITS.typed_share / seconds * tiles)
+        piece = max(1, tiles // (count * LIMITS.typed_pieces), share)
+        arguments, own = (self._at, 0, 0, 0, *given), (memory[1], step, 0, 0)
+        work = crew.Work(self._function, _ORDER, arguments, own, 0, tiles, piece)
+        crew.together(work, count, self._crowd)
+        self._free.append(memory)
 
     def _memory(self, size: int) -> tuple[np.ndarray, int]:
         """Memory for so many bytes of scratch, of calls that have ended if that is enough."""

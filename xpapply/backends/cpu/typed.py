@@ -12,7 +12,6 @@ import numpy as np
 from ... import config
 from ...arrays.addresses import of_array
 from ...arrays.layout import merged
-from ...codegen.llvm import helpers
 from ...codegen.llvm import typed as text_of
 from ...errors import CompilerError, UnsupportedError
 from ...functions.cache import BoundedDict
@@ -33,6 +32,8 @@ from .typed_calls import (
     Prepared,
     alike,
     may_warn,
+    words_of,
+    work_of,
 )
 
 _ALLOCATE = frozenset("push,new,map,as type,copy,new list,append,repeat".split(","))
@@ -58,8 +59,6 @@ def widths() -> tuple[int, ...]:
     return (2 * few, few) if compiler.host().bits >= 512 else (few,)
 
 
-_ORDER = crew.Order(helpers.PAIR, 2, 3, 4, drawn=1, own=(0, 7))
-"""Where a kernel is told which slices are meant, and of its thread's memory."""
 _OPERANDS = 11
 """Arguments of a kernel before those of arrays."""
 _ODD = "its elements lie at odd places"
@@ -325,7 +324,7 @@ class Compiled:
             kit = Kit.of(layout, workers)
         count, tile = layout.count, layout.tile if form == LANES else 0
         arena = self._memory(layout.tile, workers)
-        arena.into(kit.frames, tile, workers)
+        kit.place(arena, tile, workers)
         noted, known = _noted() if self._may_warn else 0, layout.rates[form]
         function, given = self._function(form, layout), layout.given(everything)
         began = time.perf_counter()
@@ -334,40 +333,23 @@ class Compiled:
             own = (count, count, count, noted, 0, arena.at)
             function.call(compiler.packed(*kit.before, *own, *kit.after, *given))
             took, told = time.perf_counter() - began, bool(kit.drawn[1])
+            if form in layout.crowds:
+                layout.crowds[form].add(1, took)
         else:
             least = max(int(LIMITS.typed_share / known), count // (LIMITS.typed_pieces * workers))
             span = 0, count, max(1, least)
             arguments = (0, 0, 0, 0, 0, noted, 0, 0, *kit.after, *given)
-            work = self._work(function, layout, form, kit.frames, arena, arguments, span)
-            told = crew.together(work, workers)
+            work = work_of(function, layout, form, kit.frames, arena, arguments, span)
+            told = crew.together(work, workers, layout.crowds[form])
             took = time.perf_counter() - began
         # the rate of one thread is between these, whoever has done what
         rate = min(max(known, took / count), took * workers / count)
         layout.rates[form] = min(rate, LIMITS.typed_dearer * known)
-        if form in layout.crowds:
-            layout.crowds[form].add(workers, took)
         self._arenas.append(arena)
         if told and np.count_nonzero(kit.marks):  # where it may be, some kernels say so
             return kit.marks
         layout.kits.append(kit)
         return None
-
-    @staticmethod
-    def _work(
-        function: compiler.Function,
-        layout: Prepared,
-        form: str,
-        frames: np.ndarray,
-        arena: Arena,
-        arguments: tuple[int, ...],
-        span: tuple[int, int, int],
-    ) -> crew.Work:
-        """What several threads do; `span`: the slices, and how many are drawn at a time."""
-        first, end, piece = span
-        width = layout.width if form == LANES else 1
-        piece = -(-piece // width) * width  # no lane stays empty
-        own = of_array(frames), frames.strides[0], arena.at, arena.step
-        return crew.Work(function, _ORDER, arguments, own, first, end, piece, width)
 
     def _layout(
         self, arrays: Sequence[np.ndarray], outs: Sequence[np.ndarray], batch: int
@@ -387,7 +369,8 @@ class Compiled:
             fits = tile <= LIMITS.typed_tile and count >= 4 * width
             if fits:
                 break
-        words, numbers = self._words(arrays, outs, batch), sum(map(math.prod, own))
+        words = words_of(self.made, self._frame, self._addresses(), (arrays, outs), batch)
+        numbers = sum(map(math.prod, own))
         places = [of_array(s) for s in steps]
         near = all(x.strides[-1] == x.itemsize for x in everything if x.ndim > batch)
         if self._of_numbers:
@@ -514,21 +497,6 @@ class Compiled:
             self._table = np.array(words or [0], np.uintp)
         return self._table
 
-    def _words(
-        self, arrays: Sequence[np.ndarray], outs: Sequence[np.ndarray], batch: int
-    ) -> np.ndarray:
-        """The frame, but for the memory of a thread."""
-        found = np.zeros(self._frame.count, np.int64)
-        found[0] = of_array(self._addresses())
-        places = [*self._frame.inputs, *self._frame.results]
-        for x, (dims, strides) in zip([*arrays, *outs], places, strict=True):
-            found[dims], found[strides] = x.shape[batch:], x.strides[batch:]
-        for x, (base, (dims, strides)) in zip(
-            self.made.constants, self._frame.constants, strict=True
-        ):
-            found[base], found[dims], found[strides] = of_array(x), x.shape, x.strides
-        return found
-
     def _go(self, form: str, call: Call, begin: int, end: int, again: bool = False) -> bool:
         """Run some slices in one form; `again`: only those marked as warned of.
 
@@ -566,7 +534,8 @@ class Compiled:
         width = call.layout.width if form == LANES else 1
         each, first = math.inf, begin
         for _ in range(2):  # where they take very long, something else may have the processor
-            count = max(1, 1024 // max(1, call.layout.numbers), int(LIMITS.typed_piece / known))
+            some_numbers = 1024 // max(1, call.layout.numbers)
+            count = max(1, some_numbers if known == math.inf else int(LIMITS.typed_piece / known))
             before, first = first, min(end, first + -(-count // width) * width)
             since = time.perf_counter()
             some(first, first - before)  # no lane stays empty
@@ -606,9 +575,14 @@ class Compiled:
             arena.into(rows, tile, workers)
             arguments = (0, 0, 0, 0, 0, call.noted, int(again), 0, *call.arguments)
             span = first, end, piece
-            shared = self._work(function, call.layout, form, rows, arena, arguments, span)
+            shared = work_of(function, call.layout, form, rows, arena, arguments, span)
             with crew.beside(shared, workers) as others:
-                threads.in_threads(lambda turns: [*map(others.turn, turns)], iter(turns), 1)  # type: ignore[func-returns-value]
+
+                def beside(turns: Iterator[int]) -> None:
+                    for until in turns:
+                        others.turn(until)
+
+                threads.in_threads(beside, iter(turns), 1)
             drawn[1] |= others.told()
             self._arenas.append(arena)
         if not again:

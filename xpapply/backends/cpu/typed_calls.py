@@ -11,10 +11,13 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ...arrays.addresses import of_array
+from ...codegen.llvm import helpers
+from ...codegen.llvm.typed.forms import Frame
 from ...ir.typed import Instruction, TypedFunction
 from ...ir.typed.function import NOTED
 from ...limits import LIMITS
-from .crew import Crowd
+from .crew import Crowd, Order, Work
+from .machine_code import Function
 
 ONE, QUIET, LANES = "one", "quiet", "lanes"
 """Forms of a function: one slice after the other, the same with quiet comparisons, and slices side
@@ -151,6 +154,8 @@ class Kit(NamedTuple):
         Of each thread; how many slices were drawn, and whether any is marked; of each slice.
     before, after : tuple of int
         Where these lie, as arguments.
+    placed : list
+        The arena that the frames know, how large the tile before it is, and of how many.
     """
 
     frames: np.ndarray
@@ -158,6 +163,7 @@ class Kit(NamedTuple):
     marks: np.ndarray
     before: tuple[int, ...]
     after: tuple[int, ...]
+    placed: list[tuple[int, int, int, int]]
 
     @classmethod
     def of(cls, layout: Prepared, workers: int = 1) -> Kit:
@@ -165,7 +171,14 @@ class Kit(NamedTuple):
         frames, drawn = np.tile(layout.words, (workers, 1)), np.zeros(2, np.int64)
         marks = np.empty(layout.count, np.uint16)
         before, after = (of_array(frames), of_array(drawn)), (of_array(marks), *layout.axes)
-        return cls(frames, drawn, marks, before, after)
+        return cls(frames, drawn, marks, before, after, [])
+
+    def place(self, arena: Arena, tile: int, workers: int) -> None:
+        """Let each thread's frame know its part of the arena, behind its tile."""
+        placed = arena.at, arena.step, tile, workers
+        if placed not in self.placed:
+            arena.into(self.frames, tile, workers)
+            self.placed[:] = (placed,)
 
 
 class Arena(NamedTuple):
@@ -203,6 +216,45 @@ class Arena(NamedTuple):
         begins = np.arange(self.at, self.at + workers * self.step, self.step)
         frames[:workers, 1] = begins + tile
         frames[:workers, 2] = begins + self.step
+
+
+_ORDER = Order(helpers.PAIR, 2, 3, 4, drawn=1, own=(0, 7))
+"""Where a kernel is told which slices are meant, and of its thread's memory."""
+
+
+def work_of(
+    function: Function,
+    layout: Prepared,
+    form: str,
+    frames: np.ndarray,
+    arena: Arena,
+    arguments: tuple[int, ...],
+    span: tuple[int, int, int],
+) -> Work:
+    """What several threads do; `span`: the slices, and how many are drawn at a time."""
+    first, end, piece = span
+    width = layout.width if form == LANES else 1
+    piece = -(-piece // width) * width  # no lane stays empty
+    own = of_array(frames), frames.strides[0], arena.at, arena.step
+    return Work(function, _ORDER, arguments, own, first, end, piece, width)
+
+
+def words_of(
+    made: TypedFunction,
+    frame: Frame,
+    table: np.ndarray,
+    arrays: tuple[Sequence[np.ndarray], Sequence[np.ndarray]],
+    batch: int,
+) -> np.ndarray:
+    """The frame of calls with such slices and results, but for the memory of a thread."""
+    found = np.zeros(frame.count, np.int64)
+    found[0] = of_array(table)
+    places = [*frame.inputs, *frame.results]
+    for x, (dims, strides) in zip([*arrays[0], *arrays[1]], places, strict=True):
+        found[dims], found[strides] = x.shape[batch:], x.strides[batch:]
+    for x, (base, (dims, strides)) in zip(made.constants, frame.constants, strict=True):
+        found[base], found[dims], found[strides] = of_array(x), x.shape, x.strides
+    return found
 
 
 class Call(NamedTuple):

@@ -31,6 +31,8 @@ SPIN, TOLD, MOST, LEFT, WAITS = range(19, 24)
 pair; until which slice the caller works; whether it has left some; whether it still waits."""
 SLEEP, WAKE, CLOCK = range(24, 27)
 """Functions of the C library."""
+SINCE = 27
+"""When helpers were called."""
 ARGUMENTS = 32
 PAIR = 64
 """A worker's pair of numbers, counted from its first argument."""
@@ -298,24 +300,19 @@ sleeps:
 comes:
   %call = cmpxchg ptr %p.state, i64 <CALLED>, i64 <WORKING> acq_rel acquire, align 8
   %is.call = extractvalue { i64, i1 } %call, 1
-  br i1 %is.call, label %works, label %rests
-rests:
-  %back = call i64 @now(ptr %team, ptr %slot)
-  br label %notes
+  br i1 %is.call, label %works, label %notes
 works:
   call void @others(ptr %team, i64 %number)
-  %began = call i64 @now(ptr %team, ptr %slot)
   %left = call i64 @work(ptr %team, ptr %slot)
   %was = atomicrmw xchg ptr %p.state, i64 <IDLE> acq_rel, align 8
   %is.awaited = icmp eq i64 %was, <AWAITED>
-  br i1 %is.awaited, label %says, label %said
+  br i1 %is.awaited, label %says, label %notes
 says:
   %failed.too = call i32 %wake(ptr %p.said)
-  br label %said
-said:
   br label %notes
 notes:
-  %came = phi i64 [%began, %said], [%back, %rests]
+  %p.since = getelementptr i64, ptr %team, i64 <SINCE>
+  %came = load i64, ptr %p.since, align 8
   %last = load i64, ptr %p.ended, align 8
   %gap = sub i64 %came, %last
   %spin = load i64, ptr %p.spin, align 8
@@ -333,6 +330,10 @@ entry:
 {_load("FIRST", "END", "RANGES", "SHARE")}
   %p.told = getelementptr i64, ptr %team, i64 <TOLD>
   store i64 0, ptr %p.told, align 8
+  %mine = getelementptr i64, ptr %team, i64 <_SLOTS>
+  %now = call i64 @now(ptr %team, ptr %mine)
+  %p.since = getelementptr i64, ptr %team, i64 <SINCE>
+  store i64 %now, ptr %p.since, align 8
   br label %range
 range:
   %r = phi i64 [0, %entry], [%r.next, %range]
