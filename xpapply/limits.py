@@ -58,7 +58,8 @@ class Limits:
     typed_helper = 2e-6  # the same of a helper, which waits for nothing of the interpreter's
     typed_spin = 5e-5  # seconds that one looks for the next call, if the last one came as soon
     typed_share = 5e-6  # seconds of the slices that a helper draws at a time, at the least
-    crowd_looks = 32  # calls after which other numbers of threads are tried again
+    crowd_tries = 4  # calls with a number of threads that tell what it takes, one after the other
+    crowd_looks = 128  # calls after which other numbers are tried again
     typed_alone = 5e-5  # seconds of one thread, known from calls before, that are not shared
     typed_dearer = 8.0  # times what a slice took before that it is taken for at the most
     typed_piece = 2e-5  # seconds of the slices that a thread draws at a time, at the least ...
@@ -133,6 +134,7 @@ class Limits:
     # ... and if they take about as long, by up to this factor
     typed_lanes_most = 8
     typed_lanes_near = 1.5
+    typed_lanes_later = 64  # short calls after which that is looked at once more
     typed_lanes_left = 0.2  # share of slices done again from which that is looked at again
 
     # --- Waiting: until a plan, a look or a compiler has paid ------------------

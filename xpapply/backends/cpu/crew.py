@@ -179,38 +179,42 @@ class Crowd:
     Attributes
     ----------
     took : dict
-        Seconds of a call, by number of workers, on average.
+        Seconds of a call, by number of workers: of late, more by those that took less.
+    tried : dict
+        How often each was tried.
     calls : int
         How many there were.
     """
 
     took: dict[int, float] = field(default_factory=dict)
+    tried: dict[int, int] = field(default_factory=dict)
     calls: int = 0
 
     def chosen(self, guess: int, most: int) -> int:
         """How many workers the next call shall have; `guess`: before any is known.
 
-        Now and then it is half as many as did best, or twice as many.
+        Half as many as did best, and twice as many, are tried a few times, one call after the
+        other, as who has slept for long wakes slowly; and again now and then.
         """
-        options = [*_powers(most), most]
-        if not self.took:
+        options = (*_powers(most), most)
+        known = [n for n in options if n in self.took]
+        if not known:
             return max(n for n in options if n <= max(1, guess))
         self.calls += 1
-        best = options.index(min(options, key=lambda n: self.took.get(n, math.inf)))
-        looks = LIMITS.crowd_looks
-        look = self.calls % (looks if self.calls > looks else looks // 4)
-        if look == 1:
-            best = max(0, best - 1)
-        elif look == 2:
-            best = min(len(options) - 1, best + 1)
-        return options[best]
+        at = options.index(min(known, key=self.took.__getitem__))
+        near = options[at], *options[max(0, at - 1) : at], *options[at + 1 : at + 2]
+        for n in near:
+            if self.tried.get(n, 0) < LIMITS.crowd_tries:
+                return n
+        look, tries = self.calls % LIMITS.crowd_looks, LIMITS.crowd_tries
+        return near[look // tries + 1] if look < tries * (len(near) - 1) else options[at]
 
     def add(self, count: int, seconds: float) -> None:
         """Note what a call took. One may be far too long, where something else runs."""
         was = self.took.get(count, seconds)
-        self.took[count] = (
-            (seconds + was) / 2 if seconds < was else min(seconds, 2 * was) / 8 + was * 7 / 8
-        )
+        share, now = (2, seconds) if seconds < was else (8, min(seconds, 2.0 * was))
+        self.took[count] = was + (now - was) / share
+        self.tried[count] = self.tried.get(count, 0) + 1
 
 
 @functools.cache

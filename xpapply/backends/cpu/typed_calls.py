@@ -40,6 +40,8 @@ class Lanes:
         How often slices were timed side by side.
     is_turned : bool
         Whether the next look begins side by side: what comes first finds colder memory.
+    uses : int
+        How many short calls there were since it was decided.
     """
 
     is_good: bool | None = None
@@ -48,6 +50,7 @@ class Lanes:
     beside: float = math.inf
     looks: int = 0
     is_turned: bool = False
+    uses: int = 0
 
     def add(self, form: str, seconds: float) -> None:
         """A timing of a slice in a form, which may decide.
@@ -69,6 +72,17 @@ class Lanes:
     def again(self) -> None:
         """Look again, from now on."""
         self.is_good, self.beside, self.looks = None, math.inf, 0
+
+    def use(self) -> bool:
+        """Count a call. Whether it is time to look once more.
+
+        The first calls, in which it was decided, touch memory that the process did not have.
+        """
+        self.uses += 1
+        if self.uses != LIMITS.typed_lanes_later or not self.looks:
+            return False
+        self.again()
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +156,9 @@ class Prepared:
         """The form in which all of it is done, if its rate is known; "": not known yet."""
         good = self.lanes.is_good if self.fits else False
         form = ONE if good is False else LANES
-        return "" if good is None or form not in self.rates else form
+        if good is None or form not in self.rates or (self.fits and self.lanes.use()):
+            return ""
+        return form
 
 
 class Kit(NamedTuple):
