@@ -45,10 +45,10 @@ def test_no_folder_is_crowded():
 
 LINES = """
     frontends 36750 -> 37990 generators, masks, nnls, splines, distributions, constants folded
-    codegen 20550 -> 21460 shuffles, MT19937, long sums, how a GPU loads, libm's steps, formulas
+    codegen 20550 -> 21940 shuffles, MT19937, long sums, GPU loads, libm's steps, formulas, helpers
     library 13400 -> 15330 generators, nnls, splines, BLAS, samples, distributions, densities
     planning 10950 -> 11280 time limits, calls beside the loop, kernels that loops wait for, texts
-    backends 9290 -> 9510 machine code for GPUs on disk, kernels with their arguments, short calls
+    backends 9290 -> 9860 machine code for GPUs on disk, kernels' arguments, short calls, helpers
     ir 8700 -> 9500 functions of hosts, quotients, loops that end, choices, catches in lanes
     batching 5650 -> 6160 least squares of rows of a mask, rank tests, tables of counts
     models 4700

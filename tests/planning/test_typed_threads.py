@@ -17,7 +17,13 @@ pytestmark = [
     pytest.mark.usefixtures("by_source"),
 ]
 
-MANY = {"typed_thread": 1e-12, "typed_helper": 1e-12, "typed_piece": 0.0, "typed_pieces": 10**9}
+MANY = {
+    "typed_alone": 0.0,
+    "typed_thread": 1e-12,
+    "typed_helper": 1e-12,
+    "typed_piece": 0.0,
+    "typed_pieces": 10**9,
+}
 """A thread for each slice, and pieces of one, or as many as there are lanes."""
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import math
 import os
 import signal
 import struct
@@ -20,14 +19,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from ... import config
+from ...arrays.addresses import of_array
 from ...codegen.llvm import helpers as text
 from ...errors import CompilerError
 from ...limits import LIMITS
 from . import compiler
 from .machine_code import Function
+
+if TYPE_CHECKING:
+    from .typed_calls import Arena
 
 MOST = text.MOST_ARGUMENTS
 """The most arguments of a kernel for helpers."""
@@ -57,6 +62,12 @@ class Order(NamedTuple):
     own: tuple[int, int] = (text.NOWHERE, text.NOWHERE)
 
 
+TYPED = Order(text.PAIR, 2, 3, 4, drawn=1, own=(0, 7))
+"""Of kernels of typed functions: a thread's frame and its tile are its own."""
+SLICES = Order(2, 3, own=(1, text.NOWHERE))
+"""Of kernels of slice graphs: a thread's scratch is its own."""
+
+
 class Work(NamedTuple):
     """What is to be done together.
 
@@ -84,6 +95,26 @@ class Work(NamedTuple):
     end: int
     piece: int
     width: int = 1
+
+
+def of_typed(
+    function: Function,
+    arguments: tuple[int, ...],
+    frames: np.ndarray,
+    arena: Arena,
+    span: tuple[int, int, int],
+    width: int,
+) -> Work:
+    """The work of a typed function; `span`: its slices, and how many are drawn at a time."""
+    first, end, piece = span
+    piece = -(-piece // width) * width  # no lane stays empty
+    own = of_array(frames), frames.strides[0], arena.at, arena.step
+    return Work(function, TYPED, arguments, own, first, end, piece, width)
+
+
+def takes(operands: int) -> bool:
+    """Whether there are helpers, for typed functions with so many arrays and results."""
+    return is_there() and 11 + 2 * operands <= MOST
 
 
 class _Team:

@@ -12,7 +12,6 @@ import numpy as np
 
 from ... import config
 from ...arrays.addresses import of_array
-from ...codegen.llvm import helpers
 from ...codegen.llvm.slice_kernel import NAME, Form, slice_kernel
 from ...functions.cache import Dict, kept
 from ...ir.graph import Graph, Node
@@ -22,8 +21,6 @@ from ...runtime import threads
 from . import compiler, crew
 from .slice_forms import Slices, Way, itemsize, parts, way
 
-_ORDER = crew.Order(2, 3, own=(1, helpers.NOWHERE))
-"""Where a kernel is told which tiles are meant, and of its thread's memory."""
 _OPERANDS = 4
 """Arguments of a kernel before those of arrays."""
 _compiled: Dict = kept(Dict())
@@ -147,7 +144,7 @@ class Launch:
         share = int(LIMITS.typed_share / seconds * tiles)
         piece = max(1, tiles // (count * LIMITS.typed_pieces), share)
         arguments, own = (self._at, 0, 0, 0, *given), (memory[1], step, 0, 0)
-        work = crew.Work(self._function, _ORDER, arguments, own, 0, tiles, piece)
+        work = crew.Work(self._function, crew.SLICES, arguments, own, 0, tiles, piece)
         crew.together(work, count, self._crowd)
         self._free.append(memory)
 

@@ -19,7 +19,7 @@ from ...ir.typed import TypedFunction
 from ...ir.typed.function import WARNED
 from ...limits import LIMITS
 from ...runtime import c_library, threads
-from . import compiler, crew, externals
+from . import compiler, externals
 from .host import loading
 from .typed_calls import (
     LANES,
@@ -32,8 +32,8 @@ from .typed_calls import (
     Prepared,
     alike,
     may_warn,
+    noted,
     words_of,
-    work_of,
 )
 
 _ALLOCATE = frozenset("push,new,map,as type,copy,new list,append,repeat".split(","))
@@ -59,8 +59,6 @@ def widths() -> tuple[int, ...]:
     return (2 * few, few) if compiler.host().bits >= 512 else (few,)
 
 
-_OPERANDS = 11
-"""Arguments of a kernel before those of arrays."""
 _ODD = "its elements lie at odd places"
 
 
@@ -283,7 +281,7 @@ class Compiled:
             marks = np.empty(layout.count, np.uint16)
         arguments = [of_array(marks), *layout.axes, *layout.given(everything)]
         kept = [marks, *everything]
-        return Call(layout, _noted() if self._may_warn else 0, arguments, outs, kept), marks
+        return Call(layout, noted() if self._may_warn else 0, arguments, outs, kept), marks
 
     def _workers(self, form: str, layout: Prepared) -> int:
         """How many threads do all slices in one go; 0: that would take too long."""
@@ -292,9 +290,11 @@ class Compiled:
             return 1
         most = self._at_most()
         if most > 1:
-            if not self._helped(len(layout.places)):
+            if not _crew().takes(len(layout.places)):
                 return 0
-            crowd = layout.crowds.setdefault(form, crew.Crowd())
+            crowd = layout.crowds.get(form)
+            if crowd is None:
+                crowd = layout.crowds[form] = _crew().Crowd()
             most = crowd.chosen(threads.worth(seconds, LIMITS.typed_helper), most)
         return most if LIMITS.typed_dearer * seconds < LIMITS.typed_turn * most else 0
 
@@ -303,11 +303,6 @@ class Compiled:
         if threads.is_within() or self.made.sources:  # who draws does so in order
             return 1
         return config.current().thread_count()
-
-    @staticmethod
-    def _helped(operands: int) -> bool:
-        """Whether there are helpers, for kernels of so many arrays."""
-        return crew.is_there() and _OPERANDS + 2 * operands <= crew.MOST
 
     def _shortly(
         self, form: str, layout: Prepared, everything: list[np.ndarray], workers: int
@@ -325,12 +320,12 @@ class Compiled:
         count, tile = layout.count, layout.tile if form == LANES else 0
         arena = self._memory(layout.tile, workers)
         kit.place(arena, tile, workers)
-        noted, known = _noted() if self._may_warn else 0, layout.rates[form]
+        noting, known = noted() if self._may_warn else 0, layout.rates[form]
         function, given = self._function(form, layout), layout.given(everything)
         began = time.perf_counter()
         if workers == 1:
             kit.drawn.fill(0)
-            own = (count, count, count, noted, 0, arena.at)
+            own = (count, count, count, noting, 0, arena.at)
             function.call(compiler.packed(*kit.before, *own, *kit.after, *given))
             took, told = time.perf_counter() - began, bool(kit.drawn[1])
             if form in layout.crowds:
@@ -338,9 +333,10 @@ class Compiled:
         else:
             least = max(int(LIMITS.typed_share / known), count // (LIMITS.typed_pieces * workers))
             span = 0, count, max(1, least)
-            arguments = (0, 0, 0, 0, 0, noted, 0, 0, *kit.after, *given)
-            work = work_of(function, layout, form, kit.frames, arena, arguments, span)
-            told = crew.together(work, workers, layout.crowds[form])
+            arguments = (0, 0, 0, 0, 0, noting, 0, 0, *kit.after, *given)
+            width = layout.width if form == LANES else 1
+            work = _crew().of_typed(function, arguments, kit.frames, arena, span, width)
+            told = _crew().together(work, workers, layout.crowds[form])
             took = time.perf_counter() - began
         # the rate of one thread is between these, whoever has done what
         rate = min(max(known, took / count), took * workers / count)
@@ -547,10 +543,11 @@ class Compiled:
             if each < LIMITS.typed_dearer * known:
                 break
         count = end - first
-        helped = self._helped(len(call.layout.places))
-        wake = LIMITS.typed_helper if helped else LIMITS.typed_thread
         share = min(each, LIMITS.typed_dearer * known) * count
-        workers = min(at_most, threads.worth(share, wake))
+        shares = at_most > 1 and share > LIMITS.typed_alone
+        helped = shares and _crew().takes(len(call.layout.places))
+        wake = LIMITS.typed_helper if helped else LIMITS.typed_thread
+        workers = min(at_most, threads.worth(share, wake)) if shares else 1
         turn = max(1, int(LIMITS.typed_turn / each))
         piece = turn
         if workers > 1:
@@ -564,19 +561,19 @@ class Compiled:
             for until in turns:
                 some(until, piece)
 
-        if not helped:
+        if workers == 1:
+            threads.in_threads(work, iter(turns), 1)
+        elif not helped:
             # who is at its last turn goes on to the end, so each thread has to have one
             turns += [end] * (workers - 1)
             threads.in_threads(work, iter(turns), workers, short=True)
-        elif workers == 1:
-            threads.in_threads(work, iter(turns), 1)
         else:
             arena, rows = self._memory(tile, workers), np.tile(call.layout.words, (workers, 1))
             arena.into(rows, tile, workers)
             arguments = (0, 0, 0, 0, 0, call.noted, int(again), 0, *call.arguments)
             span = first, end, piece
-            shared = work_of(function, call.layout, form, rows, arena, arguments, span)
-            with crew.beside(shared, workers) as others:
+            shared = _crew().of_typed(function, arguments, rows, arena, span, width)
+            with _crew().beside(shared, workers) as others:
 
                 def beside(turns: Iterator[int]) -> None:
                     for until in turns:
@@ -591,9 +588,8 @@ class Compiled:
         return bool(drawn[1])
 
 
-def _noted() -> int:
-    """The floating-point flags of which NumPy would warn now."""
-    arm = compiler.host().triple.startswith("aarch64")
-    state: dict[str, Any] = dict(np.geterr())
-    said = sum(bits[arm] for name, bits in text_of.BITS.items() if state[name] != "ignore")
-    return said | text_of.ALWAYS
+def _crew() -> Any:
+    """Helpers, which a first call need not load."""
+    from . import crew
+
+    return crew

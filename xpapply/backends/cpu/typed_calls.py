@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ...arrays.addresses import of_array
-from ...codegen.llvm import helpers
+from ...codegen.llvm import typed as text_of
 from ...codegen.llvm.typed.forms import Frame
 from ...ir.typed import Instruction, TypedFunction
 from ...ir.typed.function import NOTED
 from ...limits import LIMITS
-from .crew import Crowd, Order, Work
-from .machine_code import Function
+from . import compiler
+
+if TYPE_CHECKING:
+    from .crew import Crowd
 
 ONE, QUIET, LANES = "one", "quiet", "lanes"
 """Forms of a function: one slice after the other, the same with quiet comparisons, and slices side
@@ -234,27 +236,6 @@ class Arena(NamedTuple):
         frames[:workers, 2] = begins + self.step
 
 
-_ORDER = Order(helpers.PAIR, 2, 3, 4, drawn=1, own=(0, 7))
-"""Where a kernel is told which slices are meant, and of its thread's memory."""
-
-
-def work_of(
-    function: Function,
-    layout: Prepared,
-    form: str,
-    frames: np.ndarray,
-    arena: Arena,
-    arguments: tuple[int, ...],
-    span: tuple[int, int, int],
-) -> Work:
-    """What several threads do; `span`: the slices, and how many are drawn at a time."""
-    first, end, piece = span
-    width = layout.width if form == LANES else 1
-    piece = -(-piece // width) * width  # no lane stays empty
-    own = of_array(frames), frames.strides[0], arena.at, arena.step
-    return Work(function, _ORDER, arguments, own, first, end, piece, width)
-
-
 def words_of(
     made: TypedFunction,
     frame: Frame,
@@ -335,3 +316,11 @@ def alike(a: np.ndarray, b: np.ndarray) -> bool:
     nan = np.isnan(a)
     same = np.array_equal(a, b, equal_nan=True)
     return same and bool((np.signbit(a) == np.signbit(b))[~nan].all())
+
+
+def noted() -> int:
+    """The floating-point flags of which NumPy would warn now."""
+    arm = compiler.host().triple.startswith("aarch64")
+    state: dict[str, Any] = dict(np.geterr())
+    said = sum(bits[arm] for name, bits in text_of.BITS.items() if state[name] != "ignore")
+    return said | text_of.ALWAYS
