@@ -48,11 +48,11 @@ LINES = """
     codegen 20550 -> 21940 shuffles, MT19937, long sums, GPU loads, libm's steps, formulas, helpers
     library 13400 -> 15330 generators, nnls, splines, BLAS, samples, distributions, densities
     planning 10950 -> 11280 time limits, calls beside the loop, kernels that loops wait for, texts
-    backends 9290 -> 9860 machine code for GPUs on disk, kernels' arguments, short calls, helpers
+    backends 9290 -> 9880 machine code for GPUs on disk, kernels' arguments, short calls, helpers
     ir 8700 -> 9500 functions of hosts, quotients, loops that end, choices, catches in lanes
     batching 5650 -> 6160 least squares of rows of a mask, rank tests, tables of counts
     models 4700
-    . 3890
+    . 3890 -> 3900 limits of helpers
     cli 3000
     loop 2600 -> 2630 results that end a loop at once
     pandas 2150 -> 4260 groups transformed, nullable dtypes, lists, methods of Series, classes

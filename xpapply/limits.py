@@ -61,6 +61,7 @@ class Limits:
     crowd_tries = 4  # calls with a number of threads that tell what it takes, one after the other
     crowd_looks = 128  # calls after which other numbers are tried again
     typed_alone = 5e-5  # seconds of one thread, known from calls before, that are not shared
+    typed_alone_first = 2e-3  # the same of first calls, whose code and memory are cold
     typed_dearer = 8.0  # times what a slice took before that it is taken for at the most
     typed_piece = 2e-5  # seconds of the slices that a thread draws at a time, at the least ...
     typed_pieces = 16  # ... and how often each thread draws, about

@@ -41,7 +41,7 @@ def arr():
 def small_pieces():
     with (
         LIMITS.set(typed_helper=1e-9, typed_piece=1e-9, few_slices=1, plan_worth=0.0),
-        LIMITS.set(typed_alone=0.0),
+        LIMITS.set(typed_alone=0.0, typed_alone_first=0.0),
         xpapply.options(threads=4, engine="cpu"),
     ):
         yield
@@ -223,7 +223,7 @@ def mixed(v):
 
 arr = np.random.default_rng(3).standard_normal((4000, 30))
 crew.Crowd.chosen = lambda self, guess, most: most
-with LIMITS.set(typed_alone=0.0, typed_piece=1e-9), xpapply.options(threads=4, engine="cpu"):
+with LIMITS.set(typed_alone=0.0, typed_alone_first=0.0), xpapply.options(threads=4, engine="cpu"):
     expected = xpapply.apply_along_axis(mixed, 1, arr)
     for _ in range(20):
         xpapply.apply_along_axis(mixed, 1, arr)

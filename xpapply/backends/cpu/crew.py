@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,9 +30,6 @@ from ...errors import CompilerError
 from ...limits import LIMITS
 from . import compiler
 from .machine_code import Function
-
-if TYPE_CHECKING:
-    from .typed_calls import Arena
 
 MOST = text.MOST_ARGUMENTS
 """The most arguments of a kernel for helpers."""
@@ -101,14 +98,18 @@ def of_typed(
     function: Function,
     arguments: tuple[int, ...],
     frames: np.ndarray,
-    arena: Arena,
+    arena: tuple[int, int],
     span: tuple[int, int, int],
     width: int,
 ) -> Work:
-    """The work of a typed function; `span`: its slices, and how many are drawn at a time."""
+    """The work of a typed function.
+
+    `arena`: where the memory of the first thread begins, and how far it is to the next one's;
+    `span`: slices, and how many are drawn at a time.
+    """
     first, end, piece = span
     piece = -(-piece // width) * width  # no lane stays empty
-    own = of_array(frames), frames.strides[0], arena.at, arena.step
+    own = of_array(frames), frames.strides[0], *arena
     return Work(function, TYPED, arguments, own, first, end, piece, width)
 
 
@@ -237,7 +238,8 @@ class Crowd:
         for n in near:
             if self.tried.get(n, 0) < LIMITS.crowd_tries:
                 return n
-        look, tries = self.calls % LIMITS.crowd_looks, LIMITS.crowd_tries
+        looks, tries = LIMITS.crowd_looks, LIMITS.crowd_tries
+        look = self.calls % (looks if self.calls > looks else looks // 4)
         return near[look // tries + 1] if look < tries * (len(near) - 1) else options[at]
 
     def add(self, count: int, seconds: float) -> None:

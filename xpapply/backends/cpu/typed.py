@@ -335,7 +335,7 @@ class Compiled:
             span = 0, count, max(1, least)
             arguments = (0, 0, 0, 0, 0, noting, 0, 0, *kit.after, *given)
             width = layout.width if form == LANES else 1
-            work = _crew().of_typed(function, arguments, kit.frames, arena, span, width)
+            work = _crew().of_typed(function, arguments, kit.frames, arena[1:], span, width)
             told = _crew().together(work, workers, layout.crowds[form])
             took = time.perf_counter() - began
         # the rate of one thread is between these, whoever has done what
@@ -544,7 +544,8 @@ class Compiled:
                 break
         count = end - first
         share = min(each, LIMITS.typed_dearer * known) * count
-        shares = at_most > 1 and share > LIMITS.typed_alone
+        alone = LIMITS.typed_alone if known < math.inf else LIMITS.typed_alone_first
+        shares = at_most > 1 and share > alone
         helped = shares and _crew().takes(len(call.layout.places))
         wake = LIMITS.typed_helper if helped else LIMITS.typed_thread
         workers = min(at_most, threads.worth(share, wake)) if shares else 1
@@ -572,7 +573,7 @@ class Compiled:
             arena.into(rows, tile, workers)
             arguments = (0, 0, 0, 0, 0, call.noted, int(again), 0, *call.arguments)
             span = first, end, piece
-            shared = _crew().of_typed(function, arguments, rows, arena, span, width)
+            shared = _crew().of_typed(function, arguments, rows, arena[1:], span, width)
             with _crew().beside(shared, workers) as others:
 
                 def beside(turns: Iterator[int]) -> None:
