@@ -130,10 +130,8 @@ class Launch:
 
     def _together(self, given: Sequence[int], most: int, seconds: float) -> None:
         """All tiles, with helpers if that takes less time."""
-        count, tiles = (
-            self._crowd.chosen(threads.worth(seconds, LIMITS.typed_helper), most),
-            self.way.tiles,
-        )
+        tiles = self.way.tiles
+        count = self._crowd.chosen(threads.worth(seconds, LIMITS.typed_helper), most)
         if count == 1:
             began = time.perf_counter()
             self._run(given, 0, tiles)
