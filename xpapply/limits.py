@@ -55,8 +55,13 @@ class Limits:
     typed_unrolled = 300
     # seconds until one more thread has begun, in which another one waits for the interpreter's lock
     typed_thread = 1.2e-4
-    typed_helper = 8e-6  # the same of a helper, which waits for nothing of the interpreter's
-    typed_alone = 1e-4  # seconds of one thread, known from calls before, that are not shared
+    typed_helper = 2e-6  # the same of a helper, which waits for nothing of the interpreter's
+    typed_spin = 5e-5  # seconds that one looks for the next call, if the last one came as soon
+    typed_share = 5e-6  # seconds of the slices that a helper draws at a time, at the least
+    crowd_tries = 4  # calls with a number of threads that tell what it takes, one after the other
+    crowd_looks = 128  # calls after which other numbers are tried again
+    typed_alone = 5e-5  # seconds of one thread, known from calls before, that are not shared
+    typed_alone_first = 2e-3  # the same of first calls, whose code and memory are cold
     typed_dearer = 8.0  # times what a slice took before that it is taken for at the most
     typed_piece = 2e-5  # seconds of the slices that a thread draws at a time, at the least ...
     typed_pieces = 16  # ... and how often each thread draws, about
@@ -130,6 +135,7 @@ class Limits:
     # ... and if they take about as long, by up to this factor
     typed_lanes_most = 8
     typed_lanes_near = 1.5
+    typed_lanes_later = 64  # short calls after which that is looked at once more
     typed_lanes_left = 0.2  # share of slices done again from which that is looked at again
 
     # --- Waiting: until a plan, a look or a compiler has paid ------------------

@@ -9,6 +9,7 @@ from loop_functions import typed_function
 from xpapply.backends.cpu import typed as backend
 from xpapply.backends.cpu.typed_calls import LANES, ONE
 from xpapply.ir.typed.function import WARNED
+from xpapply.limits import LIMITS
 
 pytestmark = pytest.mark.skipif(backend.why_not() is not None, reason=str(backend.why_not()))
 RNG = np.random.default_rng(0)
@@ -127,9 +128,30 @@ def test_what_takes_long_now_is_shared_again():
     """A rate that has grown ends the short way, until slices take less."""
     compiled, layout = settled(steps, fresh(100), ONE)
     layout.rates[ONE] = 1.0
-    assert layout.settled() == ""
+    assert compiled._workers(ONE, layout) == 0
     assert not compiled.run([fresh(100)], [np.zeros(100, int)], 1, short=True).any()
-    assert layout.settled() == ONE
+    assert compiled._workers(ONE, layout) > 0
+
+
+@pytest.mark.parametrize("form", [ONE, LANES])
+def test_what_first_calls_decided_is_looked_at_once_more(form):
+    """They touch memory that the process did not have, which says little of either form."""
+    compiled, layout = settled(steps, fresh(100), form)
+    layout.lanes.looks, layout.lanes.uses = LIMITS.typed_lanes_looks, 0
+    with LIMITS.set(typed_lanes_later=4, typed_lanes_price=0.0):
+        assert [layout.settled() for _ in range(5)] == [form, form, form, "", ""]
+        assert layout.lanes.is_good is None
+        for _ in range(40):
+            compiled.run([fresh(100)], [np.zeros(100, int)], 1, short=True)
+        assert layout.lanes.is_good is not None
+        assert layout.settled() == (LANES if layout.lanes.is_good else ONE)
+
+
+def test_forms_that_are_no_choice_are_not_looked_at_again():
+    _, layout = settled(steps, fresh(100), ONE)
+    layout.lanes.looks = 0  # as where a function cannot go side by side
+    with LIMITS.set(typed_lanes_later=4, typed_lanes_price=0.0):
+        assert {layout.settled() for _ in range(20)} == {ONE}
 
 
 def test_elements_at_odd_places_are_refused():

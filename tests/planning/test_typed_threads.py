@@ -17,7 +17,13 @@ pytestmark = [
     pytest.mark.usefixtures("by_source"),
 ]
 
-MANY = {"typed_thread": 1e-12, "typed_helper": 1e-12, "typed_piece": 0.0, "typed_pieces": 10**9}
+MANY = {
+    "typed_alone": 0.0,
+    "typed_thread": 1e-12,
+    "typed_helper": 1e-12,
+    "typed_piece": 0.0,
+    "typed_pieces": 10**9,
+}
 """A thread for each slice, and pieces of one, or as many as there are lanes."""
 
 
@@ -126,10 +132,10 @@ def test_an_error_in_a_thread_ends_the_call(monkeypatch):
         want = xpapply.apply_along_axis(settled, 1, arr)
     real, here = backend.Compiled._memory, threading.current_thread()
 
-    def memory(self, tile):
+    def memory(self, tile, workers=1):
         if threading.current_thread() is not here:
             raise MemoryError("none left")
-        return real(self, tile)
+        return real(self, tile, workers)
 
     loop = loop_of(settled)
     out = np.zeros(4001)
@@ -153,17 +159,19 @@ def test_an_interrupt_ends_the_call(monkeypatch):
     with np.errstate(divide="ignore"):
         want = xpapply.apply_along_axis(settled, 1, arr)
     loop, out, calls = loop_of(settled), np.zeros(4001), []
-    real = backend.Compiled._memory
+    helped = crew.is_there()
+    of, name = (crew._Team, "turn") if helped else (backend.Compiled, "_memory")
+    real = getattr(of, name)
 
-    def memory(self, tile):
+    def taken(self, *args):
         calls.append(threading.current_thread())
         if calls.count(threading.main_thread()) == 3:
             raise KeyboardInterrupt
-        return real(self, tile)
+        return real(self, *args)
 
     with LIMITS.set(typed_turn=1e-6), xpapply.options(threads=3):
         with monkeypatch.context() as patched:
-            patched.setattr(backend.Compiled, "_memory", memory)
+            patched.setattr(of, name, taken)
             with pytest.raises(KeyboardInterrupt):
                 loop.compiled.run([arr], [out], 1, form=backend.ONE)
         assert len(calls) < 1000

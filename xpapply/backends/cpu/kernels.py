@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -17,9 +18,11 @@ from ...ir.graph import Graph, Node
 from ...ir.ops import OPS
 from ...limits import LIMITS
 from ...runtime import threads
-from . import compiler
+from . import compiler, crew
 from .slice_forms import Slices, Way, itemsize, parts, way
 
+_OPERANDS = 4
+"""Arguments of a kernel before those of arrays."""
 _compiled: Dict = kept(Dict())
 """Compiled kernels, by name, graph, form and target."""
 
@@ -88,6 +91,7 @@ class Launch:
         numbers = np.array([geometry[f] for f in fields], np.int64)
         self._geometry = np.concatenate([numbers, behind.ravel(), leaves])
         self._at = self._geometry.ctypes.data
+        self._crowd = crew.Crowd()
         self._free: list[tuple[np.ndarray, int]] = []
         self._values = [k for k, move in enumerate(form.inputs) if move == "value"]
 
@@ -102,12 +106,16 @@ class Launch:
         else:
             given = [of_array(x) for x in several]
         tiles = self.way.tiles
-        if self._cost * tiles < LIMITS.kernel_pool:
+        seconds = self._cost * tiles * LIMITS.slices_instruction
+        if seconds < LIMITS.typed_alone or threads.is_within():
             self._run(given, 0, tiles)
             return
-        seconds = self._cost * tiles * LIMITS.slices_instruction
-        most = threads.worth(seconds, LIMITS.typed_thread)
-        count = min(config.current().thread_count(), tiles, most)
+        most = min(config.current().thread_count(), tiles)
+        if seconds < LIMITS.typed_turn and len(given) + _OPERANDS <= crew.MOST and crew.is_there():
+            self._together(given, most, seconds)
+            return
+        most = min(most, threads.worth(seconds, LIMITS.typed_thread))
+        count = most if self._cost * tiles >= LIMITS.kernel_pool else 1
         if count == 1:
             self._run(given, 0, tiles)
             return
@@ -120,12 +128,38 @@ class Launch:
         ranges = (r for r in itertools.pairwise(ends) if r[0] < r[1])
         threads.in_threads(work, ranges, count, self._cost * tiles < LIMITS.kernel_short)
 
+    def _together(self, given: Sequence[int], most: int, seconds: float) -> None:
+        """All tiles, with helpers if that takes less time."""
+        tiles = self.way.tiles
+        count = self._crowd.chosen(threads.worth(seconds, LIMITS.typed_helper), most)
+        if count == 1:
+            began = time.perf_counter()
+            self._run(given, 0, tiles)
+            self._crowd.add(1, time.perf_counter() - began)
+            return
+        step = self._scratch_bytes + -self._scratch_bytes % 64
+        memory = self._memory(step * count)
+        share = int(LIMITS.typed_share / seconds * tiles)
+        piece = max(1, tiles // (count * LIMITS.typed_pieces), share)
+        arguments, own = (self._at, 0, 0, 0, *given), (memory[1], step, 0, 0)
+        work = crew.Work(self._function, crew.SLICES, arguments, own, 0, tiles, piece)
+        crew.together(work, count, self._crowd)
+        self._free.append(memory)
+
+    def _memory(self, size: int) -> tuple[np.ndarray, int]:
+        """Memory for so many bytes of scratch, of calls that have ended if that is enough."""
+        while self._free:
+            try:
+                found = self._free.pop()  # no other thread has it now
+            except IndexError:
+                break
+            if found[0].nbytes >= size + 64:
+                return found
+        memory = np.empty(size + 64, np.uint8)
+        return memory, memory.ctypes.data + -memory.ctypes.data % 64
+
     def _run(self, given: Sequence[int], start: int, stop: int) -> None:
-        try:
-            scratch = self._free.pop()  # no other thread has it now
-        except IndexError:
-            memory = np.empty(self._scratch_bytes + 64, np.uint8)
-            scratch = memory, memory.ctypes.data + -memory.ctypes.data % 64
+        scratch = self._memory(self._scratch_bytes)
         self._function.call(compiler.packed(self._at, scratch[1], start, stop, *given))
         self._free.append(scratch)
 

@@ -15,25 +15,30 @@ from ...arrays.layout import merged
 from ...codegen.llvm import typed as text_of
 from ...errors import CompilerError, UnsupportedError
 from ...functions.cache import BoundedDict
-from ...ir.typed import Instruction, TypedFunction
-from ...ir.typed.function import NOTED, WARNED
+from ...ir.typed import TypedFunction
+from ...ir.typed.function import WARNED
 from ...limits import LIMITS
 from ...runtime import c_library, threads
-from . import compiler, crew, externals
+from . import compiler, externals
 from .host import loading
-from .typed_calls import LANES, ONE, QUIET, Call, Kit, Lanes, Prepared
+from .typed_calls import (
+    LANES,
+    ONE,
+    QUIET,
+    Arena,
+    Call,
+    Kit,
+    Lanes,
+    Prepared,
+    alike,
+    may_warn,
+    noted,
+    words_of,
+)
 
 _ALLOCATE = frozenset("push,new,map,as type,copy,new list,append,repeat".split(","))
 """Instructions that make arrays and lists."""
-_SILENT = frozenset(
-    "add,sub,mul,div,rem,and,or,xor,shl,shr,copysign,lt,le,gt,ge,eq,ne,sqrt,abs,floor,ceil,"
-    "trunc,rint,neg,not,select,complex,real,imag,cast,overflows,mark,catch,round,input,draw,seed,"
-    "constant,load,store,length,stride,element,set element,row,view,new axis,part,diagonal,"
-    "transpose,"
-    "new,fill,copy,expected,put,new list,append,repeat,list length,list item,set list item,pop,"
-    "clear,copy list,push,pull,jump,branch,return,leave,run,given".split(",")
-)
-"""Instructions of which NumPy never warns, but for those that say so (`NOTED`)."""
+
 _COMPARE = frozenset("lt le gt ge eq ne".split())
 
 
@@ -82,13 +87,13 @@ class Compiled:
         self._calls = any(x.op == "call" for x in instructions)
         self._took = 0.0  # CPU seconds of compiling one slice after the other
         self._waited = 0.0  # seconds that the quiet one might have saved
-        self._may_warn = any(_may_warn(made, x) for x in instructions)
+        self._may_warn = any(may_warn(made, x) for x in instructions)
         self._compares = any(
             x.op in _COMPARE and np.dtype(str(x.args[0].type)).kind == "f" for x in instructions
         )
         self._frame = text_of.fields(made)
         self._table: np.ndarray | None = None
-        self._arenas: list[np.ndarray] = []
+        self._arenas: list[Arena] = []
         self._layouts = BoundedDict()
         allocates = any(x.op in _ALLOCATE for x in instructions)
         self._arena = LIMITS.typed_arena if allocates else 64
@@ -205,8 +210,12 @@ class Compiled:
         """
         layout, everything = self._lying(arrays, outs, batch)
         settled, marks = layout.settled() if short and not form else "", None
-        if settled and (marks := self._shortly(settled, layout, everything)) is None:
-            return None
+        if settled and (workers := self._workers(settled, layout)):
+            marks = self._shortly(settled, layout, everything, workers)
+            if marks is None:
+                return None
+        else:
+            settled = ""
         call, marks = self._begun(layout, everything, outs, marks)
         if form:
             is_any = self._go(form, call, 0, layout.count)
@@ -272,10 +281,31 @@ class Compiled:
             marks = np.empty(layout.count, np.uint16)
         arguments = [of_array(marks), *layout.axes, *layout.given(everything)]
         kept = [marks, *everything]
-        return Call(layout, _noted() if self._may_warn else 0, arguments, outs, kept), marks
+        return Call(layout, noted() if self._may_warn else 0, arguments, outs, kept), marks
+
+    def _workers(self, form: str, layout: Prepared) -> int:
+        """How many threads do all slices in one go; 0: that would take too long."""
+        seconds = layout.rates[form] * layout.count
+        if seconds < LIMITS.typed_alone:
+            return 1
+        most = self._at_most()
+        if most > 1:
+            if not _crew().takes(len(layout.places)):
+                return 0
+            crowd = layout.crowds.get(form)
+            if crowd is None:
+                crowd = layout.crowds[form] = _crew().Crowd()
+            most = crowd.chosen(threads.worth(seconds, LIMITS.typed_helper), most)
+        return most if LIMITS.typed_dearer * seconds < LIMITS.typed_turn * most else 0
+
+    def _at_most(self) -> int:
+        """How many threads may share slices."""
+        if threads.is_within() or self.made.sources:  # who draws does so in order
+            return 1
+        return config.current().thread_count()
 
     def _shortly(
-        self, form: str, layout: Prepared, everything: list[np.ndarray]
+        self, form: str, layout: Prepared, everything: list[np.ndarray], workers: int
     ) -> np.ndarray | None:
         """All slices in one go: their marks, or None if no slice is marked.
 
@@ -284,21 +314,35 @@ class Compiled:
         try:
             kit = layout.kits.pop()  # no other thread has it now
         except IndexError:
-            kit = Kit.of(layout)
-        count, arena = layout.count, self._memory(layout.tile)
-        place = of_array(arena)
-        at = place + -place % 64
-        kit.frame[1] = at + (layout.tile if form == LANES else 0)
-        kit.frame[2] = place + arena.nbytes
-        kit.drawn.fill(0)
-        noted, known = _noted() if self._may_warn else 0, layout.rates[form]
-        given = (count, count, count, noted, 0, at, *kit.after, *layout.given(everything))
+            kit = Kit.of(layout, workers)
+        if len(kit.frames) < workers:
+            kit = Kit.of(layout, workers)
+        count, tile = layout.count, layout.tile if form == LANES else 0
+        arena = self._memory(layout.tile, workers)
+        kit.place(arena, tile, workers)
+        noting, known = noted() if self._may_warn else 0, layout.rates[form]
+        function, given = self._function(form, layout), layout.given(everything)
         began = time.perf_counter()
-        self._function(form, layout).call(compiler.packed(*kit.before, *given))
-        took = time.perf_counter() - began
-        layout.rates[form] = min(took / count, LIMITS.typed_dearer * known)
+        if workers == 1:
+            kit.drawn.fill(0)
+            own = (count, count, count, noting, 0, arena.at)
+            function.call(compiler.packed(*kit.before, *own, *kit.after, *given))
+            took, told = time.perf_counter() - began, bool(kit.drawn[1])
+            if form in layout.crowds:
+                layout.crowds[form].add(1, took)
+        else:
+            least = max(int(LIMITS.typed_share / known), count // (LIMITS.typed_pieces * workers))
+            span = 0, count, max(1, least)
+            arguments = (0, 0, 0, 0, 0, noting, 0, 0, *kit.after, *given)
+            width = layout.width if form == LANES else 1
+            work = _crew().of_typed(function, arguments, kit.frames, arena[1:], span, width)
+            told = _crew().together(work, workers, layout.crowds[form])
+            took = time.perf_counter() - began
+        # the rate of one thread is between these, whoever has done what
+        rate = min(max(known, took / count), took * workers / count)
+        layout.rates[form] = min(rate, LIMITS.typed_dearer * known)
         self._arenas.append(arena)
-        if kit.drawn[1] and np.count_nonzero(kit.marks):  # where it may be, some kernels say so
+        if told and np.count_nonzero(kit.marks):  # where it may be, some kernels say so
             return kit.marks
         layout.kits.append(kit)
         return None
@@ -321,7 +365,8 @@ class Compiled:
             fits = tile <= LIMITS.typed_tile and count >= 4 * width
             if fits:
                 break
-        words, numbers = self._words(arrays, outs, batch), sum(map(math.prod, own))
+        words = words_of(self.made, self._frame, self._addresses(), (arrays, outs), batch)
+        numbers = sum(map(math.prod, own))
         places = [of_array(s) for s in steps]
         near = all(x.strides[-1] == x.itemsize for x in everything if x.ndim > batch)
         if self._of_numbers:
@@ -423,43 +468,30 @@ class Compiled:
         self._go_again(ONE, call, marks, 0, n)
         if marks[:n][good].any():
             return False
-        return all(_alike(a[good], b[good]) for a, b in zip(before, call.firsts(n), strict=True))
+        return all(alike(a[good], b[good]) for a, b in zip(before, call.firsts(n), strict=True))
 
     @property
     def waits(self) -> bool:
         """Whether slices stay marked until another form, which would not mark them, has paid."""
         return 0.0 < self._waited < LIMITS.typed_worth * self._own_seconds()
 
-    def _memory(self, tile: int) -> np.ndarray:
+    def _memory(self, tile: int, workers: int = 1) -> Arena:
+        """Memory for so many threads, of calls that have ended if that is enough."""
+        size = self._arena + tile
         while self._arenas:
             try:
                 arena = self._arenas.pop()  # no other thread has it now
             except IndexError:
                 break
-            if arena.nbytes >= self._arena + tile:
+            if arena.fits(size, workers):
                 return arena
-        return np.empty(self._arena + tile + 64, np.uint8)
+        return Arena.of(size, workers)
 
     def _addresses(self) -> np.ndarray:
         if self._table is None:
             words = [w for name in self.made.externals for w in externals.address(*name)]
             self._table = np.array(words or [0], np.uintp)
         return self._table
-
-    def _words(
-        self, arrays: Sequence[np.ndarray], outs: Sequence[np.ndarray], batch: int
-    ) -> np.ndarray:
-        """The frame, but for the memory of a thread."""
-        found = np.zeros(self._frame.count, np.int64)
-        found[0] = of_array(self._addresses())
-        places = [*self._frame.inputs, *self._frame.results]
-        for x, (dims, strides) in zip([*arrays, *outs], places, strict=True):
-            found[dims], found[strides] = x.shape[batch:], x.strides[batch:]
-        for x, (base, (dims, strides)) in zip(
-            self.made.constants, self._frame.constants, strict=True
-        ):
-            found[base], found[dims], found[strides] = of_array(x), x.shape, x.strides
-        return found
 
     def _go(self, form: str, call: Call, begin: int, end: int, again: bool = False) -> bool:
         """Run some slices in one form; `again`: only those marked as warned of.
@@ -473,28 +505,21 @@ class Compiled:
         drawn = np.array((begin, 0), np.int64)  # and whether any is marked
         frames: list[np.ndarray] = []
 
-        def given(arena: np.ndarray, until: int, piece: int) -> tuple[int, ...]:
-            """The arguments of who draws pieces up to a slice."""
-            frame, place = call.layout.words.copy(), of_array(arena)
-            frames.append(frame)
-            at = place + -place % 64
-            frame[1], frame[2] = at + tile, place + arena.nbytes
-            own = of_array(frame), of_array(drawn), until, end, piece, call.noted, again, at
-            return (*own, *call.arguments)
-
         def some(until: int, piece: int) -> None:
             """Draw pieces up to a slice; others draw as well."""
-            arena = self._memory(tile)
-            function.call(compiler.packed(*given(arena, until, piece)))
+            arena, frame = self._memory(tile), call.layout.words.copy()[None]
+            frames.append(frame)
+            arena.into(frame, tile, 1)
+            own = of_array(frame), of_array(drawn), until, end, piece, call.noted, again, arena.at
+            function.call(compiler.packed(*own, *call.arguments))
             self._arenas.append(arena)
 
         rates, began = call.layout.rates, time.perf_counter()
         known = rates.get(form, math.inf)
         seconds, at_most = known * (end - begin), 1
         is_short = seconds < LIMITS.typed_alone
-        alone = threads.is_within() or self.made.sources  # who draws does so in order
-        if not (is_short or alone):
-            at_most = config.current().thread_count()
+        if not is_short:
+            at_most = self._at_most()
         if is_short or (at_most == 1 and LIMITS.typed_dearer * seconds < LIMITS.typed_turn):
             some(end, end - begin)
             if not again:
@@ -505,7 +530,8 @@ class Compiled:
         width = call.layout.width if form == LANES else 1
         each, first = math.inf, begin
         for _ in range(2):  # where they take very long, something else may have the processor
-            count = max(1, 1024 // max(1, call.layout.numbers), int(LIMITS.typed_piece / known))
+            some_numbers = 1024 // max(1, call.layout.numbers)
+            count = max(1, some_numbers if known == math.inf else int(LIMITS.typed_piece / known))
             before, first = first, min(end, first + -(-count // width) * width)
             since = time.perf_counter()
             some(first, first - before)  # no lane stays empty
@@ -517,10 +543,12 @@ class Compiled:
             if each < LIMITS.typed_dearer * known:
                 break
         count = end - first
-        helped = crew.is_there() and 8 + len(call.arguments) <= crew.MOST
-        wake = LIMITS.typed_helper if helped else LIMITS.typed_thread
         share = min(each, LIMITS.typed_dearer * known) * count
-        workers = min(at_most, threads.worth(share, wake))
+        alone = LIMITS.typed_alone if known < math.inf else LIMITS.typed_alone_first
+        shares = at_most > 1 and share > alone
+        helped = shares and _crew().takes(len(call.layout.places))
+        wake = LIMITS.typed_helper if helped else LIMITS.typed_thread
+        workers = min(at_most, threads.worth(share, wake)) if shares else 1
         turn = max(1, int(LIMITS.typed_turn / each))
         piece = turn
         if workers > 1:
@@ -534,49 +562,35 @@ class Compiled:
             for until in turns:
                 some(until, piece)
 
-        if not helped:
+        if workers == 1:
+            threads.in_threads(work, iter(turns), 1)
+        elif not helped:
             # who is at its last turn goes on to the end, so each thread has to have one
             turns += [end] * (workers - 1)
             threads.in_threads(work, iter(turns), workers, short=True)
         else:
-            memory = [self._memory(tile) for _ in range(workers - 1)]
-            own = iter(memory)
-            with crew.beside(
-                function,
-                len(memory),
-                lambda: given(next(own), end, piece),
-                lambda: drawn[:1].fill(end),
-            ):
-                threads.in_threads(work, iter(turns), 1)
-            self._arenas += memory
+            arena, rows = self._memory(tile, workers), np.tile(call.layout.words, (workers, 1))
+            arena.into(rows, tile, workers)
+            arguments = (0, 0, 0, 0, 0, call.noted, int(again), 0, *call.arguments)
+            span = first, end, piece
+            shared = _crew().of_typed(function, arguments, rows, arena[1:], span, width)
+            with _crew().beside(shared, workers) as others:
+
+                def beside(turns: Iterator[int]) -> None:
+                    for until in turns:
+                        others.turn(until)
+
+                threads.in_threads(beside, iter(turns), 1)
+            drawn[1] |= others.told()
+            self._arenas.append(arena)
         if not again:
             took = (time.perf_counter() - began) * workers / (end - begin)
             rates[form] = min(took, each, LIMITS.typed_dearer * known)
         return bool(drawn[1])
 
 
-def _may_warn(made: TypedFunction, x: Instruction) -> bool:
-    """Whether NumPy may warn of an instruction."""
-    if x.op in ("put array", "put list"):  # which may convert their elements
-        k, dtype = x.what
-        return bool(dtype != made.results[k].dtype)
-    return x.op not in _SILENT or x.what == NOTED
+def _crew() -> Any:
+    """Helpers, which a first call need not load."""
+    from . import crew
 
-
-def _alike(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether results have equal bits, NaN aside."""
-    if a.dtype.kind == "c":
-        return _alike(a.real, b.real) and _alike(a.imag, b.imag)
-    if a.dtype.kind != "f":
-        return np.array_equal(a, b)
-    nan = np.isnan(a)
-    same = np.array_equal(a, b, equal_nan=True)
-    return same and bool((np.signbit(a) == np.signbit(b))[~nan].all())
-
-
-def _noted() -> int:
-    """The floating-point flags of which NumPy would warn now."""
-    arm = compiler.host().triple.startswith("aarch64")
-    state: dict[str, Any] = dict(np.geterr())
-    said = sum(bits[arm] for name, bits in text_of.BITS.items() if state[name] != "ignore")
-    return said | text_of.ALWAYS
+    return crew

@@ -5,13 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ...arrays.addresses import of_array
+from ...codegen.llvm import typed as text_of
+from ...codegen.llvm.typed.forms import Frame
+from ...ir.typed import Instruction, TypedFunction
+from ...ir.typed.function import NOTED
 from ...limits import LIMITS
+from . import compiler
+
+if TYPE_CHECKING:
+    from .crew import Crowd
 
 ONE, QUIET, LANES = "one", "quiet", "lanes"
 """Forms of a function: one slice after the other, the same with quiet comparisons, and slices side
@@ -34,6 +42,8 @@ class Lanes:
         How often slices were timed side by side.
     is_turned : bool
         Whether the next look begins side by side: what comes first finds colder memory.
+    uses : int
+        How many short calls there were since it was decided.
     """
 
     is_good: bool | None = None
@@ -42,6 +52,7 @@ class Lanes:
     beside: float = math.inf
     looks: int = 0
     is_turned: bool = False
+    uses: int = 0
 
     def add(self, form: str, seconds: float) -> None:
         """A timing of a slice in a form, which may decide.
@@ -63,6 +74,17 @@ class Lanes:
     def again(self) -> None:
         """Look again, from now on."""
         self.is_good, self.beside, self.looks = None, math.inf, 0
+
+    def use(self) -> bool:
+        """Count a call. Whether it is time to look once more.
+
+        The first calls, in which it was decided, touch memory that the process did not have.
+        """
+        self.uses += 1
+        if self.uses != LIMITS.typed_lanes_later or not self.looks:
+            return False
+        self.again()
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +121,8 @@ class Prepared:
         Seconds of one thread for a slice, by form, as they were seen.
     kits : list of Kit
         Memory of calls that have ended.
+    crowds : dict
+        How many threads did best, by form.
     """
 
     shape: tuple[int, ...]
@@ -116,6 +140,7 @@ class Prepared:
     functions: dict[str, Any] = field(default_factory=dict)
     rates: dict[str, float] = field(default_factory=dict)
     kits: list[Kit] = field(default_factory=list)
+    crowds: dict[str, Crowd] = field(default_factory=dict)
 
     @property
     def axes(self) -> tuple[int, int]:
@@ -130,37 +155,103 @@ class Prepared:
         return found
 
     def settled(self) -> str:
-        """The form in which one thread does all of it, which takes little; "": not known yet."""
+        """The form in which all of it is done, if its rate is known; "": not known yet."""
         good = self.lanes.is_good if self.fits else False
         form = ONE if good is False else LANES
-        rate = None if good is None else self.rates.get(form)
-        return form if rate is not None and rate * self.count < LIMITS.typed_alone else ""
+        if good is None or form not in self.rates or (self.fits and self.lanes.use()):
+            return ""
+        return form
 
 
 class Kit(NamedTuple):
-    """Memory that a short call needs beside its arrays, which the next one takes over.
+    """Memory that a call needs beside its arrays, which the next one takes over.
 
     Attributes
     ----------
-    frame, drawn, marks : array
-        Of the thread; how many slices were drawn, and whether any is marked; of each slice.
+    frames, drawn, marks : array
+        Of each thread; how many slices were drawn, and whether any is marked; of each slice.
     before, after : tuple of int
         Where these lie, as arguments.
+    placed : list
+        The arena that the frames know, how large the tile before it is, and of how many.
     """
 
-    frame: np.ndarray
+    frames: np.ndarray
     drawn: np.ndarray
     marks: np.ndarray
     before: tuple[int, ...]
     after: tuple[int, ...]
+    placed: list[tuple[int, int, int, int]]
 
     @classmethod
-    def of(cls, layout: Prepared) -> Kit:
+    def of(cls, layout: Prepared, workers: int = 1) -> Kit:
         """One for arrays that lie so."""
-        frame, drawn = layout.words.copy(), np.zeros(2, np.int64)
+        frames, drawn = np.tile(layout.words, (workers, 1)), np.zeros(2, np.int64)
         marks = np.empty(layout.count, np.uint16)
-        before, after = (of_array(frame), of_array(drawn)), (of_array(marks), *layout.axes)
-        return cls(frame, drawn, marks, before, after)
+        before, after = (of_array(frames), of_array(drawn)), (of_array(marks), *layout.axes)
+        return cls(frames, drawn, marks, before, after, [])
+
+    def place(self, arena: Arena, tile: int, workers: int) -> None:
+        """Let each thread's frame know its part of the arena, behind its tile."""
+        placed = arena.at, arena.step, tile, workers
+        if placed not in self.placed:
+            arena.into(self.frames, tile, workers)
+            self.placed[:] = (placed,)
+
+
+class Arena(NamedTuple):
+    """Memory of several threads for the arrays that they make.
+
+    Attributes
+    ----------
+    memory : array
+        All of it.
+    at, step : int
+        Where that of the first thread begins, and how far it is from one to the next.
+    """
+
+    memory: np.ndarray
+    at: int
+    step: int
+
+    @classmethod
+    def of(cls, size: int, workers: int) -> Arena:
+        """So many bytes for each."""
+        step = size + -size % 64
+        memory = np.empty(step * workers + 64, np.uint8)
+        place = of_array(memory)
+        return cls(memory, place + -place % 64, step)
+
+    def fits(self, size: int, workers: int) -> bool:
+        """Whether it has so many bytes for so many."""
+        return self.step >= size and self.memory.nbytes > self.step * workers
+
+    def into(self, frames: np.ndarray, tile: int, workers: int) -> None:
+        """Write down where that of each thread is, behind its tile."""
+        if workers == 1:
+            frames[0, 1], frames[0, 2] = self.at + tile, self.at + self.step
+            return
+        begins = np.arange(self.at, self.at + workers * self.step, self.step)
+        frames[:workers, 1] = begins + tile
+        frames[:workers, 2] = begins + self.step
+
+
+def words_of(
+    made: TypedFunction,
+    frame: Frame,
+    table: np.ndarray,
+    arrays: tuple[Sequence[np.ndarray], Sequence[np.ndarray]],
+    batch: int,
+) -> np.ndarray:
+    """The frame of calls with such slices and results, but for the memory of a thread."""
+    found = np.zeros(frame.count, np.int64)
+    found[0] = of_array(table)
+    places = [*frame.inputs, *frame.results]
+    for x, (dims, strides) in zip([*arrays[0], *arrays[1]], places, strict=True):
+        found[dims], found[strides] = x.shape[batch:], x.strides[batch:]
+    for x, (base, (dims, strides)) in zip(made.constants, frame.constants, strict=True):
+        found[base], found[dims], found[strides] = of_array(x), x.shape, x.strides
+    return found
 
 
 class Call(NamedTuple):
@@ -195,3 +286,41 @@ class Call(NamedTuple):
             as_strided(x, (*sizes, *x.shape[batch:]), (*own, *x.strides[batch:]))[at]
             for x, own in zip(self.outs, steps, strict=True)
         ]
+
+
+_SILENT = frozenset(
+    "add,sub,mul,div,rem,and,or,xor,shl,shr,copysign,lt,le,gt,ge,eq,ne,sqrt,abs,floor,ceil,"
+    "trunc,rint,neg,not,select,complex,real,imag,cast,overflows,mark,catch,round,input,draw,seed,"
+    "constant,load,store,length,stride,element,set element,row,view,new axis,part,diagonal,"
+    "transpose,"
+    "new,fill,copy,expected,put,new list,append,repeat,list length,list item,set list item,pop,"
+    "clear,copy list,push,pull,jump,branch,return,leave,run,given".split(",")
+)
+"""Instructions of which NumPy never warns, but for those that say so (`NOTED`)."""
+
+
+def may_warn(made: TypedFunction, x: Instruction) -> bool:
+    """Whether NumPy may warn of an instruction."""
+    if x.op in ("put array", "put list"):  # which may convert their elements
+        k, dtype = x.what
+        return bool(dtype != made.results[k].dtype)
+    return x.op not in _SILENT or x.what == NOTED
+
+
+def alike(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether results have equal bits, NaN aside."""
+    if a.dtype.kind == "c":
+        return alike(a.real, b.real) and alike(a.imag, b.imag)
+    if a.dtype.kind != "f":
+        return np.array_equal(a, b)
+    nan = np.isnan(a)
+    same = np.array_equal(a, b, equal_nan=True)
+    return same and bool((np.signbit(a) == np.signbit(b))[~nan].all())
+
+
+def noted() -> int:
+    """The floating-point flags of which NumPy would warn now."""
+    arm = compiler.host().triple.startswith("aarch64")
+    state: dict[str, Any] = dict(np.geterr())
+    said = sum(bits[arm] for name, bits in text_of.BITS.items() if state[name] != "ignore")
+    return said | text_of.ALWAYS
