@@ -15,7 +15,6 @@ from fuzz import solvers
 
 from xpapply.library.solvers import lengths, of_products
 
-
 DEEP = os.environ.get("XPAPPLY_PROFILE") == "deep"
 
 
