@@ -151,10 +151,13 @@ def pytest_collection_modifyitems(config, items):
     items[:] = [item for item in items if _exists(item)]
     if config.option.cases == "each" and not DEEP and not any("::" in a for a in config.args):
         # those for a GPU run where there is one, and take a minute there
+        marked = [item for item in items if item.get_closest_marker("gpu")]
         rest = [item for item in items if not item.get_closest_marker("gpu")]
         if "llvmlite" in WITHOUT:
             rest = [item for item in rest if not item.get_closest_marker("kernels")]
         dropped = {*rest} - chosen(rest, REQUIRED + WITHOUT, config.option.deal)
+        if marked and not have_gpu():  # one skip of a test says it for all of its cases
+            dropped |= {*marked} - {*{x.nodeid.partition("[")[0]: x for x in marked}.values()}
         config.hook.pytest_deselected(items=[item for item in items if item in dropped])
         items[:] = [item for item in items if item not in dropped]
     if not DEEP:

@@ -195,8 +195,8 @@ def standardize_all(x):
 def test_blocks_that_were_spilled():
     from dask import config as dask_config
 
-    limits = {"target": 0.3, "spill": 0.4, "pause": 0.95, "terminate": False}
-    how = {"n_workers": 1, "threads_per_worker": 1, "memory_limit": "500MB", "silence_logs": 50}
+    limits = {"target": 0.3, "spill": 0.4, "pause": False, "terminate": False}
+    how = {"n_workers": 1, "threads_per_worker": 1, "memory_limit": "300MB", "silence_logs": 50}
     how |= {"dashboard_address": None, "worker_dashboard_address": None}
     with (
         dask_config.set({f"distributed.worker.memory.{k}": v for k, v in limits.items()}),
@@ -204,7 +204,7 @@ def test_blocks_that_were_spilled():
         distributed.Client(cluster, set_as_default=False) as own,
         own.as_current(),
     ):
-        x = da.random.default_rng(0).normal(size=(600_000, 64), chunks=(50_000, 64))  # 293 MiB
+        x = da.random.default_rng(0).normal(size=(240_000, 64), chunks=(20_000, 64))  # 117 MiB
         x = own.persist(x)
         distributed.wait(x)
         spilled = own.run(lambda dask_worker: len(dask_worker.data.slow))

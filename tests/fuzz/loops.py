@@ -252,7 +252,7 @@ def compared(source: str, given: Given, *, counted: bool = False) -> str | None:
 
 
 _last: dict[Any, tuple[Any, Compiled]] = {}
-"""What was made of a source: of slices of another length the same, if the results are alike."""
+"""What was made of one source: of slices of another length the same, if the results are alike."""
 
 
 def _compiled(
@@ -277,7 +277,8 @@ def _compiled(
             counts["ms typed"] += round(1e3 * (time.perf_counter() - begun))
     verify(program)
     counts["with functions"] += counted and bool(program.functions)
-    _last.clear()
+    if next(iter(_last), key)[0] != source:
+        _last.clear()
     _last[key] = program, Compiled(program)
     return _last[key]
 

@@ -1,6 +1,7 @@
 """Solvers in plain Python give what SciPy's give, bit for bit."""
 
 import math
+import os
 import random
 
 import numpy as np
@@ -14,10 +15,13 @@ from fuzz import solvers
 
 from xpapply.library.solvers import lengths, of_products
 
+DEEP = os.environ.get("XPAPPLY_PROFILE") == "deep"
+
 
 @pytest.mark.parametrize("problem", solvers.PROBLEMS)
 def test_as_scipy_solves(problem):
-    r, left, count = random.Random(problem.__name__), 0, 500 if problem is not solvers.moved else 80
+    r, left, count = random.Random(problem.__name__), 0, 1000 if DEEP else 200
+    count = 80 if problem is solvers.moved else count
     others = 0
     for k in range(count):
         ours, theirs = problem(r)

@@ -54,6 +54,7 @@ OWN = {
     "IsolationForest": {"n_estimators": 4, "random_state": 0},
     "OrthogonalMatchingPursuitCV": {"cv": 3, "max_iter": 3},
     **{k: {"cv": 3} for k in ("LarsCV", "LassoLarsCV")},
+    "LogisticRegressionCV": {"Cs": 2, "cv": 2, "max_iter": 30, "random_state": 0},
     "MLPClassifier": {"hidden_layer_sizes": (6,), "max_iter": 30, "random_state": 0},
     "MLPRegressor": {"hidden_layer_sizes": (6,), "max_iter": 30, "random_state": 0},
 }

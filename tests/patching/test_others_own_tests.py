@@ -52,8 +52,11 @@ SUITES = {
 }
 """The tests that reach NumPy's loops, by their package."""
 DEEP = os.environ.get("XPAPPLY_PROFILE") == "deep"
-REPEATED = () if DEEP else ("-k", "not bootstrap_against")
-"""Tests that come to one loop hundreds of times, and take half of the time."""
+REPEATED = () if DEEP else ("-k", "not bootstrap_against", "-m", "not single_cpu")
+"""Tests that come to one loop hundreds of times, and those of pandas' engine of numba.
+
+These take half of the time; the latter compile, and come to no loop of ours.
+"""
 AT_ONCE = {"numpy": 20, "scipy": 100, "sklearn": 1, "xarray": 5, "pandas": 40}
 """Calls that run at once at least: these tests do run ours."""
 

@@ -57,8 +57,10 @@ class Lanes:
     def add(self, form: str, seconds: float) -> None:
         """A timing of a slice in a form, which may decide.
 
-        One timing may be three times too long, where something else has the processor.
+        One timing may be three times too long, where something else has the processor, and one of
+        no time at all is that of a clock which has not moved.
         """
+        seconds = max(seconds, 1e-12)
         if form != LANES:
             # of those before the first look only the last counts: both ways are timed as often
             self.one = min(self.one, seconds) if self.looks else seconds

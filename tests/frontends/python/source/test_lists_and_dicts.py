@@ -334,9 +334,9 @@ return len(d), max(d.values())
     "a key that is not there": "d = {0: 1}\nreturn d[int(v[0])]",
     "many keys": """
 d = {}
-for i in range(200):
+for i in range(70):
     d[i * 7 + int(v[0])] = i
-for i in range(0, 200, 2):
+for i in range(0, 70, 2):
     del d[i * 7 + int(v[0])]
 return len(d), d[7 + int(v[0])], sum(d.values())
 """,
