@@ -87,7 +87,7 @@ class Compiled:
             x.op in _COMPARE and np.dtype(str(x.args[0].type)).kind == "f" for x in instructions
         )
         self._frame = text_of.fields(made)
-        self._table: np.ndarray | None = None
+        self._tables: list[np.ndarray] = []
         self._arenas: list[np.ndarray] = []
         self._layouts = BoundedDict()
         allocates = any(x.op in _ALLOCATE for x in instructions)
@@ -441,10 +441,11 @@ class Compiled:
         return np.empty(self._arena + tile + 64, np.uint8)
 
     def _addresses(self) -> np.ndarray:
-        if self._table is None:
+        if not self._tables:
             words = [w for name in self.made.externals for w in externals.address(*name)]
-            self._table = np.array(words or [0], np.uintp)
-        return self._table
+            # of threads that come at once each may make one, whose address calls may have then
+            self._tables.append(np.array(words or [0], np.uintp))
+        return self._tables[0]
 
     def _words(
         self, arrays: Sequence[np.ndarray], outs: Sequence[np.ndarray], batch: int
