@@ -125,7 +125,7 @@ def test_threads_have_memory_of_their_own(form):
 
 
 def test_threads_that_begin_at_once_read_one_table_of_functions(monkeypatch):
-    """Each of them has asked for the functions, and no table goes that calls have the address of."""
+    """Each has asked for the functions; no table goes whose address calls have."""
 
     def f(v):
         return math.exp(v[0]) + math.log(v[1])

@@ -1,4 +1,4 @@
-"""Elements for which a function gives more or fewer results than for the first: the loop's affair."""
+"""Elements for which a function gives more or fewer results than for the first one."""
 
 import numpy as np
 import pytest
