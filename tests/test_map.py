@@ -48,7 +48,7 @@ LINES = """
     codegen 20550 -> 21950 shuffles, MT19937, long sums, how a GPU loads, libm's steps, formulas
     library 13400 -> 15400 generators, nnls, splines, BLAS, samples, distributions, densities
     planning 10950 -> 11300 time limits, calls beside the loop, kernels that loops wait for, texts
-    backends 9290 -> 9920 machine code for GPUs on disk, kernels with their arguments, short calls
+    backends 9290 -> 9930 machine code for GPUs on disk, kernels with their arguments, short calls
     ir 8700 -> 9530 functions of hosts, quotients, loops that end, choices, catches in lanes
     batching 5650 -> 6180 least squares of rows of a mask, rank tests, tables of counts
     models 4700

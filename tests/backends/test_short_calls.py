@@ -1,5 +1,6 @@
 """Compiled loops on few slices, again and again: the memory of a call is the next one's."""
 
+import math
 import threading
 
 import numpy as np
@@ -122,6 +123,35 @@ def test_threads_have_memory_of_their_own(form):
         t.join()
     assert not wrong
     assert len(layout.kits) <= 4
+
+
+def test_threads_that_begin_at_once_read_one_table_of_functions(monkeypatch):
+    """Each has asked for the functions; no table goes whose address calls have."""
+
+    def f(v):
+        return math.exp(v[0]) + math.log(v[1])
+
+    made, _ = typed_function(f, np.ones(2))
+    compiled = backend.Compiled(made)
+    assert compiled.made.externals
+    together, asked = threading.Barrier(2, timeout=10), backend.externals.address
+    last = compiled.made.externals[-1]
+
+    def address(*name):
+        found = asked(*name)
+        if name == last:
+            together.wait()
+        return found
+
+    monkeypatch.setattr(backend.externals, "address", address)
+    found = []
+    some = [threading.Thread(target=lambda: found.append(compiled._addresses())) for _ in range(2)]
+    for x in some:
+        x.start()
+    for x in some:
+        x.join()
+    assert len(found) == 2
+    assert found[0] is found[1] is compiled._addresses()
 
 
 def test_what_takes_long_now_is_shared_again():

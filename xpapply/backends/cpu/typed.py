@@ -92,7 +92,7 @@ class Compiled:
             x.op in _COMPARE and np.dtype(str(x.args[0].type)).kind == "f" for x in instructions
         )
         self._frame = text_of.fields(made)
-        self._table: np.ndarray | None = None
+        self._tables: list[np.ndarray] = []
         self._arenas: list[Arena] = []
         self._layouts = BoundedDict()
         allocates = any(x.op in _ALLOCATE for x in instructions)
@@ -488,10 +488,11 @@ class Compiled:
         return Arena.of(size, workers)
 
     def _addresses(self) -> np.ndarray:
-        if self._table is None:
+        if not self._tables:
             words = [w for name in self.made.externals for w in externals.address(*name)]
-            self._table = np.array(words or [0], np.uintp)
-        return self._table
+            # of threads that come at once each may make one, whose address calls may have then
+            self._tables.append(np.array(words or [0], np.uintp))
+        return self._tables[0]
 
     def _go(self, form: str, call: Call, begin: int, end: int, again: bool = False) -> bool:
         """Run some slices in one form; `again`: only those marked as warned of.

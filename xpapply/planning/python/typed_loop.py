@@ -441,6 +441,9 @@ class TypedLoop(AtOnce):
             try:
                 result = call(*self._arguments.given(v)) if isinstance(v, tuple) else call(v)
                 parts = result if several else (result,)
+                if several and not (isinstance(result, tuple) and len(result) == len(outs)):
+                    # numpy.vectorize goes on in its own way, and with a signature raises
+                    raise TraceError("its results are not as many as those of the first slice")
                 for out, part in zip(outs, parts, strict=True):
                     if self._arguments.exactly:
                         check_holds(part, out[(*at, None)], self._arguments.numbers)
