@@ -760,7 +760,7 @@ def test_columns_that_depend_on_each_other(seed):
         found = start.copy()
         try:
             info, calls, _, _ = of_fits.levenberg_marquardt(
-                f, jacobian, found, f(start), np.zeros((n, m)), False, 100 * (n + 1), LIMITS
+                f, jacobian, found, f(start), np.zeros((n, m)), False, 100 * (n + 1), TOLERANCES
             )
         except NotImplementedError:
             left += 1
@@ -771,7 +771,7 @@ def test_columns_that_depend_on_each_other(seed):
     assert left < 100
 
 
-LIMITS = 1.49012e-8, 1.49012e-8, 0.0, 100.0
+TOLERANCES = 1.49012e-8, 1.49012e-8, 0.0, 100.0
 
 
 def test_what_is_left_to_scipy_is_not_caught():

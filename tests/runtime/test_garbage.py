@@ -10,6 +10,16 @@ from xpapply.planning.python import typed_results
 from xpapply.runtime.warning_filters import paused
 
 
+@pytest.fixture(autouse=True)
+def collector():
+    """It is on, whatever tests of other libraries have left."""
+    was_on = gc.isenabled()
+    gc.enable()
+    yield
+    if not was_on:
+        gc.disable()
+
+
 def test_it_is_left_as_it_was():
     assert gc.isenabled()
     with pytest.raises(ZeroDivisionError), paused():

@@ -91,11 +91,10 @@ def paused() -> Iterator[None]:
     For work that makes so many objects that the collector would run several times, over all that
     the process has: where JAX or torch are loaded, one run takes a third of a second.
     """
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
+    was_on = gc.isenabled()
+    try:  # what interrupts this may come at any line
+        gc.disable()
         yield
     finally:
-        gc.enable()
+        if was_on:
+            gc.enable()

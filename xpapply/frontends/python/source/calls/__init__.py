@@ -20,7 +20,8 @@ LIBRARY = _written.__name__.rpartition(".")[0]
 _SOLVERS = (
     "of_fits", "of_integrals", "of_results", "of_roots", "solvers.b_splines", "solvers.boxes",
     "solvers.directions", "solvers.fits",
-    "solvers.hybrids", "solvers.limited_memory", "solvers.limited_models", "solvers.line_searches",
+    "solvers.hybrids", "solvers.lengths", "solvers.limited_memory", "solvers.limited_models",
+    "solvers.line_searches",
     "solvers.odes.backward", "solvers.odes.driver", "solvers.odes.equations",
     "solvers.odes.events", "solvers.odes.implicit", "solvers.odes.radau",
     "solvers.odes.runge_kutta", "solvers.odes.solution",
