@@ -1,6 +1,8 @@
 """Python's garbage collector rests while functions are read, and is left as it was."""
 
 import gc
+import os
+import threading
 
 import numpy as np
 import pytest
@@ -57,3 +59,39 @@ def test_it_rests_while_a_function_is_read_and_not_while_it_runs(monkeypatch):
         xpapply.apply_along_axis(drawdown, 1, np.random.default_rng(0).random((20000, 20)))
     assert ("run", False) not in seen
     assert ("read", True) not in seen
+
+
+def test_threads_that_pause_it_at_once_leave_it_as_it_was():
+    """Whoever comes while it rests does not end the rest, and the last one does."""
+    inside, left, done = threading.Event(), threading.Event(), threading.Event()
+
+    def other():
+        with paused():
+            inside.set()
+            left.wait(10)
+            assert not gc.isenabled()
+        done.set()
+
+    thread = threading.Thread(target=other)
+    with paused():
+        thread.start()
+        assert inside.wait(10)
+    assert not gc.isenabled()
+    left.set()
+    thread.join(10)
+    assert done.is_set()
+    assert gc.isenabled()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_process_looks_for_garbage():
+    with paused():
+        read, write = os.pipe()
+        child = os.fork()
+        if not child:
+            os.write(write, b"01"[gc.isenabled() :][:1])
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert os.read(read, 1) == b"1"
+    os.close(read)
+    os.close(write)

@@ -84,6 +84,18 @@ _EVERYTHING = ("ignore", None, Warning, None, 0)
 """The filter of ``simplefilter("ignore")``."""
 
 
+class _Pause:
+    """How many threads want no garbage to be looked for, and whether it was before the first."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.count = 0
+        self.was_on = False
+
+
+_pause = _Pause()
+
+
 @contextlib.contextmanager
 def paused() -> Iterator[None]:
     """No garbage is looked for meanwhile.
@@ -91,10 +103,29 @@ def paused() -> Iterator[None]:
     For work that makes so many objects that the collector would run several times, over all that
     the process has: where JAX or torch are loaded, one run takes a third of a second.
     """
-    was_on = gc.isenabled()
+    pause, counted = _pause, False
     try:  # what interrupts this may come at any line
-        gc.disable()
+        with pause.lock:
+            counted = True
+            pause.count += 1
+            if pause.count == 1:
+                pause.was_on = gc.isenabled()
+                gc.disable()
         yield
     finally:
-        if was_on:
-            gc.enable()
+        with pause.lock:
+            pause.count -= counted
+            if counted and not pause.count and pause.was_on:
+                gc.enable()
+
+
+def _in_child() -> None:
+    """Look for garbage in a forked process, which lacks the threads that wanted none."""
+    global _pause
+    if _pause.count and _pause.was_on:
+        gc.enable()
+    _pause = _Pause()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_in_child)
