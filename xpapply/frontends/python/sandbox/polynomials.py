@@ -88,13 +88,28 @@ _SERIES = frozenset(
 )
 
 
-class SeriesClass:
+class _Calls:
+    """Calls of functions, which are written down if something in them depends on the slice."""
+
+    __slots__ = ("_constant", "_recorder")
+
+    def __init__(self, recorder: Recorder, constant: Callable[[Any], Any]) -> None:
+        self._recorder, self._constant = recorder, constant
+
+    def _of(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+        if _depends((args, kwargs)):
+            return function_call(self._recorder, function, args, kwargs)
+        return self._constant(function(*values(args), **values(kwargs)))
+
+
+class SeriesClass(_Calls):
     """The substitute of a class of series: what it makes, and its fits."""
 
-    __slots__ = ("_constant", "_kind", "_recorder")
+    __slots__ = ("_kind",)
 
     def __init__(self, recorder: Recorder, constant: Callable[[Any], Any], kind: Any) -> None:
-        self._recorder, self._constant, self._kind = recorder, constant, kind
+        super().__init__(recorder, constant)
+        self._kind = kind
 
     def __call__(self, coef: Any, domain: Any = None, window: Any = None, symbol: str = "x") -> Any:
         self._are_known(domain, window, symbol)
@@ -139,13 +154,8 @@ class SeriesClass:
                 f"places, degree or domain of {self._kind.__name__} that depend on the slice"
             )
 
-    def _of(self, function: Any, *args: Any, **kwargs: Any) -> Any:
-        if _depends((args, kwargs)):
-            return function_call(self._recorder, function, args, kwargs)
-        return self._constant(function(*values(args), **values(kwargs)))
 
-
-class Series:
+class Series(_Calls):
     """The substitute of a series of `numpy.polynomial`: values, coefficients, derivatives.
 
     Parameters
@@ -156,13 +166,13 @@ class Series:
         The coefficients, which may depend on the slice.
     """
 
-    __slots__ = ("_constant", "_like", "_recorder", "coef")
+    __slots__ = ("_like", "coef")
 
     def __init__(
         self, recorder: Recorder, constant: Callable[[Any], Any], like: Any, coef: Any
     ) -> None:
-        self._recorder, self._constant, self._like = recorder, constant, like
-        self.coef = coef
+        super().__init__(recorder, constant)
+        self._like, self.coef = like, coef
 
     def __call__(self, arg: Any) -> Any:
         off, scale = self._like.mapparms()
@@ -230,8 +240,3 @@ class Series:
 
     def _made(self, coef: Any) -> Series:
         return Series(self._recorder, self._constant, self._like, coef)
-
-    def _of(self, function: Any, *args: Any) -> Any:
-        if _depends(args):
-            return function_call(self._recorder, function, args, {})
-        return self._constant(function(*values(args)))
