@@ -1,5 +1,7 @@
 """What compiled loops are told for the sake of speed: their results stay the loop's."""
 
+import time
+
 import numpy as np
 import pytest
 from loop_functions import typed_function
@@ -363,3 +365,30 @@ def test_some_slices_tell_whether_it_takes_longer_than_the_loop(monkeypatch, sha
         (record,) = {x.record for x in cache.cache_of(f)[0].traced.values() if hasattr(x, "record")}
         assert record.given_up
         assert "compiled it takes longer than the loop" in record.why
+
+
+def test_one_slow_run_does_not_tell_that_it_takes_longer_than_the_loop(monkeypatch):
+    """As the one that loads helpers, or that something else runs beside."""
+    for row in ("typed_tried", "first_loops", "plan_worth", "typed_worth"):
+        monkeypatch.setattr(LIMITS, row, 0.0)
+    monkeypatch.setattr(LIMITS, "given_up_from", 100.0)  # times the loop's time
+    runs = []
+    run = backend.Compiled.run
+
+    def slow(self, *given, **how):
+        runs.append(given[0])
+        end = time.process_time() + (1.0 if len(runs) == 2 else 0.0)
+        while time.process_time() < end:
+            pass
+        return run(self, *given, **how)
+
+    monkeypatch.setattr(backend.Compiled, "run", slow)
+
+    def f(v):
+        return of_states(v)
+
+    arr = RNG.normal(size=(640, 5))
+    with xpapply.options(fallback="silent"):
+        got = xpapply.apply_along_axis(f, 1, arr)
+    np.testing.assert_array_equal(got, np.apply_along_axis(f, 1, arr))
+    assert [x.size for (x,) in runs] == [50, 50, 50, arr.size]

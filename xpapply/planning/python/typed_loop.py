@@ -182,11 +182,17 @@ class TypedLoop(AtOnce):
     def is_quicker(self, rows: Rows, seconds: float) -> bool:
         """Whether it takes less CPU time than `seconds`, with the slices left to the function."""
         left = np.count_nonzero(self._compiled(rows)[1])  # which compiles it
-        most = LIMITS.typed_lanes_gain * seconds - left * self.seconds
-        for _ in range(LIMITS.typed_lanes_looks):  # one may be slow as something else runs
+        return self._within(rows, LIMITS.typed_lanes_gain * seconds - left * self.seconds)
+
+    def _within(self, rows: Rows, seconds: float) -> bool:
+        """Whether a run takes less CPU time than `seconds`.
+
+        One may be slow, as something else runs, or helpers are loaded.
+        """
+        for _ in range(LIMITS.typed_lanes_looks):
             began = time.process_time()
             self._compiled(rows)
-            if time.process_time() - began < most:
+            if time.process_time() - began < seconds:
                 return True
         return False
 
@@ -204,9 +210,7 @@ class TypedLoop(AtOnce):
         batch = (*rows.batch[:part], some, *rows.batch[part + 1 :])
         chosen = RowsOfSeveral([x[index] for x in rows.views], batch)
         self._compiled(chosen)  # which compiles it
-        began = time.process_time()
-        self._compiled(chosen)
-        return (time.process_time() - began) * n > LIMITS.given_up_from * loop * some
+        return not self._within(chosen, LIMITS.given_up_from * loop * some / n)
 
     def _said(self) -> str:
         from ...backends.cpu import compiler
