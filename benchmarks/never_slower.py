@@ -185,11 +185,12 @@ def measured(row: Row, sizes: tuple[str, ...], repeats: int, folder: Any) -> dic
         entry = apart(partial(timed, row, n, size, repeats, folder))
         kinds = above(entry)
         if kinds:
-            again = apart(partial(timed, row, n, size, AGAIN * repeats, folder, _waits(entry)))
+            told = apart(partial(why, row, n))
+            alone = _waits(entry) or told.get("engine") == "loop"
+            again = apart(partial(timed, row, n, size, AGAIN * repeats, folder, alone))
             entry, kinds = worse(entry, again), [kind for kind in kinds if kind in above(again)]
         if kinds:
-            entry["above"] = kinds
-            entry |= apart(partial(why, row, n))
+            entry |= {"above": kinds, **told}
         found["sizes"][size] = entry
     return found
 
@@ -197,7 +198,8 @@ def measured(row: Row, sizes: tuple[str, ...], repeats: int, folder: Any) -> dic
 def _waits(entry: dict[str, Any]) -> bool:
     """Whether threads of BLAS, which wait for more work, take part of the loop's time.
 
-    They do so for milliseconds, and whose call they wait in is chance: neither has them then.
+    They do so for milliseconds, and whose call they wait in is chance: neither has them then. Nor
+    where the loop is what runs: it calls BLAS as often, and the caller waits for its threads.
     """
     return bool(entry.get(WAITING, 0.0) > 0.02)
 
