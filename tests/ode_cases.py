@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpapply.frontends.python.source.calls import of_odes
-from xpapply.library.solvers import of_products
-from xpapply.library.solvers.odes import driver
+from xpapply.library.solvers.odes import driver, implicit
 
 EQUATIONS: tuple[tuple[int, Callable[..., Any]], ...] = (
     (1, lambda t, y, p, q: -p * y),
@@ -46,7 +45,7 @@ class Moved(NamedTuple):
 
     def is_like(self, theirs: Moved) -> bool:
         """Whether all bits are the same; to rounding where BLAS is another one."""
-        same: Any = np.array_equal if of_products.are_known() else np.allclose
+        same: Any = np.array_equal if implicit.are_known() else np.allclose
         if self.counts != theirs.counts or len(self.arrays) != len(theirs.arrays):
             return False
         pairs = zip(self.arrays, theirs.arrays, strict=True)

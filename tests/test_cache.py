@@ -151,6 +151,7 @@ FACTS = {
     "library.of_random": "how NumPy's legacy methods draw, and how it seeds",
     "library.of_sets": "how this Python orders sets",
     "library.solvers.of_products": "in which order this NumPy's BLAS adds",
+    "library.solvers.odes.implicit": "in which order SciPy's solves complex equations",
     "special": "dtypes",
     "testing": "functions of libraries",
     "patching.along_axis": "how long NumPy's own loop takes",

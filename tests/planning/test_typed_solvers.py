@@ -13,6 +13,7 @@ from xpapply.backends.cpu import typed as backend
 from xpapply.functions.cache import cache_of
 from xpapply.library import of_fits
 from xpapply.library.solvers import of_products
+from xpapply.library.solvers.odes import implicit
 from xpapply.planning.python.typed_loop import TypedLoop
 
 optimize = pytest.importorskip("scipy.optimize")
@@ -589,7 +590,7 @@ def test_as_the_loop(f):
         assert compiled(f)
         assert "compiled loop" in str(xpapply.explain(f, 1, arr))
     assert (got.dtype, got.shape) == (want.dtype, want.shape)
-    known = of_products.are_known() and of_products.are_sixteen_known()
+    known = implicit.are_known() and of_products.are_sixteen_known()
     if f in (errors, with_errors, by_slopes) or (f in EQUATIONS and not known):
         np.testing.assert_allclose(got, want, rtol=ABOUT)
     else:

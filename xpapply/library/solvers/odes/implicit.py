@@ -9,10 +9,12 @@ real factors have LAPACK's bits, of more they are equal to rounding.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
+from .. import of_products
 from ..of_products import added, short
 from .equations import called, lent
 
@@ -276,3 +278,23 @@ def complex_solved(a: Any, b: Any, order: Any, x: Any, y: Any) -> None:
         for k in range(i):
             x[k] += added(-x[i], a[k, i], y[i] * b[k, i])
             y[k] += added(-x[i], b[k, i], -(y[i] * a[k, i]))
+
+
+@functools.cache
+def are_known() -> bool:
+    """Whether solutions, complex ones too, have the bits of SciPy's BLAS.
+
+    With one thread it solves complex equations in another way.
+    """
+    from scipy import linalg
+
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 3) * 7:
+        a, b, c, d = rng.normal(size=(4, n, n))
+        order, x, y = np.zeros(n, int), c[0].copy(), d[0].copy()
+        want = linalg.lu_solve(linalg.lu_factor(a + 1j * b), x + 1j * y)
+        complex_factored(a, b, order)
+        complex_solved(a, b, order, x, y)
+        if not np.array_equal(x + 1j * y, want):
+            return False
+    return of_products.are_known()

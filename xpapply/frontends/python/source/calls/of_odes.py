@@ -129,6 +129,8 @@ def _solve_ivp(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
         t.rounds(LIMITS.typed_solving)
     elif not of_products.are_known() or (by_more and not of_products.are_sixteen_known()):
         t.rounds(LIMITS.typed_rounding)
+    elif name == "Radau" and not implicit.are_known():
+        t.rounds(LIMITS.typed_rounding)
     begin, end = (real(t, x) for x in iterators.unpacked(t, span, 2).items)
     tables, functions, told, texts = parts_of(name)
     if name in _IMPLICIT:
