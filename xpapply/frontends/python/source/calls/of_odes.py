@@ -124,12 +124,12 @@ def _solve_ivp(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Inlined:
     name = name if isinstance(name, str) else getattr(name, "__name__", "?")
     if name not in _METHODS:
         raise t.refuse(f"scipy.integrate.solve_ivp by {name}: BDF, Radau and RK45 are compiled")
-    by_more = name == "DOP853" and not is_none(at)
+    known = implicit.are_known() if name == "Radau" else of_products.are_known()
+    if name == "DOP853" and not is_none(at):
+        known = known and of_products.are_sixteen_known()
     if name in _IMPLICIT and not (isinstance(y0, Tup) and len(y0.items) <= _OF_KNOWN_BITS):
         t.rounds(LIMITS.typed_solving)
-    elif not of_products.are_known() or (by_more and not of_products.are_sixteen_known()):
-        t.rounds(LIMITS.typed_rounding)
-    elif name == "Radau" and not implicit.are_known():
+    elif not known:
         t.rounds(LIMITS.typed_rounding)
     begin, end = (real(t, x) for x in iterators.unpacked(t, span, 2).items)
     tables, functions, told, texts = parts_of(name)
