@@ -6,15 +6,13 @@ have files of their own. What has no other form runs slice by slice, within one 
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .. import Batched, BatchingRule, instances
 from ..numpy.moves import moves
-from ..rules import _ndim, batch_size, bound, elementwise, leaves, shifted, table
+from ..rules import bound, elementwise, leaves, shifted, table
 from .axis import (
     Rule,
     ambiguous,
@@ -24,10 +22,18 @@ from .axis import (
     extreme,
     fft_n,
     flat,
-    not_finite,
-    repeated,
     split,
     with_nan,
+)
+from .distances import (
+    braycurtis,
+    canberra,
+    correlation,
+    cosine,
+    distance,
+    minkowski,
+    nrm2,
+    sqeuclidean,
 )
 from .filters import (
     convolve,
@@ -66,13 +72,6 @@ def simpson(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     if any(x.dtype.char not in "dD" and x.dtype.kind in "fc" for x in given):
         return by_rows(xp, call, args, kwargs)
     return axis_call("y x")(xp, call, args, kwargs)
-
-
-def nrm2(a: Any) -> Any:
-    """The norms of vectors as BLAS returns them: a double of the vector's precision."""
-    wide = a.astype(np.float64) if a.dtype.kind in "fiu" else a.astype(np.complex128)
-    found = np.sqrt(np.vecdot(wide, wide).real)
-    return found.astype(np.float32).astype(np.float64) if a.dtype.char in "fF" else found
 
 
 def norm(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
@@ -116,80 +115,6 @@ def elementwise_inexact(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     if bound(call, args, kwargs).get("exact"):
         return by_rows(xp, call, args, kwargs)
     return elementwise(xp, call, args, kwargs)
-
-
-def distance(formula: Callable[[Any, Any], Any], odd: Any = not_finite, kinds: str = "fiu") -> Rule:
-    """SciPy's formula of two vectors on all slices."""
-
-    def rule(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
-        given = bound(call, args, kwargs)
-        pair = [given.pop("u"), given.pop("v")]
-        if xp is not np or (given.pop("w", None) is not None) or given:
-            return by_rows(xp, call, args, kwargs)
-        n = batch_size(pair)
-        u, v = (repeated(np, x, n) for x in pair)
-        kind = {u.dtype.kind, v.dtype.kind} <= {*kinds} and {u.dtype.char, v.dtype.char}
-        if u.ndim != 2 or u.shape != v.shape or u.shape[1] == 0 or not kind or "e" in kind:
-            return by_rows(xp, call, args, kwargs)
-        return split(xp, call, args, kwargs, formula, [u, v], odd)
-
-    return rule
-
-
-@functools.lru_cache
-def _by_blas(call: Any) -> bool:
-    """Whether norms are BLAS's, in double precision for all dtypes, as before SciPy 1.18."""
-    vector = np.zeros(1, np.float32)
-    return np.asarray(call(vector, vector)).dtype == np.float64
-
-
-def minkowski(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
-    """A norm of the difference; euclidean is that of p=2."""
-    given = bound(call, args, kwargs)
-    u, v, p = given.get("u"), given.get("v"), given.get("p", 2)
-    if (
-        xp is not np
-        or given.get("w") is not None
-        or not all(_ndim(x) == 1 for x in (u, v))
-        or not isinstance(p, (int, float))
-        or p <= 0
-    ):
-        return by_rows(xp, call, args, kwargs)
-    u, v = (x.array if isinstance(x, Batched) else np.asarray(x) for x in (u, v))
-    if u.shape[-1] != v.shape[-1] or not {u.dtype.char, v.dtype.char} <= {*"fdilIL"}:
-        return by_rows(xp, call, args, kwargs)
-
-    def run(difference: Any) -> Any:
-        if p == 2 and _by_blas(call):
-            return nrm2(difference)
-        return np.linalg.norm(difference, ord=p, axis=-1)
-
-    return split(xp, call, args, kwargs, run, [u - v], extreme)
-
-
-def _correlation(u: Any, v: Any) -> Any:
-    return _cosine(u - u.mean(-1, keepdims=True), v - v.mean(-1, keepdims=True))
-
-
-def _cosine(u: Any, v: Any) -> Any:
-    uv = np.vecdot(u, v)
-    return np.clip(1.0 - uv / np.sqrt(np.vecdot(u, u) * np.vecdot(v, v)), 0.0, 2.0)
-
-
-def _sqeuclidean(u: Any, v: Any) -> Any:
-    u, v = (x if x.dtype.kind == "f" else x.astype(np.float64) for x in (u, v))
-    return np.vecdot(u - v, u - v)
-
-
-def _braycurtis(u: Any, v: Any) -> Any:
-    v = v.astype(np.float64)
-    return abs(u - v).sum(-1) / abs(u + v).sum(-1)
-
-
-def _canberra(u: Any, v: Any) -> Any:
-    v = v.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        return np.nansum(abs(u - v) / (abs(u) + abs(v)), axis=-1)
 
 
 def columns(data: str) -> Rule:
@@ -346,14 +271,14 @@ ROWS: list[BatchingRule] = [
            "solve_circulant lu lu_factor polar schur"),
     # distances
     *_rows_of(_DISTANCE, minkowski, "euclidean minkowski", "own"),
-    *_rows_of(_DISTANCE, distance(_sqeuclidean, extreme), "sqeuclidean", "own"),
+    *_rows_of(_DISTANCE, distance(sqeuclidean, extreme), "sqeuclidean", "own"),
     *_rows_of(_DISTANCE, distance(lambda u, v: abs(u - v).sum(-1)), "cityblock", "own"),
     *_rows_of(_DISTANCE, distance(lambda u, v: abs(u - v).max(-1)), "chebyshev", "own"),
     *_rows_of(_DISTANCE, distance(lambda u, v: (u != v).mean(-1)), "hamming", "own"),
-    *_rows_of(_DISTANCE, distance(_cosine, flat, "f"), "cosine", "own"),
-    *_rows_of(_DISTANCE, distance(_correlation, flat), "correlation", "own"),
-    *_rows_of(_DISTANCE, distance(_braycurtis), "braycurtis", "own"),
-    *_rows_of(_DISTANCE, distance(_canberra), "canberra", "own"),
+    *_rows_of(_DISTANCE, distance(cosine, flat, "f"), "cosine", "own"),
+    *_rows_of(_DISTANCE, distance(correlation, flat), "correlation", "own"),
+    *_rows_of(_DISTANCE, distance(braycurtis), "braycurtis", "own"),
+    *_rows_of(_DISTANCE, distance(canberra), "canberra", "own"),
     *_rows_of(_DISTANCE, statistic("p q", 0), "jensenshannon"),
     *_each(_DISTANCE, "jaccard dice yule rogerstanimoto russellrao sokalsneath mahalanobis "
            "seuclidean pdist cdist squareform"),
