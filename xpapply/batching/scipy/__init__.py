@@ -28,14 +28,17 @@ from .axis import (
 from .distances import (
     braycurtis,
     canberra,
+    cdist,
     correlation,
     cosine,
     distance,
+    mahalanobis,
     minkowski,
     nrm2,
     sqeuclidean,
 )
 from .filters import (
+    center_of_mass,
     convolve,
     convolve2d,
     derivative,
@@ -49,8 +52,10 @@ from .filters import (
     recursive,
     spline_filter,
 )
+from .shares import ks_1samp, ks_2samp, kstest, percentileofscore, scoreatpercentile
 from .stats import (
     apart,
+    boxcox,
     chi2_contingency,
     flat_or_extreme,
     linregress,
@@ -175,7 +180,11 @@ ROWS: list[BatchingRule] = [
     *_rows_of(_STATS, statistic("x", 0), "median_abs_deviation"),
     *_rows_of(_STATS, statistic("samples", None), "circmean circvar circstd"),
     *_rows_of(_STATS, statistic("data", None), "kstat kstatvar"),
-    *_each(_STATS, "percentileofscore scoreatpercentile cumfreq relfreq trimboth trim1 expectile"),
+    *_rows_of(_STATS, axis_call("a", 0), "trimboth trim1"),
+    *_rows_of(_STATS, percentileofscore, "percentileofscore", "own"),
+    *_rows_of(_STATS, scoreatpercentile, "scoreatpercentile", "own"),
+    *_rows_of(_STATS, boxcox, "boxcox", "own"),
+    *_each(_STATS, "cumfreq relfreq expectile yeojohnson"),
     # tests: of few values they warn, and differently along an axis
     *_rows_of(_STATS, statistic("a", 0, least=10), "normaltest skewtest kurtosistest"),
     *_rows_of(_STATS, statistic("x", None, least=10), "jarque_bera"),
@@ -201,8 +210,10 @@ ROWS: list[BatchingRule] = [
               "friedmanchisquare"),
     *_rows_of(_STATS, statistic("*samples", 0, least=4, odd=flat_or_extreme), "bartlett"),
     *_rows_of(_STATS, statistic("f_obs f_exp", 0, least=4), "chisquare power_divergence"),
-    *_each(_STATS, "ks_2samp kstest ks_1samp anderson siegelslopes weightedtau energy_distance "
-           "wasserstein_distance"),
+    *_rows_of(_STATS, ks_1samp, "ks_1samp", "own"),
+    *_rows_of(_STATS, ks_2samp, "ks_2samp", "own"),
+    *_rows_of(_STATS, kstest, "kstest", "own"),
+    *_each(_STATS, "anderson siegelslopes weightedtau energy_distance wasserstein_distance"),
     # special functions that are no ufuncs
     *_rows_of(_SPECIAL, axis_call("a b", None), "logsumexp"),
     *_rows_of(_SPECIAL, axis_call("x", None), "softmax log_softmax"),
@@ -250,11 +261,12 @@ ROWS: list[BatchingRule] = [
     *_rows_of(_NDIMAGE, of_axes, "laplace gaussian_laplace", "own"),
     *_each(_NDIMAGE, "gaussian_gradient_magnitude zoom shift map_coordinates affine_transform "
            "distance_transform_edt distance_transform_cdt "
-           "distance_transform_bf center_of_mass sum sum_labels mean median variance "
+           "distance_transform_bf sum sum_labels mean median variance "
            "standard_deviation minimum maximum minimum_position maximum_position extrema "
            "histogram fourier_gaussian fourier_uniform fourier_shift"),
     *_rows_of(_NDIMAGE, spline_filter, "spline_filter"),
     *_rows_of(_NDIMAGE, label, "label", "own"),
+    *_rows_of(_NDIMAGE, center_of_mass, "center_of_mass", "own"),
     # integrals
     *_rows_of(_INTEGRATE, axis_call("y x"), "trapezoid cumulative_trapezoid "
               "cumulative_simpson"),
@@ -280,7 +292,9 @@ ROWS: list[BatchingRule] = [
     *_rows_of(_DISTANCE, distance(braycurtis), "braycurtis", "own"),
     *_rows_of(_DISTANCE, distance(canberra), "canberra", "own"),
     *_rows_of(_DISTANCE, statistic("p q", 0), "jensenshannon"),
-    *_each(_DISTANCE, "jaccard dice yule rogerstanimoto russellrao sokalsneath mahalanobis "
-           "seuclidean pdist cdist squareform"),
+    *_rows_of(_DISTANCE, mahalanobis, "mahalanobis", "own"),
+    *_rows_of(_DISTANCE, cdist, "cdist", "own"),
+    *_each(_DISTANCE, "jaccard dice yule rogerstanimoto russellrao sokalsneath seuclidean pdist "
+           "squareform"),
     *instances.ROWS,
 ]  # fmt: skip

@@ -19,7 +19,8 @@ from .. import Batched, NoRule, OneByOne
 from ..rules import _ndim, batch_size, bound, leaves, mapped, shifted, signature
 
 Rule = Callable[..., Any]
-Build = Callable[[Sequence[Any]], Any]
+Parts = dict[tuple[Any, ...], Any]
+Build = Callable[[Parts], Any]
 
 # ------------------------------------------------------------------ results
 
@@ -30,36 +31,46 @@ def result_type(name: str, fields: tuple[str, ...]) -> Any:
 
     SciPy's own classes check their fields and have methods that compute with them.
     """
-    return type(name, (namedtuple(name, fields),), {})  # type: ignore[misc]
+    return type(name, (namedtuple(name, fields),), {"__getattr__": _missing})  # type: ignore[misc]
 
 
-def taken_apart(found: Any) -> tuple[list[Any], Build]:
-    """The values in a result, and what makes a result of other values."""
+def _missing(result: Any, name: str) -> Any:
+    if name.startswith("_"):
+        raise AttributeError(name)
+    raise NoRule(f"the attribute {name} of {type(result).__name__}")
+
+
+def taken_apart(found: Any) -> tuple[Parts, Build]:
+    """The values in a result by where they stand, and what makes a result of other values.
+
+    Attributes beside the fields have their names: a result can be made without them.
+    """
     if not isinstance(found, (tuple, list)):
-        return [found], lambda values: values[0]
-    parts = [taken_apart(x) for x in found]
+        return {(): found}, lambda values: values[()]
+    apart = {k: taken_apart(x) for k, x in enumerate(found)}
     extras = {k: x for k, x in getattr(found, "__dict__", {}).items() if not k.startswith("_")}
     make: Any = type(found)
     if fields := getattr(found, "_fields", None):
         make = lambda items: result_type(type(found).__name__, tuple(fields))(*items)  # noqa: E731
-    counts = [len(values) for values, _ in parts]
 
-    def build(values: Sequence[Any]) -> Any:
-        rest = iter(values)
-        made = make(
-            [b([next(rest) for _ in range(n)]) for (_, b), n in zip(parts, counts, strict=True)]
-        )
+    def build(values: Parts) -> Any:
+        own: dict[Any, Parts] = {k: {} for k in apart}
+        for (first, *rest), x in values.items():
+            own.setdefault(first, {})[tuple(rest)] = x
+        made = make([b(own[k]) for k, (_, b) in apart.items()])
         for name in extras:
-            setattr(made, name, next(rest))
+            if name in own:
+                setattr(made, name, own[name][()])
         return made
 
-    return [v for values, _ in parts for v in values] + list(extras.values()), build
+    values = {(k, *at): x for k, (parts, _) in apart.items() for at, x in parts.items()}
+    return values | {(name,): x for name, x in extras.items()}, build
 
 
 def as_rows(found: Any, n: int, plain: Sequence[int] = ()) -> Any:
     """The results of a call on all slices, `plain` values and numbers unchanged."""
     values, build = taken_apart(found)
-    return build([_row(v, n, i in plain) for i, v in enumerate(values)])
+    return build({at: _row(v, n, i in plain) for i, (at, v) in enumerate(values.items())})
 
 
 def _row(value: Any, n: int, plain: bool = False) -> Any:
@@ -71,11 +82,27 @@ def _row(value: Any, n: int, plain: bool = False) -> Any:
 
 
 def combined(results: Sequence[Any], function: Callable[..., Any]) -> Any:
-    """Results of the same structure as one, each value a `function` of theirs."""
-    parts = [taken_apart(x) for x in results]
-    if len({len(values) for values, _ in parts}) > 1:
+    """Results of the same structure as one, each value a `function` of theirs.
+
+    An attribute beside the fields is left out where it cannot be one.
+    """
+    apart = [taken_apart(x) for x in results]
+    parts, build = [values for values, _ in apart], apart[0][1]
+    if len({frozenset(filter(_is_field, values)) for values in parts}) > 1:
         raise NoRule("slices have results of different structure")
-    return parts[0][1]([function(*v) for v in zip(*(values for values, _ in parts), strict=True)])
+    made = {}
+    for at in parts[0]:
+        try:
+            if all(at in values for values in parts):
+                made[at] = function(*(values[at] for values in parts))
+        except NoRule:
+            if _is_field(at):
+                raise
+    return build(made)
+
+
+def _is_field(at: tuple[Any, ...]) -> bool:
+    return not any(isinstance(k, str) for k in at)
 
 
 def _stacked(*column: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import Batched
-from ..rules import _ndim, batch_size, bound
+from ..rules import _ndim, batch_size, bound, leaves
 from .axis import Rule, by_rows, extreme, not_finite, repeated, split
 
 
@@ -97,3 +97,53 @@ def canberra(u: Any, v: Any) -> Any:
     v = v.astype(np.float64)
     with np.errstate(invalid="ignore"):
         return np.nansum(abs(u - v) / (abs(u) + abs(v)), axis=-1)
+
+
+def mahalanobis(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+    """By one matrix for all slices."""
+    given = bound(call, args, kwargs)
+    u, v = (given[k] for k in ("u", "v"))
+    inverse = given["VI"]
+    if xp is not np or any(leaves(inverse)) or not all(_ndim(x) == 1 for x in (u, v)):
+        return by_rows(xp, call, args, kwargs)
+    inverse, n = np.atleast_2d(np.asarray(inverse)), batch_size((args, kwargs))
+    arrays = [repeated(np, x, n) for x in (u, v)]
+    of_doubles = all(x.dtype == np.float64 for x in (*arrays, inverse))
+    if not of_doubles or any(x.shape != (n, len(inverse)) for x in arrays):
+        return by_rows(xp, call, args, kwargs)
+
+    def squares(u: Any, v: Any) -> Any:
+        return np.vecdot((u - v) @ inverse, u - v)
+
+    def run(u: Any, v: Any) -> Any:
+        return np.sqrt(squares(u, v))
+
+    def unsure(u: Any, v: Any) -> Any:
+        """Slices whose number may be below 0, by a matrix that is not positive definite."""
+        return ~(squares(u, v) > 1e-9 * np.abs(inverse).max() * np.vecdot(u - v, u - v))
+
+    return split(xp, call, args, kwargs, run, arrays, extreme, together=unsure)
+
+
+_OF_ALL = ("seuclidean", "mahalanobis")
+"""Metrics by the variances of all vectors, unless these are given."""
+
+
+def cdist(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+    """Distances of the vectors of all slices from some that are the same for all."""
+    given = bound(call, args, kwargs)
+    pair = [given.pop(k) for k in ("XA", "XB")]
+    metric = given.get("metric", "euclidean")
+    which = [isinstance(x, Batched) for x in pair]
+    known = isinstance(metric, str) and metric not in _OF_ALL and given.keys() <= {"metric", "p"}
+    if xp is not np or not known or sum(which) != 1 or any(leaves(given)):
+        return by_rows(xp, call, args, kwargs)
+    x, other = pair[which.index(True)], pair[which.index(False)]
+    if x.ndim != 2 or 0 in x.array.shape or any(leaves(other)) or np.ndim(other) != 2:
+        return by_rows(xp, call, args, kwargs)
+    n, count, width = x.array.shape
+    rows = x.array.reshape(n * count, width)
+    if which[0]:
+        return Batched(call(rows, other, **given).reshape(n, count, -1))
+    found = call(other, rows, **given).reshape(-1, n, count)
+    return Batched(np.ascontiguousarray(found.transpose(1, 0, 2)))

@@ -316,6 +316,24 @@ def label(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     return Batched(numbers.reshape(found.shape)), Batched(counts.astype(np.intp))
 
 
+def center_of_mass(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+    """Of slices with one axis: of more, sums are in the order in which a slice lies."""
+    given = bound(call, args, kwargs)
+    x = given.get("input")
+    if xp is not np or set(given) > {"input"} or not isinstance(x, Batched) or x.ndim != 1:
+        return by_rows(xp, call, args, kwargs)
+    if x.array.shape[1] == 0 or not (x.dtype.kind in "iu" or x.dtype == np.float64):
+        return by_rows(xp, call, args, kwargs)
+
+    def run(a: Any) -> Any:
+        return ((a * np.arange(float(a.shape[1]))).sum(-1) / a.sum(-1),)
+
+    def without_mass(xp: Any, a: Any) -> Any:
+        return ~np.isfinite(a).all(-1) | (a.sum(-1) == 0)
+
+    return split(xp, call, args, kwargs, run, [np.ascontiguousarray(x.array)], without_mass)
+
+
 def _running_max(xp: Any, x: Any) -> Any:
     """The largest value up to each place, of values that go up except for zeros."""
     return np.maximum.accumulate(x) if xp is np else xp.asarray(np.maximum.accumulate(x.get()))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import Batched
-from ..rules import batch_size, bound, leaves, signature
+from ..rules import batch_size, bound, elementwise, leaves, signature
 from .axis import (
     Rule,
     _behind,
@@ -97,6 +97,15 @@ def mode(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     if xp is np and older():
         return by_rows(xp, call, args, kwargs)
     return statistic("a", 0)(xp, call, args, kwargs)
+
+
+def boxcox(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+    """By a power that is given; else it is found for one slice after the other."""
+    given = bound(call, args, kwargs)
+    if xp is not np or given.keys() != {"x", "lmbda"} or given["lmbda"] is None:
+        return by_rows(xp, call, args, kwargs)
+    ufunc = sys.modules["scipy.special"].boxcox
+    return elementwise(xp, ufunc, (given["x"], given["lmbda"]), {})
 
 
 def older() -> bool:
