@@ -387,7 +387,7 @@ def singular(v):
 
 
 def polynomial(v):
-    return np.poly1d(v).integ().r.real.max()
+    return np.polydiv(v, v[:2])[1].sum()
 
 
 def polynomial_class(v):
@@ -591,7 +591,7 @@ def stats_kde(v):
 
 
 def stats_test(v):
-    return stats.anderson(v).statistic
+    return stats.anderson(v).fit_result.params.loc
 
 
 def wavelet(v):

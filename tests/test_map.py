@@ -44,7 +44,7 @@ def test_no_folder_is_crowded():
 
 
 LINES = """
-    frontends 36750 -> 38320 generators, masks, nnls, splines, distributions, constants folded
+    frontends 36750 -> 38420 generators, masks, nnls, splines, distributions, eigenvalues
     codegen 20550 -> 21950 shuffles, MT19937, long sums, how a GPU loads, libm's steps, formulas
     library 13400 -> 15440 generators, nnls, splines, BLAS, samples, distributions, densities
     planning 10950 -> 11300 time limits, calls beside the loop, kernels that loops wait for, texts

@@ -152,6 +152,17 @@ def _size(recorder: Recorder, a: Any, axis: Any = None) -> Any:
     return np.size(values(as_array(recorder, a)), axis)
 
 
+def _spectrum(name: str) -> Callable[..., Any]:
+    """A function of `spectra`, which few functions need."""
+
+    def special(recorder: Recorder, *args: Any, **kwargs: Any) -> Any:
+        from . import spectra
+
+        return getattr(spectra, name)(recorder, *args, **kwargs)
+
+    return special
+
+
 SPECIAL: dict[str, Callable[..., Any]] = {
     "numpy.nonzero": nonzero,
     "numpy.where": _where,
@@ -167,5 +178,8 @@ SPECIAL: dict[str, Callable[..., Any]] = {
     "numpy.shape": _shape,
     "numpy.ndim": _ndim,
     "numpy.size": _size,
+    "numpy.roots": _spectrum("roots"),
+    "numpy.linalg.eig": _spectrum("eig"),
+    "numpy.linalg.eigvals": _spectrum("eigvals"),
 }
 """Functions whose result has a shape that depends on the data, or whose result is plain."""
