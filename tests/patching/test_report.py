@@ -201,3 +201,14 @@ def test_calls_that_fell_back_are_counted_when_somebody_asks(patched):
     assert row.seconds > 0
     np.apply_along_axis(by_hash, 1, X[:3])
     assert patched.report.rows[0].calls == 4 * calls + 1
+
+
+def test_a_reason_names_a_line_of_the_function_of_groups():
+    pd = pytest.importorskip("pandas", "3")
+    frame = pd.DataFrame({"k": np.arange(3000) // 9, "x": np.arange(3000.0)})
+    with xpapply.patch() as patched:
+        frame.groupby("k")["x"].agg(lambda v: v.max() - v.min())
+    (row,) = patched.report.rows
+    (reason,) = row.reasons
+    assert reason.count("test_report.py:") == 1
+    assert "lambda v: v.max() - v.min()" in reason

@@ -503,11 +503,15 @@ def of_part(f: FunctionType, args: int, names: tuple[str, ...], columns: int = 1
     given = ", ".join(["begin", "until", *whole, *more, *names])
     parts = [f"{x}[begin:until]" for x in whole]
     taken = ", ".join([*parts, *more, *(f"{x}={x}" for x in names)])
-    key = ("part", f.__code__.co_filename, given)
+    first = f.__code__.co_firstlineno
+    key = ("part", f.__code__.co_filename, first, given)
     code_and_tree = _made.get(key)
     if code_and_tree is None:
         text = f"def outer(f):\n    def of_part({given}):\n        return f({taken})\n"
         tree = ast.parse(text)
+        for node in ast.walk(tree):
+            if hasattr(node, "lineno"):
+                node.lineno = node.end_lineno = first  # type: ignore[attr-defined]
         code = compile(tree, f.__code__.co_filename, "exec", 0, True)
         for _ in range(2):
             code = next(x for x in code.co_consts if isinstance(x, CodeType))

@@ -176,7 +176,7 @@ class Several:
     ) -> TracedFunction:
         """`f` traced on a slice."""
         if why := self.untraced:
-            raise TraceError(completed(why, self.f))
+            raise TraceError(why)
         from .traced import TracedFunction  # compiled, it is not traced
 
         more: dict[str, Any] = {"around": self.around, "limit": limit}
