@@ -55,7 +55,7 @@ LINES = """
     . 3890 -> 3900 limits of helpers
     cli 3000
     loop 2600 -> 2630 results that end a loop at once
-    pandas 2150 -> 4260 groups transformed, nullable dtypes, lists, methods of Series, classes
+    pandas 2150 -> 4290 groups transformed, nullable dtypes, lists, methods of Series, labels
     functions 2150 -> 2220 what a cache keeps, what is prepared by identity
     patching 1750 -> 1860 groups transformed and filtered, one look at all names
     runtime 1650 -> 1930 seeds of MT19937, generators that are spawned, what libm computes

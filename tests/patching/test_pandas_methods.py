@@ -298,3 +298,48 @@ def test_what_goes_on_within_groups_at_once(monkeypatch):
     many = pd.concat([TABLE] * 60, ignore_index=True).assign(k=np.arange(60 * N) % 700)
     for k in (0, 3, 5, 6, 9, 13, 17, 20, 22, 28, 30):
         check(lambda: many.groupby("k").g.transform(SPREAD[k]), at_once=True)
+
+
+RNG = np.random.default_rng(9)
+ROWS = RNG.normal(size=(3 * N, 4))
+LABELS = [
+    lambda r: r.idxmax(),
+    lambda r: r.idxmin(),
+    lambda r: r.abs().idxmax() if r.sum() > 0 else "none",
+    lambda r: (r - r.mean()).idxmin(),
+    lambda r: r[["b", "d"]].idxmax(),
+    lambda r: pd.Series({"at": r.idxmax(), "of": r.max()}),
+    lambda r: r.idxmax(skipna=False),
+    lambda r: r.idxmax() + "!",
+    lambda r: r[r > 0].idxmax() if (r > 0).any() else None,
+]
+
+
+@pytest.mark.parametrize("kind", ["floats", "gaps", "integers", "nullable", "single", "numbers"])
+@pytest.mark.parametrize("k", range(len(LABELS)))
+def test_labels_of_extremes(k, kind):
+    frame = pd.DataFrame(ROWS, columns=list("abcd"))
+    if kind == "gaps":
+        frame = frame.mask(RNG.random(frame.shape) < 0.2).assign(a=frame.a)
+    elif kind == "integers":
+        frame = frame.round().astype(int)
+    elif kind == "nullable":
+        frame = frame.astype("Float64")
+    elif kind == "single":
+        frame = frame.astype("f4")
+    elif kind == "numbers":
+        frame = frame.set_axis([0, 1, 2, 3], axis=1)
+    check(lambda: frame.apply(LABELS[k], axis=1))
+
+
+def test_labels_of_extremes_run_at_once(monkeypatch):
+    monkeypatch.setattr(LIMITS, "typed_worth", 0.0)
+    many = pd.DataFrame(np.tile(ROWS, (20, 1)), columns=list("abcd"))
+    for k in (0, 2, 4, 5):
+        check(lambda: many.apply(LABELS[k], axis=1), at_once=True, loop="DataFrame.apply")
+
+
+def test_a_row_without_numbers_has_no_extreme():
+    frame = pd.DataFrame(ROWS, columns=list("abcd"))
+    frame.iloc[7] = np.nan
+    check(lambda: frame.apply(LABELS[0], axis=1))

@@ -26,7 +26,7 @@ from .labels import NUMPY, Labels, Refused
 from .methods import Windows, helper
 from .series import Rewriter
 from .spread import Spread, number, spread
-from .trees import bound, copied
+from .trees import bound, copied, numpys
 
 FLOAT, INTEGER, BOOL, NONE, TEXT, MISSING, SINGLE, OTHER = range(8)
 """What a result is. MISSING: pandas' NA; SINGLE: a `numpy.float32`."""
@@ -35,6 +35,8 @@ NUMPYS = 8
 KINDS = (np.float64, np.int64, np.bool_)
 """The dtypes of columns of the first ones."""
 RESULT = "_xpapply_result"
+_EXTREMES = {"idxmax": "argmax", "idxmin": "argmin"}
+"""Methods that give the label of an extreme: functions of NumPy that give its place."""
 SURE = 1 << 53
 """Integers up to here are floats without loss."""
 
@@ -389,6 +391,8 @@ class _Writer:
             return [], [ast.Name(value.id, ast.Load()), self._object(0.0, TEXT)[1]]
         if isinstance(value, ast.IfExp):
             return self._either(value, name)
+        if (label := self._label(value)) is not None:
+            return [], [label, self._object(0.0, TEXT)[1]]
         found = self._series.visit(value)
         read = ast.Name(name, ast.Load())
         kind: ast.expr = ast.Constant(OTHER)
@@ -409,6 +413,24 @@ class _Writer:
                 more = NUMPYS if of_python else 0
                 kind = ast.IfExp(_is_a(read, [_numpys(of_numpy)]), ast.Constant(code | more), kind)
         return [ast.Assign([ast.Name(name, ast.Store())], found)], [read, kind]
+
+    def _label(self, value: ast.expr) -> ast.expr | None:
+        """The place among texts of the label that ``row.idxmax()`` gives; None: it is no text."""
+        if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
+            return None
+        of = _EXTREMES.get(value.func.attr)
+        if of is None or value.args or value.keywords:
+            return None
+        inner = self._series.array(value.func.value)
+        if inner is None or inner.labels.masked or inner.labels.some:
+            return None
+        names = inner.labels.names or ()
+        texts = [ast.Constant(float(self._text(x))) for x in names if type(x) is str]
+        if not names or len(texts) < len(names) or inner.labels.kind not in "fi":
+            return None
+        self._series.whole = True
+        place = numpys(f"nan{of}" if inner.labels.gaps else of, inner.expr)
+        return ast.Subscript(ast.Tuple([*texts], ast.Load()), place, ast.Load())
 
     def _object(self, x: float, kind: int) -> list[ast.expr]:
         """A number that stands for an object, and its kind."""
