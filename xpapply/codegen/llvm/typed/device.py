@@ -40,9 +40,9 @@ LOOPS = 100
 _NOTES = Notes(Target("", "", "", "", 0, True, 0))  # unused here
 
 _ON_SLICES = (
-    "mark,catch,errors,round,differs,input,constant,load,store,length,stride,element,row,view,"
+    "mark,catch,errors,round,differs,input,constant,load,store,length,stride,element,row,view,run,"
     "set element,new,fill,copy,expected,put,put array,jump,branch,return,leave,new axis,reshape,"
-    "transpose,diagonal"
+    "transpose,diagonal,given"
 ).split(",")
 _WITH_UFUNCS = {
     "map": device_arrays.is_written, "ufunc": device_arrays.is_written,
@@ -80,7 +80,8 @@ def rounds(made: TypedFunction) -> bool:
 
 def why_not(made: TypedFunction) -> str | None:
     """Why a typed function is not written for a device; None: it is."""
-    for block in made.blocks:
+    bodies = made, *made.functions
+    for block in (b for body in bodies for b in body.blocks):
         for x in block.instructions:
             if x.op == "call" and is_known(made.externals[x.what]):
                 continue

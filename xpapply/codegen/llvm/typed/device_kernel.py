@@ -12,6 +12,7 @@ from ....ir.typed import Array, TypedFunction
 from ....ir.typed.function import COUNTED, OTHER
 from ....ir.typed.lifetimes import MADE
 from .device import LOOPS, NAME, DeviceWriter
+from .device_called import CallingOnDevice
 from .forms import Frame, size
 
 THREADS = 128
@@ -222,7 +223,8 @@ def kernel(
     shared = tiles(made, known, frame, packed, gathered)
     copied = {f"in{k}": frame.inputs[k][1][0] for k in gathered if f"in{k}" in shared}
     near = {stride: THREADS * shared[o].size for o, stride in copied.items()}
-    writer = DeviceWriter(made, {**known, **near}, memory)
+    of = CallingOnDevice if made.functions else DeviceWriter
+    writer = of(made, {**known, **near}, memory)
     one = writer.text()
     words = [k for k in range(writer.frame.count) if k not in known]
     operands = [f"in{k}" for k in range(len(made.inputs))]
