@@ -8,7 +8,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ...limits import LIMITS
+from .counters import unchecked
+from .ending import counted_before
 from .function import Array, Block, Instruction, Register, Slot, TypedFunction, Value
+from .positive import undivided
 from .ranges import decided
 
 
@@ -20,6 +23,10 @@ def written_out(made: TypedFunction, whole: bool = False) -> TypedFunction:
     """
     blocks = [Block([*b.instructions], b.targets) for b in made.blocks]
     stay = _staying(made) if made.fetches and not whole else set()
+    for k in stay:
+        unchecked(made.functions[k])
+        counted_before(made.functions[k])
+        undivided(made.functions[k])
     functions = made.functions if stay else []
     found = replace(made, blocks=blocks, functions=[*functions])
     others = {k: f for k, f in enumerate(made.functions) if k not in stay}

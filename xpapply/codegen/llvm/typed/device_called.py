@@ -18,7 +18,7 @@ from .forms import ROUNDS
 from .function import FunctionWriter
 
 
-class _Function(NamedTuple):
+class _OnDevice(NamedTuple):
     """A function that was written: LLVM's type of what it gives; whether it counts rounds."""
 
     structure: str
@@ -28,7 +28,7 @@ class _Function(NamedTuple):
 class CallingOnDevice(DeviceWriter):
     """Writes a typed function, and those that it runs."""
 
-    functions: list[_Function]
+    functions: list[_OnDevice]
     given: list[Any]
 
     def __init__(self, *given: Any) -> None:
@@ -106,7 +106,7 @@ class _CalledOnDevice(CallingOnDevice):
         kinds = ["i1", *["i64"] * counts, *(k for x in self.made.gives for k in kinds_of(x))]
         structure = f"{{{', '.join(['i32', *kinds])}}}"
         nothing = "".join(f", {k} poison" for k in kinds)
-        self.functions.append(_Function(structure, counts))
+        self.functions.append(_OnDevice(structure, counts))
         for at, values in self._ends:  # whether it counts is known once all of it is written
             lines, held = [], f"{{i32 0{nothing}}}"
             if counts:
