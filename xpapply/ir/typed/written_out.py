@@ -44,7 +44,7 @@ def _staying(made: TypedFunction) -> set[int]:
         for n, count in _runs([functions[k]]).items():
             times[n] += count * times[k]
         own = [x for b in functions[k].blocks for x in b.instructions]
-        if times[k] < LIMITS.device_runs or len(own) < LIMITS.device_shared:
+        if times[k] * len(own) < LIMITS.device_written:
             continue
         if not any(isinstance(x, Array) for x in functions[k].gives) and all(map(_stays, own)):
             found.add(k)

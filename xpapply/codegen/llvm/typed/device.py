@@ -21,6 +21,7 @@ from ....ir.typed.function import (
 )
 from ....ir.typed.lifetimes import MADE, reused
 from ....ir.typed.margins import is_other
+from ....limits import LIMITS
 from ..target import Target
 from . import device_arrays, lists
 from .device_arrays import Formula
@@ -156,6 +157,9 @@ class DeviceWriter(FunctionWriter):
         self._static = 0
         longest = max((known.get(k, 0) for k in self.frame.lengths), default=0)
         self._unrolled = {x for x, most in UNROLLED.items() if longest <= most}
+        # of a fit ptxas takes seconds, and its rounds gain nothing by it
+        self.unrolls = not made.fetches or made.size < LIMITS.device_long
+        self._first_loop = LOOPS
         self.most_rounds = ROUNDS
 
     def text(self) -> str:
@@ -169,12 +173,15 @@ class DeviceWriter(FunctionWriter):
         return f"define internal i32 @slice({', '.join(given)}) alwaysinline nounwind #0 {{{rest}"
 
     def back(self, block: Block, target: int) -> str:
-        """Loops over few elements are written one round after the other."""
+        """Loops over few elements are written one round after the other, or none is."""
         head, found = self.made.blocks[target], super().back(block, target)
-        if head.instructions[-1].what not in self._unrolled or head is block:
+        if head is block:
             return found
-        self.loops.add(target)
-        return f"{found}, !llvm.loop !{LOOPS + target}"
+        if self.unrolls and head.instructions[-1].what not in self._unrolled:
+            return found
+        number = self._first_loop + target
+        self.loops.add(number)
+        return f"{found}, !llvm.loop !{number}"
 
     def word(self, index: int) -> str:
         """A number of the frame."""

@@ -10,12 +10,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ....ir.typed import Array, Block, Instruction
+from ....ir.typed import Array, Instruction
 from ....ir.typed.function import Type, Value
 from .called import kinds_of, together
 from .device import DeviceWriter
 from .forms import ROUNDS
 from .function import FunctionWriter
+
+_LOOPS = 100_000
+"""More than a function has blocks."""
 
 
 class _OnDevice(NamedTuple):
@@ -89,7 +92,9 @@ class _CalledOnDevice(CallingOnDevice):
         made = replace(outer.made.functions[k], fetches=outer.made.fetches)
         super().__init__(made, outer._known, 0)
         self.frame, self.declared, self._number = outer.frame, outer.declared, k
-        self.functions = outer.functions
+        self.functions, self.loops, self.unrolls = outer.functions, outer.loops, outer.unrolls
+        self._unrolled = set()  # its arrays are of any length
+        self._first_loop = outer._first_loop + _LOOPS * (k + 1)
         self._parameters: list[str] = []
         self._inputs: list[Any] = []
         for n, kind in enumerate(made.inputs):
@@ -123,10 +128,6 @@ class _CalledOnDevice(CallingOnDevice):
     def begins(self, index: int) -> str:
         """The caller's count."""
         return "%rounds" if index == ROUNDS else super().begins(index)
-
-    def back(self, block: Block, target: int) -> str:
-        """Its arrays are of any length."""
-        return FunctionWriter.back(self, block, target)
 
     def input(self, k: int, kind: Type) -> Any:
         """The given value of an input."""

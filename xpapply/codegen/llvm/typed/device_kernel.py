@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ....ir.typed import Array, TypedFunction
 from ....ir.typed.function import COUNTED, OTHER
 from ....ir.typed.lifetimes import MADE
-from .device import LOOPS, NAME, DeviceWriter
+from .device import NAME, DeviceWriter
 from .device_called import CallingOnDevice
 from .forms import Frame, size
 
@@ -341,7 +341,7 @@ def kernel(
         '!11 = !{!"branch_weights", i32 1000000, i32 1}',
     ]
     if writer.loops:
-        tail.append('!12 = !{!"llvm.loop.unroll.full"}')
-    tail += [f"!{LOOPS + k} = distinct !{{!{LOOPS + k}, !12}}" for k in sorted(writer.loops)]
+        tail.append(f'!12 = !{{!"llvm.loop.unroll.{"full" if writer.unrolls else "disable"}"}}')
+    tail += [f"!{k} = distinct !{{!{k}, !12}}" for k in sorted(writer.loops)]
     head = 'target triple = "nvptx64-nvidia-cuda"'
     return "\n".join([head, *declared, *writer.declared.values(), one, *lines, *tail, ""])
