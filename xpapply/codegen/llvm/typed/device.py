@@ -21,7 +21,6 @@ from ....ir.typed.function import (
 )
 from ....ir.typed.lifetimes import MADE, reused
 from ....ir.typed.margins import is_other
-from ....limits import LIMITS
 from ..target import Target
 from . import device_arrays, lists
 from .device_arrays import Formula
@@ -157,8 +156,9 @@ class DeviceWriter(FunctionWriter):
         self._static = 0
         longest = max((known.get(k, 0) for k in self.frame.lengths), default=0)
         self._unrolled = {x for x, most in UNROLLED.items() if longest <= most}
-        # of a fit ptxas takes seconds, and its rounds gain nothing by it
-        self.unrolls = not made.fetches or made.size < LIMITS.device_long
+        # what runs others is so long that ptxas takes seconds for rounds one after the other; all
+        # else is left to LLVM: fits within bounds take a third so, or four times as long
+        self.unrolls = not made.functions
         self._first_loop = LOOPS
         self.most_rounds = ROUNDS
 
