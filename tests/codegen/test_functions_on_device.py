@@ -93,6 +93,22 @@ def of_decisions(v):
     return np.float64(_grown(a, top) + _grown(b, 2.0 * top) + _grown(c, top))
 
 
+def _turned(x, by):
+    for i in range(len(x)):
+        x[i] = x[i] * by
+        by = -by
+    return float(x[0])
+
+
+def of_writes(v):
+    v = v.get()
+    a = v.copy()
+    x, y, z = float(v[0]), float(v[1]), float(v[2])
+    # what is to be added to is in memory before it changes
+    b = (a * 2.0) + _turned(a, x)
+    return b[3] + _turned(a[1:], y) - _turned(a[::2], z)
+
+
 def typed(f, x=X):
     with standin_cupy.installed():
         found = made(f, "float64", [np.asarray(of_standin(f, x[0]))])
@@ -102,22 +118,22 @@ def typed(f, x=X):
 
 def run(f, x=X):
     function, want = typed(f, x)
-    out = np.zeros(len(x), want.dtype)
+    out = np.zeros_like(want)
     return function, OnHost(function).run([x], [out]), out, want
 
 
-@pytest.mark.parametrize("f", [of_rows, of_shares, of_ratios, of_halves, of_decisions])
-def test_they_do_what_they_do_where_they_stand(f, short_ones, monkeypatch):
+@pytest.mark.parametrize("f", [of_rows, of_shares, of_ratios, of_halves, of_decisions, of_writes])
+def test_they_do_what_they_do_where_they_stand(f, short_ones):
     function, marks, out, want = run(f)
     assert function.functions
     assert not marks.any()
     np.testing.assert_array_equal(out, want)
-    one = np.zeros((), want.dtype)
+    one = np.zeros_like(want[3])
     assert evaluate(function, [X[3]], [one]) == 0
     np.testing.assert_array_equal(one, want[3])
     flat = written_out(function, whole=True)
     assert not flat.functions
-    outs = np.zeros(len(X), want.dtype)
+    outs = np.zeros_like(want)
     assert not OnHost(flat).run([X], [outs]).any()
     np.testing.assert_array_equal(outs, want)
 

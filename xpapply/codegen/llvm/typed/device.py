@@ -260,10 +260,14 @@ class DeviceWriter(FunctionWriter):
     def before(self, x: Instruction) -> None:
         """Flush formulas before an instruction that writes to what they may read."""
         self._site = x.result
-        if x.op in _WRITES:
-            for register in self._formulas:
-                self.array(register)
-            self._formulas = []
+        if x.op in WRITES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Put all formulas of a block into memory."""
+        for register in self._formulas:
+            self.array(register)
+        self._formulas = []
 
     def after(self, x: Instruction) -> None:
         """Materialize a value after its instruction if several places read it."""
@@ -431,7 +435,7 @@ def _differs(w: FunctionWriter, x: Instruction) -> None:
     w.line("store i1 true, ptr %differs")
 
 
-_WRITES = frozenset(
+WRITES = frozenset(
     (
         *"set element,fill,copy,copy list,append,new,repeat,set list item".split(","),
         *"put,put array,put list,clear,pop,pop first".split(","),

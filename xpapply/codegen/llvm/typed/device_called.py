@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ....ir.typed import Array, Instruction
 from ....ir.typed.function import Type, Value
 from .called import kinds_of, together
-from .device import DeviceWriter
+from .device import WRITES, DeviceWriter
 from .forms import ROUNDS
 from .function import FunctionWriter
 
@@ -48,6 +48,8 @@ class CallingOnDevice(DeviceWriter):
     def run(self, k: int, values: Sequence[Value]) -> None:
         """Run a function, and leave where it does."""
         f = self.functions[k]
+        if any(x.op in WRITES for x in self.made.functions[k].instructions):
+            self.flush()
         given = [f"i64 {self.emit(f'load i64, ptr {self.rounds()}')}"] if f.counts else []
         for x in values:
             given += self.apart(x)
