@@ -9,6 +9,7 @@ import standin_cupy
 from device_on_host import OnHost
 from on_standin import made, of_standin
 
+import xpapply
 from xpapply.codegen.llvm.typed import device_kernel
 from xpapply.ir.typed.evaluate import evaluate
 from xpapply.ir.typed.function import WARNED
@@ -238,3 +239,67 @@ def test_a_fit_has_one_text_of_the_lengths_that_are_seldom_scaled():
     assert len(re.findall(r"^define internal .*@f0\(", text, re.M)) == 1
     assert "llvm.loop.unroll.disable" in text
     assert "llvm.loop.unroll.full" not in text
+
+
+class _Fetched:
+    """A slice of the host's, for what fetches one."""
+
+    def __init__(self, v):
+        self._own = v
+
+    def get(self):
+        return self._own.copy()
+
+
+def on_gpu(cupy, f, x):
+    """What a GPU gives, and the function on the host."""
+
+    def fetched(v):
+        return cupy.asarray(f(v))
+
+    with xpapply.options(fallback="silent"):
+        got = xpapply.apply_along_axis(fetched, 1, cupy.asarray(x))
+        assert "one launch" in str(xpapply.explain(fetched, 1, cupy.asarray(x)))
+    return got.get(), np.stack([f(_Fetched(v)) for v in x])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("f", [of_rows, of_shares, of_ratios, of_halves, of_decisions, of_writes])
+def test_on_a_gpu(cupy, f, short_ones):
+    x = np.random.default_rng(6).uniform(0.5, 2.0, (3000, 12))
+    x[::100] = 1.0
+    np.testing.assert_allclose(*on_gpu(cupy, f, x), rtol=1e-13)
+
+
+def peak(t, height, centre):
+    return height * np.exp(-(((t - centre) / 0.1) ** 2))
+
+
+def peaks(count):
+    """Peaks whose ends are so small that squares of them are scaled before they are summed."""
+    rng = np.random.default_rng(7)
+    x = peak(np.linspace(0.0, 1.0, 16), 3.0, rng.uniform(0.4, 0.6, (count, 1)))
+    return x * rng.normal(1.0, 0.01, x.shape)
+
+
+def fit_of_a_peak(v):
+    from scipy.optimize import curve_fit
+
+    return curve_fit(peak, np.linspace(0.0, 1.0, 16), v.get(), p0=(2.0, 0.5))[0]
+
+
+def test_lengths_that_are_scaled_have_the_bits_of_the_host():
+    x = peaks(40)
+    with standin_cupy.installed():
+        function = made(fit_of_a_peak, "float64", [fit_of_a_peak(_Fetched(x[0]))])
+    assert [f.name for f in function.functions] == ["_scaled_norm"]
+    out = np.zeros((40, 2))
+    assert not OnHost(function).run([x], [out]).any()
+    want = np.stack([fit_of_a_peak(_Fetched(v)) for v in x])
+    np.testing.assert_allclose(out, want, rtol=1e-7)
+
+
+@pytest.mark.gpu
+def test_a_fit_on_a_gpu(cupy):
+    got, want = on_gpu(cupy, fit_of_a_peak, peaks(1000))
+    np.testing.assert_allclose(got, want, rtol=1e-7)
