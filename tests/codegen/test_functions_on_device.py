@@ -8,6 +8,7 @@ import pytest
 import standin_cupy
 from device_on_host import OnHost
 from on_standin import made, of_standin
+from scipy.optimize import curve_fit
 
 import xpapply
 from xpapply.codegen.llvm.typed import device_kernel
@@ -223,8 +224,6 @@ def decay(t, a, b):
 
 
 def fit(v):
-    from scipy.optimize import curve_fit
-
     return curve_fit(decay, np.linspace(0.01, 0.16, 16), v.get(), p0=(100.0, 20.0))[0]
 
 
@@ -283,8 +282,6 @@ def peaks(count):
 
 
 def fit_of_a_peak(v):
-    from scipy.optimize import curve_fit
-
     return curve_fit(peak, np.linspace(0.0, 1.0, 16), v.get(), p0=(2.0, 0.5))[0]
 
 
