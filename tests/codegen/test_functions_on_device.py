@@ -8,7 +8,6 @@ import pytest
 import standin_cupy
 from device_on_host import OnHost
 from on_standin import made, of_standin
-from scipy.optimize import curve_fit
 
 import xpapply
 from xpapply.codegen.llvm.typed import device_kernel
@@ -18,6 +17,8 @@ from xpapply.ir.typed.margins import WHY
 from xpapply.ir.typed.verify import verify
 from xpapply.ir.typed.written_out import written_out
 from xpapply.limits import LIMITS
+
+optimize = pytest.importorskip("scipy.optimize")
 
 X = np.random.default_rng(5).uniform(0.5, 2.0, (6, 12))
 
@@ -224,7 +225,7 @@ def decay(t, a, b):
 
 
 def fit(v):
-    return curve_fit(decay, np.linspace(0.01, 0.16, 16), v.get(), p0=(100.0, 20.0))[0]
+    return optimize.curve_fit(decay, np.linspace(0.01, 0.16, 16), v.get(), p0=(100.0, 20.0))[0]
 
 
 def test_a_fit_has_one_text_of_the_lengths_that_are_seldom_scaled():
@@ -282,7 +283,7 @@ def peaks(count):
 
 
 def fit_of_a_peak(v):
-    return curve_fit(peak, np.linspace(0.0, 1.0, 16), v.get(), p0=(2.0, 0.5))[0]
+    return optimize.curve_fit(peak, np.linspace(0.0, 1.0, 16), v.get(), p0=(2.0, 0.5))[0]
 
 
 def test_lengths_that_are_scaled_have_the_bits_of_the_host():

@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from .function import (
     EXACT,
@@ -110,8 +110,8 @@ def _rounded(
                 for x in block.instructions:
                     if x.op == "run":
                         run = found[1 + x.what]
-                        run |= {_Given(k) for k, a in enumerate(x.args) if a in own}
-                    elif x.op == "given" and _Gives(x.what) in run:
+                        run |= {(_GIVEN, k) for k, a in enumerate(x.args) if a in own}
+                    elif x.op == "given" and (_GIVES, x.what) in run:
                         own.add(x.result)
                     _follow(made, x, own, begins)
         memory = {x for own in found for x in own if isinstance(x, str)}
@@ -120,16 +120,8 @@ def _rounded(
     return found
 
 
-class _Given(NamedTuple):
-    """An input of a function that is run, by its number."""
-
-    input: int
-
-
-class _Gives(NamedTuple):
-    """What such a function gives."""
-
-    result: int
+_GIVEN, _GIVES = "given", "gives"
+"""With their numbers: what a function that is run is given, and what it gives."""
 
 
 def _follow(
@@ -143,10 +135,10 @@ def _follow(
         found.add(x.result)
     if x.op == "load" and x.what in found:
         found.add(x.result)
-    if x.op == "input" and _Given(x.what) in found and _is_float(x.result):
+    if x.op == "input" and (_GIVEN, x.what) in found and _is_float(x.result):
         found.add(x.result)
     if x.op == "return":
-        found |= {_Gives(k) for k, a in enumerate(x.args) if a in found}
+        found |= {(_GIVES, k) for k, a in enumerate(x.args) if a in found}
     elif not found.isdisjoint(x.args):
         if x.op == "store":
             found.add(x.what)
