@@ -45,17 +45,17 @@ def test_no_folder_is_crowded():
 
 LINES = """
     frontends 36750 -> 38420 generators, masks, nnls, splines, distributions, eigenvalues
-    codegen 20550 -> 21950 shuffles, MT19937, long sums, how a GPU loads, libm's steps, formulas
-    library 13400 -> 15440 generators, nnls, splines, BLAS, samples, distributions, densities
+    codegen 20550 -> 22120 shuffles, MT19937, long sums, how a GPU loads, formulas, its functions
+    library 13400 -> 15420 generators, nnls, splines, BLAS, samples, distributions, densities
     planning 10950 -> 11300 time limits, calls beside the loop, kernels that loops wait for, texts
     backends 9290 -> 9920 machine code for GPUs on disk, kernels with their arguments, short calls
-    ir 8700 -> 9530 functions of hosts, quotients, loops that end, choices, catches in lanes
+    ir 8700 -> 9610 functions of hosts, quotients, loops that end, choices, margins in functions
     batching 5650 -> 6530 least squares of rows of a mask, rank tests, shares of values
     models 4700
     . 3890 -> 3900 limits of helpers
     cli 3000
     loop 2600 -> 2630 results that end a loop at once
-    pandas 2150 -> 4290 groups transformed, nullable dtypes, lists, methods of Series, labels
+    pandas 2150 -> 4280 groups transformed, nullable dtypes, lists, methods of Series, labels
     functions 2150 -> 2220 what a cache keeps, what is prepared by identity
     patching 1750 -> 1860 groups transformed and filtered, one look at all names
     runtime 1650 -> 1930 seeds of MT19937, generators that are spawned, what libm computes

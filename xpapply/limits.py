@@ -107,6 +107,9 @@ class Limits:
     # times that is asked until what was refused for the slices of one call is tried again
     typed_again = 16
     device_long = 1000  # instructions of a function that is compiled once, whatever memory it needs
+    device_written = (
+        4000  # instructions that become of a function, from which a GPU's kernel calls it
+    )
     # numbers of a slice on a GPU up to which a thread takes it, of a function without loops, ...
     device_numbers = 32
     device_slices = 2048  # ... and slices, from which there is a thread for each core

@@ -34,30 +34,42 @@ WHY = "the last bit decides"
 def with_margins(made: TypedFunction, share: float) -> None:
     """Mark slices that decide by what is so close, relative to what is compared, in place.
 
-    `made` runs no other functions. What one that fetches its slice was before is its `of_host`.
+    What one that fetches its slice was before is its `of_host`.
     """
     rounded = _rounded(made, is_other)
-    if not rounded:
+    if not any(rounded):
         return
     if made.fetches:
-        made.of_host = replace(made, blocks=[replace(b) for b in made.blocks], marks=[*made.marks])
+        functions = [_copied(f) for f in made.functions]
+        made.of_host = replace(_copied(made), marks=[*made.marks], functions=functions)
     coarse = _rounded(made, lambda made, x: x.op == "dot")
+    bodies = made, *made.functions
     made.tells = any(
-        _tells(made, x, rounded, coarse) for x in made.instructions if x.result not in made.calm
+        _tells(made, x, r, c)
+        for body, r, c in zip(bodies, rounded, coarse, strict=True)
+        for b in body.blocks
+        for x in b.instructions
+        if x.result not in body.calm
     )
     if any(is_rounded(x) and "float32" in x for x in made.externals):
         share *= 2**29  # as much less is known of what a shorter float is
     used = [x.result.number for x in made.instructions if x.result is not None]
     numbers = itertools.count(1 + max(used, default=0))
-    for block in made.blocks:
-        found: list[Instruction] = []
-        before: dict[Any, Instruction] = {}
-        for x in block.instructions:
-            if x.result not in made.calm:
-                found += _asked(made, x, rounded, before, share, numbers)
-            found.append(x)
-            before[x.result] = x
-        block.instructions = found
+    for body, of in zip(bodies, rounded, strict=True):
+        for block in body.blocks:
+            found: list[Instruction] = []
+            before: dict[Any, Instruction] = {}
+            for x in block.instructions:
+                if x.result not in body.calm:
+                    found += _asked(made, x, of, before, share, numbers)
+                found.append(x)
+                before[x.result] = x
+            block.instructions = found
+
+
+def _copied(made: TypedFunction) -> TypedFunction:
+    """A function whose blocks are its own."""
+    return replace(made, blocks=[replace(b) for b in made.blocks])
 
 
 def _tells(made: TypedFunction, x: Instruction, rounded: set[Any], coarse: set[Any]) -> bool:
@@ -79,32 +91,65 @@ _DECIDE = frozenset(
 """Ufuncs that give something else where last bits are others."""
 
 
-def _rounded(made: TypedFunction, begins: Callable[[TypedFunction, Instruction], bool]) -> set[Any]:
+def _rounded(
+    made: TypedFunction, begins: Callable[[TypedFunction, Instruction], bool]
+) -> list[set[Any]]:
     """Registers and slots that hold what is rounded in another way, and "arrays" if some may.
 
-    `begins`: whether an instruction rounds so.
+    A set for the function, and one for each that it runs. `begins`: whether an instruction rounds
+    so.
     """
-    found: set[Any] = set()
+    bodies = made, *made.functions
+    found: list[set[Any]] = [set() for _ in bodies]
     count = -1
-    while count != len(found):
-        count = len(found)
-        for x in made.instructions:
-            if x.result is not None and begins(made, x):
-                found.add(x.result)
-            if x.op == "load" and x.what in found:
-                found.add(x.result)
-            if not found.isdisjoint(x.args):
-                if x.op == "store":
-                    found.add(x.what)
-                elif x.op == "append":
-                    found.add("lists")
-                elif x.op in _WRITES:
-                    found.add("arrays")
-                elif _is_float(x.result) and x.op not in _WHOLE:  # which then is what it is
-                    found.add(x.result)
-            if x.op in _FROM and _FROM[x.op] in found and _is_float(x.result):
-                found.add(x.result)
+    while count != sum(map(len, found)):
+        count = sum(map(len, found))
+        for body, own in zip(bodies, found, strict=True):
+            for block in body.blocks:
+                run = set[Any]()  # what is known of the function that has run last
+                for x in block.instructions:
+                    if x.op == "run":
+                        run = found[1 + x.what]
+                        run |= {(_GIVEN, k) for k, a in enumerate(x.args) if a in own}
+                    elif x.op == "given" and (_GIVES, x.what) in run:
+                        own.add(x.result)
+                    _follow(made, x, own, begins)
+        memory = {x for own in found for x in own if isinstance(x, str)}
+        for own in found:
+            own |= memory
     return found
+
+
+_GIVEN, _GIVES = "given", "gives"
+"""With their numbers: what a function that is run is given, and what it gives."""
+
+
+def _follow(
+    made: TypedFunction,
+    x: Instruction,
+    found: set[Any],
+    begins: Callable[[TypedFunction, Instruction], bool],
+) -> None:
+    """Add what an instruction gives to what is rounded in another way, if that is so."""
+    if x.result is not None and begins(made, x):
+        found.add(x.result)
+    if x.op == "load" and x.what in found:
+        found.add(x.result)
+    if x.op == "input" and (_GIVEN, x.what) in found and _is_float(x.result):
+        found.add(x.result)
+    if x.op == "return":
+        found |= {(_GIVES, k) for k, a in enumerate(x.args) if a in found}
+    elif not found.isdisjoint(x.args):
+        if x.op == "store":
+            found.add(x.what)
+        elif x.op == "append":
+            found.add("lists")
+        elif x.op in _WRITES:
+            found.add("arrays")
+        elif _is_float(x.result) and x.op not in _WHOLE:  # which then is what it is
+            found.add(x.result)
+    if x.op in _FROM and _FROM[x.op] in found and _is_float(x.result):
+        found.add(x.result)
 
 
 _FROM = {

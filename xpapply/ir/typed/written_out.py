@@ -7,17 +7,60 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from .function import Block, Instruction, Register, Slot, TypedFunction, Value
+from ...limits import LIMITS
+from .counters import unchecked
+from .ending import counted_before
+from .function import Array, Block, Instruction, Register, Slot, TypedFunction, Value
+from .positive import undivided
 from .ranges import decided
 
 
-def written_out(made: TypedFunction) -> TypedFunction:
-    """Inline all functions, for targets without calls."""
+def written_out(made: TypedFunction, whole: bool = False) -> TypedFunction:
+    """Inline functions, for targets without calls.
+
+    In a function that fetches its slices, which a GPU runs, those stay that are worth it: what its
+    compiler takes grows faster than what it reads. `whole`: none stays.
+    """
     blocks = [Block([*b.instructions], b.targets) for b in made.blocks]
-    found = replace(made, blocks=blocks, functions=[])
-    _write_out(found, dict(enumerate(made.functions)), "=")
+    stay = _staying(made) if made.fetches and not whole else set()
+    for k in stay:
+        unchecked(made.functions[k])
+        counted_before(made.functions[k])
+        undivided(made.functions[k])
+    functions = made.functions if stay else []
+    found = replace(made, blocks=blocks, functions=[*functions])
+    others = {k: f for k, f in enumerate(made.functions) if k not in stay}
+    _write_out(found, others, "=")
     decided(found)
     return found
+
+
+def _staying(made: TypedFunction) -> set[int]:
+    """The numbers of long functions that would be written often, and run no others."""
+    functions = made.functions
+    times = _runs([made])
+    found = set()
+    for k in reversed(range(len(functions))):  # after all that run it
+        for n, count in _runs([functions[k]]).items():
+            times[n] += count * times[k]
+        own = [x for b in functions[k].blocks for x in b.instructions]
+        if times[k] * len(own) < LIMITS.device_written:
+            continue
+        if not any(isinstance(x, Array) for x in functions[k].gives) and all(map(_stays, own)):
+            found.add(k)
+    return found
+
+
+def _stays(x: Instruction) -> bool:
+    """Whether an instruction takes no memory, and has nothing to do with errors or lists."""
+    return x.op in _STAY and not any(a.type == "list" for a in x.args)
+
+
+_STAY = frozenset(
+    "input,load,store,length,stride,element,set element,row,view,jump,branch,leave,return,mark,"
+    "round,overflows,select,add,sub,mul,div,rem,neg,abs,sqrt,fma,lt,le,gt,ge,eq,ne,and,or,xor,"
+    "not,shl,shr,floor,ceil,trunc,rint,copysign,cast,call".split(",")
+)
 
 
 def seldom_run(made: TypedFunction) -> None:

@@ -141,11 +141,11 @@ class CallingWriter(FunctionWriter):
         at = 1 + len(f.counted)
         self.given: list[Any] = []
         for kind in self.made_of(k).gives:
-            count = len(_kinds(kind))
+            count = len(kinds_of(kind))
             parts = [
                 self.emit(f"extractvalue {f.structure} {found}, {at + i}") for i in range(count)
             ]
-            self.given.append(_together(kind, parts))
+            self.given.append(together(kind, parts))
             at += count
 
     def passed_on(self, mark: str) -> str:
@@ -157,8 +157,8 @@ class CallingWriter(FunctionWriter):
         return self.made.functions[k]
 
     def apart(self, x: Value, is_near: bool = False) -> list[str]:
-        """A value as numbers of LLVM's, with their types; `is_near`: as of `_kinds`."""
-        kinds = _kinds(x.type, is_near)
+        """A value as numbers of LLVM's, with their types; `is_near`: as of `kinds_of`."""
+        kinds = kinds_of(x.type, is_near)
         if isinstance(x.type, Array):
             array = self.array(x)
             parts = [array.base, *array.dims, *array.strides]
@@ -185,13 +185,13 @@ class _CalledWriter(CallingWriter):
         self._parameters: list[str] = []
         self._inputs: list[Any] = []
         for n, kind in enumerate(made.inputs):
-            kinds = _kinds(kind, n in near)
+            kinds = kinds_of(kind, n in near)
             names = [f"%p{n}.{i}" for i in range(len(kinds))]
             self._parameters += [f"{how} {name}" for how, name in zip(kinds, names, strict=True)]
             if n in near:
                 assert isinstance(kind, Array)
                 names.append(str(self.element_bytes(kind.dtype)))
-            self._inputs.append(_together(kind, names))
+            self._inputs.append(together(kind, names))
         self._ends: list[tuple[int, list[str]]] = []
         self._passed: list[tuple[int, str]] = []
 
@@ -199,7 +199,7 @@ class _CalledWriter(CallingWriter):
         """The function."""
         self.write()
         counted = (*[ARENA] * bool(self._scratch), *[ROUNDS] * bool(self._rounds))
-        kinds = ["i64"] * len(counted) + [k for x in self.made.gives for k in _kinds(x)]
+        kinds = ["i64"] * len(counted) + [k for x in self.made.gives for k in kinds_of(x)]
         structure = f"{{{', '.join(['i32', *kinds])}}}"
         nothing = "".join(f", {k} poison" for k in kinds)
         self.functions.append(_Function(structure, counted, self._given_near))
@@ -245,14 +245,14 @@ class _CalledWriter(CallingWriter):
         return ""
 
 
-def _kinds(kind: Type, is_near: bool = False) -> list[str]:
+def kinds_of(kind: Type, is_near: bool = False) -> list[str]:
     """LLVM's types of what a value consists of; `is_near`: its last stride is known."""
     if isinstance(kind, Array):
         return ["ptr", *["i64"] * (2 * kind.ndim - is_near)]
     return [machine(PARTS[kind])] * 2 if kind in PARTS else [machine(kind)]
 
 
-def _together(kind: Type, parts: list[str]) -> Any:
+def together(kind: Type, parts: list[str]) -> Any:
     """A value of its parts."""
     if isinstance(kind, Array):
         n = kind.ndim

@@ -40,9 +40,9 @@ LOOPS = 100
 _NOTES = Notes(Target("", "", "", "", 0, True, 0))  # unused here
 
 _ON_SLICES = (
-    "mark,catch,errors,round,differs,input,constant,load,store,length,stride,element,row,view,"
+    "mark,catch,errors,round,differs,input,constant,load,store,length,stride,element,row,view,run,"
     "set element,new,fill,copy,expected,put,put array,jump,branch,return,leave,new axis,reshape,"
-    "transpose,diagonal"
+    "transpose,diagonal,given"
 ).split(",")
 _WITH_UFUNCS = {
     "map": device_arrays.is_written, "ufunc": device_arrays.is_written,
@@ -80,7 +80,8 @@ def rounds(made: TypedFunction) -> bool:
 
 def why_not(made: TypedFunction) -> str | None:
     """Why a typed function is not written for a device; None: it is."""
-    for block in made.blocks:
+    bodies = made, *made.functions
+    for block in (b for body in bodies for b in body.blocks):
         for x in block.instructions:
             if x.op == "call" and is_known(made.externals[x.what]):
                 continue
@@ -155,6 +156,10 @@ class DeviceWriter(FunctionWriter):
         self._static = 0
         longest = max((known.get(k, 0) for k in self.frame.lengths), default=0)
         self._unrolled = {x for x, most in UNROLLED.items() if longest <= most}
+        # what runs others is so long that ptxas takes seconds for rounds one after the other; all
+        # else is left to LLVM: fits within bounds take a third so, or four times as long
+        self.unrolls = not made.functions
+        self._first_loop = LOOPS
         self.most_rounds = ROUNDS
 
     def text(self) -> str:
@@ -168,12 +173,15 @@ class DeviceWriter(FunctionWriter):
         return f"define internal i32 @slice({', '.join(given)}) alwaysinline nounwind #0 {{{rest}"
 
     def back(self, block: Block, target: int) -> str:
-        """Loops over few elements are written one round after the other."""
+        """Loops over few elements are written one round after the other, or none is."""
         head, found = self.made.blocks[target], super().back(block, target)
-        if head.instructions[-1].what not in self._unrolled or head is block:
+        if head is block:
             return found
-        self.loops.add(target)
-        return f"{found}, !llvm.loop !{LOOPS + target}"
+        if self.unrolls and head.instructions[-1].what not in self._unrolled:
+            return found
+        number = self._first_loop + target
+        self.loops.add(number)
+        return f"{found}, !llvm.loop !{number}"
 
     def word(self, index: int) -> str:
         """A number of the frame."""
@@ -252,10 +260,14 @@ class DeviceWriter(FunctionWriter):
     def before(self, x: Instruction) -> None:
         """Flush formulas before an instruction that writes to what they may read."""
         self._site = x.result
-        if x.op in _WRITES:
-            for register in self._formulas:
-                self.array(register)
-            self._formulas = []
+        if x.op in WRITES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Put all formulas of a block into memory."""
+        for register in self._formulas:
+            self.array(register)
+        self._formulas = []
 
     def after(self, x: Instruction) -> None:
         """Materialize a value after its instruction if several places read it."""
@@ -423,7 +435,7 @@ def _differs(w: FunctionWriter, x: Instruction) -> None:
     w.line("store i1 true, ptr %differs")
 
 
-_WRITES = frozenset(
+WRITES = frozenset(
     (
         *"set element,fill,copy,copy list,append,new,repeat,set list item".split(","),
         *"put,put array,put list,clear,pop,pop first".split(","),

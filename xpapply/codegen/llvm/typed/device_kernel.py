@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from ....ir.typed import Array, TypedFunction
 from ....ir.typed.function import COUNTED, OTHER
 from ....ir.typed.lifetimes import MADE
-from .device import LOOPS, NAME, DeviceWriter
+from .device import NAME, DeviceWriter
+from .device_called import CallingOnDevice
 from .forms import Frame, size
 
 THREADS = 128
@@ -222,7 +223,8 @@ def kernel(
     shared = tiles(made, known, frame, packed, gathered)
     copied = {f"in{k}": frame.inputs[k][1][0] for k in gathered if f"in{k}" in shared}
     near = {stride: THREADS * shared[o].size for o, stride in copied.items()}
-    writer = DeviceWriter(made, {**known, **near}, memory)
+    of = CallingOnDevice if made.functions else DeviceWriter
+    writer = of(made, {**known, **near}, memory)
     one = writer.text()
     words = [k for k in range(writer.frame.count) if k not in known]
     operands = [f"in{k}" for k in range(len(made.inputs))]
@@ -339,7 +341,7 @@ def kernel(
         '!11 = !{!"branch_weights", i32 1000000, i32 1}',
     ]
     if writer.loops:
-        tail.append('!12 = !{!"llvm.loop.unroll.full"}')
-    tail += [f"!{LOOPS + k} = distinct !{{!{LOOPS + k}, !12}}" for k in sorted(writer.loops)]
+        tail.append(f'!12 = !{{!"llvm.loop.unroll.{"full" if writer.unrolls else "disable"}"}}')
+    tail += [f"!{k} = distinct !{{!{k}, !12}}" for k in sorted(writer.loops)]
     head = 'target triple = "nvptx64-nvidia-cuda"'
     return "\n".join([head, *declared, *writer.declared.values(), one, *lines, *tail, ""])

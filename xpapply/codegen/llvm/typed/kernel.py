@@ -126,7 +126,7 @@ def kernel_of_lanes(
     if made.functions:
         from ....ir.typed.written_out import written_out
 
-        made = written_out(made)
+        made = written_out(made, whole=True)
     sizes = _sizes(made, side_by_side)
     how = lanes, warns, near_libm and target.fma, bool(sizes), target.bits >= 512
     writer = LanesWriter(made, notes, LANE_OPERATIONS, *how)
