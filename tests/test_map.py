@@ -58,7 +58,7 @@ LINES = """
     pandas 2150 -> 4260 groups transformed, nullable dtypes, lists, methods of Series, classes
     functions 2150 -> 2220 what a cache keeps, what is prepared by identity
     patching 1750 -> 1860 groups transformed and filtered, one look at all names
-    runtime 1650 -> 1930 seeds of MT19937, generators that are spawned, what libm computes
+    runtime 1650 -> 1950 seeds of MT19937, generators that are spawned, libm, the collector's rest
     slice_functions 1600 -> 1630 complex numbers as pairs, which stood in special
     testing 1500
     lowering 1150
