@@ -47,7 +47,7 @@ LINES = """
     frontends 36750 -> 38320 generators, masks, nnls, splines, distributions, constants folded
     codegen 20550 -> 21950 shuffles, MT19937, long sums, how a GPU loads, libm's steps, formulas
     library 13400 -> 15400 generators, nnls, splines, BLAS, samples, distributions, densities
-    planning 10950 -> 11300 time limits, calls beside the loop, kernels that loops wait for, texts
+    planning 10950 -> 11330 time limits, kernels that loops wait for, texts, what fill is not for
     backends 9290 -> 9920 machine code for GPUs on disk, kernels with their arguments, short calls
     ir 8700 -> 9530 functions of hosts, quotients, loops that end, choices, catches in lanes
     batching 5650 -> 6180 least squares of rows of a mask, rank tests, tables of counts
