@@ -73,12 +73,17 @@ def have_gpu() -> bool:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session):
-    """What libraries and tests load stays: looking for garbage takes a third of loading them."""
-    gc.disable()
+    """What libraries and tests load stays: looking for garbage takes a third of loading them.
+
+    The collector is not turned off: dask asks whether it is on where it is imported, and leaves it
+    so from then on.
+    """
+    numbers = gc.get_threshold()
+    gc.set_threshold(100_000_000, *numbers[1:])
     try:
         return (yield)
     finally:
-        gc.enable()
+        gc.set_threshold(*numbers)
 
 
 def pytest_configure(config):

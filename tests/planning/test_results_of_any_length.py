@@ -168,6 +168,48 @@ def test_the_option_ends_with_its_block_and_does_not_reach_into_the_function():
     assert xpapply.apply_along_axis(np.max, -1, ARR).shape == (5, 8)
 
 
+@pytest.mark.parametrize("loops", [False, True])
+@pytest.mark.parametrize(
+    ("late", "said"),
+    [
+        (lambda v: v.sum(), r"ndarray \(\) float64"),
+        (lambda v: v[:6].reshape(2, 3), r"ndarray \(2, 3\) float64"),
+        (lambda v: None, "None"),
+        (lambda v: ["a"], "a list of 1"),
+        (lambda v: "abc", "'abc'"),
+    ],
+)
+def test_a_later_slice_for_which_it_is_not_is_told_of(late, said, loops):
+    x = np.random.default_rng(0).normal(size=(50, 8))
+    x[:, 0] = -1.0
+    x[40, 0] = 1.0
+
+    def f(v):
+        if v[0] > 0:
+            return late(v)
+        return v[v > 0]
+
+    text = rf"one axis of numbers: .*f gave {said}"
+    with (
+        LIMITS.set(**({} if loops else {"few_slices": 0, "plan_worth": 0})),
+        xpapply.options(fill=0.0, fallback="silent", engine="loop" if loops else ""),
+    ):
+        for _ in range(2):
+            with pytest.raises(xpapply.InputError, match=text) as caught:
+                xpapply.apply_along_axis(f, 1, x)
+            assert caught.value.__notes__ == ["raised at the slice arr[40, :]"]
+
+
+def test_what_f_raises_itself_stays():
+    def f(v):
+        return v[v > 0] if v[0] < 0 else len(1)
+
+    x = np.random.default_rng(0).normal(size=(50, 8))
+    x[0, 0] = -1.0
+    with xpapply.options(fill=0.0), pytest.raises(TypeError, match="has no len"):
+        xpapply.apply_along_axis(f, 1, x)
+
+
 def test_what_it_is_not_for():
     net = xpapply.MLP([np.ones((2, 60))])
     with xpapply.options(fill=0.0):

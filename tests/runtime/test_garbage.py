@@ -11,24 +11,42 @@ import pytest
 
 import xpapply
 from xpapply.planning.python import typed_results
+from xpapply.runtime import warning_filters
 from xpapply.runtime.warning_filters import paused
 
 
 @pytest.fixture(autouse=True)
 def collector():
-    """It is on, whatever tests of other libraries have left."""
-    was_on = gc.isenabled()
+    """It is on and looks often, whatever tests of other libraries have left."""
+    was_on, numbers = gc.isenabled(), gc.get_threshold()
     gc.enable()
+    gc.set_threshold(700, 10, 10)
     yield
+    gc.set_threshold(*numbers)
     if not was_on:
         gc.disable()
 
 
+def looks():
+    """Whether it looks for garbage where many objects are made."""
+    seen = []
+
+    def looked(phase, info):
+        seen.append(phase)
+
+    gc.callbacks.append(looked)
+    try:
+        objects = [[] for _ in range(5000)]
+    finally:
+        gc.callbacks.remove(looked)
+    return len(objects) == 5000 and len(seen) > 0
+
+
 def test_it_is_left_as_it_was():
-    assert gc.isenabled()
+    assert looks()
     with pytest.raises(ZeroDivisionError), paused():
-        print(1 // gc.isenabled())
-    assert gc.isenabled()
+        print(1 // looks())
+    assert looks()
     gc.disable()
     try:
         with paused():
@@ -36,6 +54,47 @@ def test_it_is_left_as_it_was():
         assert not gc.isenabled()
     finally:
         gc.enable()
+    assert gc.get_threshold() == (700, 10, 10)
+
+
+def test_what_asks_meanwhile_whether_it_is_on_hears_what_the_user_wants():
+    """As dask does when it is imported: a function of it turns the collector on no more."""
+    with paused():
+        assert gc.isenabled()
+        gc.disable()
+    assert not gc.isenabled()
+    gc.enable()
+
+
+def test_numbers_that_are_set_meanwhile_stay():
+    with paused():
+        gc.set_threshold(5000, 5, 5)
+    assert gc.get_threshold() == (5000, 5, 5)
+
+
+def test_an_interruption_at_its_end_leaves_it_as_it_was(monkeypatch):
+    """It comes where the lock is taken; any line may be the one."""
+    lock, turns = threading.Lock(), []
+
+    class Interrupted:
+        def __enter__(self):
+            turns.append(1)
+            if len(turns) == 2:
+                raise KeyboardInterrupt
+            lock.acquire()
+
+        def __exit__(self, *raised):
+            lock.release()
+
+    pause = warning_filters._Pause()
+    pause.lock = Interrupted()
+    monkeypatch.setattr(warning_filters, "_pause", pause)
+    with pytest.raises(KeyboardInterrupt), paused():
+        assert not looks()
+    assert looks()
+    with paused():
+        assert not looks()
+    assert looks()
 
 
 def test_it_rests_while_a_function_is_read_and_not_while_it_runs(monkeypatch):
@@ -45,11 +104,12 @@ def test_it_rests_while_a_function_is_read_and_not_while_it_runs(monkeypatch):
     typed_of = typed_results.typed_of
 
     def of(*args):
-        seen.append(("read", gc.isenabled()))
+        seen.append(("read", looks()))
         return typed_of(*args)
 
     def drawdown(v):
-        seen.append(("run", gc.isenabled()))
+        if len(seen) < 1000:
+            seen.append(("run", looks()))
         top = worst = 0.0
         for x in v:
             top = max(top, x)
@@ -71,30 +131,31 @@ def test_threads_that_pause_it_at_once_leave_it_as_it_was():
         with paused():
             inside.set()
             left.wait(10)
-            assert not gc.isenabled()
+            assert not looks()
         done.set()
 
     thread = threading.Thread(target=other)
     with paused():
         thread.start()
         assert inside.wait(10)
-    assert not gc.isenabled()
+    assert not looks()
     left.set()
     thread.join(10)
     assert done.is_set()
-    assert gc.isenabled()
+    assert looks()
 
 
 FORKED = """
 import gc, os
 from xpapply.runtime.warning_filters import paused
+numbers = gc.get_threshold()
 with paused():
     child = os.fork()
     if not child:
-        os._exit(not gc.isenabled())
+        os._exit(gc.get_threshold() != numbers)
     assert os.waitpid(child, 0)[1] == 0
-    assert not gc.isenabled()
-assert gc.isenabled()
+    assert gc.get_threshold() != numbers
+assert gc.get_threshold() == numbers
 """
 
 

@@ -84,13 +84,38 @@ _EVERYTHING = ("ignore", None, Warning, None, 0)
 """The filter of ``simplefilter("ignore")``."""
 
 
+_NEVER = 100_000_000
+"""So many objects are made before garbage is looked for: by nobody while a function is read."""
+
+
 class _Pause:
-    """How many threads want no garbage to be looked for, and whether it was before the first."""
+    """Who wants no garbage to be looked for, and what the collector's numbers were before."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.count = 0
-        self.was_on = False
+        self.wanted: set[object] = set()
+        self.before: tuple[int, int, int] | None = None
+
+    def begin(self, one: object) -> None:
+        """Let the collector rest for one more."""
+        with self.lock:
+            self.wanted.add(one)
+            if self.before is None:
+                self.before = gc.get_threshold()
+                gc.set_threshold(_NEVER, *self.before[1:])
+
+    def end(self, one: object) -> None:
+        """Let it be as it was, if this is the last one. It can be called again."""
+        with self.lock:
+            self.wanted.discard(one)
+            if not self.wanted:
+                self.undo()
+
+    def undo(self) -> None:
+        """Set the numbers from before, unless somebody else has set some meanwhile."""
+        if self.before is not None and gc.get_threshold()[0] == _NEVER:
+            gc.set_threshold(*self.before)
+        self.before = None
 
 
 _pause = _Pause()
@@ -101,29 +126,27 @@ def paused() -> Iterator[None]:
     """No garbage is looked for meanwhile.
 
     For work that makes so many objects that the collector would run several times, over all that
-    the process has: where JAX or torch are loaded, one run takes a third of a second.
+    the process has: where JAX or torch are loaded, one run takes a third of a second. It is not
+    turned off, but waits for more objects than are made: a library that is imported by another
+    thread may ask whether it is on, to leave it so for good (dask does), and whoever turns it off
+    meanwhile finds it off.
     """
-    pause, counted = _pause, False
+    pause, one = _pause, object()
     try:  # what interrupts this may come at any line
-        with pause.lock:
-            counted = True
-            pause.count += 1
-            if pause.count == 1:
-                pause.was_on = gc.isenabled()
-                gc.disable()
+        pause.begin(one)
         yield
     finally:
-        with pause.lock:
-            pause.count -= counted
-            if counted and not pause.count and pause.was_on:
-                gc.enable()
+        try:
+            pause.end(one)
+        except BaseException:  # it came here
+            pause.end(one)
+            raise
 
 
 def _in_child() -> None:
     """Look for garbage in a forked process, which lacks the threads that wanted none."""
     global _pause
-    if _pause.count and _pause.was_on:
-        gc.enable()
+    _pause.undo()
     _pause = _Pause()
 
 

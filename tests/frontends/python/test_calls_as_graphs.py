@@ -328,3 +328,16 @@ def test_what_is_left_to_numpy(f):
     x = np.random.default_rng(0).standard_normal((20, 6))
     with pytest.raises(UnsupportedError):
         graphs_of(f, x)
+
+
+@pytest.mark.parametrize(
+    ("f", "said"),
+    [
+        (lambda v: np.linalg.norm(v, keepdims=True), "numpy.linalg.norm with keepdims"),
+        (lambda v: np.var(v, mean=v.mean()), "numpy.var with mean"),
+    ],
+)
+def test_a_keyword_that_is_not_known_is_named(f, said):
+    x = np.random.default_rng(0).standard_normal((20, 6))
+    with pytest.raises(UnsupportedError, match=said + r" \("):
+        graphs_of(f, x)

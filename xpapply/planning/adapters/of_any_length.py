@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import arrays, config, frontends, labelled, storage
-from ...errors import DRAWS, InputError, UnsupportedError
+from ...errors import DRAWS, InputError, UnsupportedError, add_note
 from ...frontends import name_of
 from ...functions.cache import cache_of
 from ...limits import LIMITS
@@ -80,6 +80,16 @@ def _one_by_one(f: Any, dtype: Any) -> Callable[..., Any]:
     return one
 
 
+_WRAPPERS = frozenset(("filled", "one"))
+"""The names of what `f` is wrapped in."""
+
+
+def _not_for(f: Any, given: str) -> InputError:
+    return InputError(
+        f"options(fill=...) is for results with one axis of numbers: {name_of(f)} gave {given}"
+    )
+
+
 def _as_of(f: Any, made: Any) -> Callable[..., Any]:
     """Give a wrapper the name and module of `f`, by which its source is found."""
     made.__name__ = made.__qualname__ = name_of(f)
@@ -109,10 +119,7 @@ class OfAnyLength(Adapted):
         self._is_list = isinstance(first, (list, tuple))
         made = np.asanyarray(first)
         if made.ndim != 1 or made.dtype.kind not in "biufc":
-            raise InputError(
-                f"options(fill=...) is for results with one axis of numbers: "
-                f"{name_of(self._app.f)} gave {shown(made)} for the first slice"
-            )
+            raise _not_for(self._app.f, f"{shown(made)} for the first slice")
         try:
             self._dtype = np.result_type(made.dtype, self._fill)
             np.full(1, self._fill, self._dtype)
@@ -135,6 +142,26 @@ class OfAnyLength(Adapted):
         return Application(_as_of(app.f, filled), app.axis, app.arr, app.args, {})
 
     def results(self) -> Any:
+        try:
+            return self._results()
+        except (TypeError, ValueError) as error:
+            at = error.__traceback__
+            while at is not None and at.tb_next is not None:
+                at = at.tb_next
+            # where a wrapper has a result and cannot take it; what `f` raises is the user's
+            where = at and at.tb_frame
+            if where is None or where.f_code.co_filename != __file__:
+                raise
+            if where.f_code.co_name not in _WRAPPERS or "found" not in where.f_locals:
+                raise
+            found = where.f_locals["found"]
+            found = np.asanyarray(found) if isinstance(found, np.generic) else found
+            told = _not_for(self._app.f, f"{shown(found)} for a later slice")
+            for note in getattr(error, "__notes__", ()):
+                add_note(told, note)
+        raise told
+
+    def _results(self) -> Any:
         app, v = self._app, self._slice()
         before = v.copy() if v.flags.writeable else None
         with config.options(fill=None):

@@ -285,8 +285,10 @@ def _lowered(lowering: _Lowering, call: Call) -> Any:
     given = {k: x for k, x in given.items() if not _default(k, x)}
     try:
         return named(lowering, **given)
-    except TypeError as error:
-        raise UnsupportedError(f"{name}: {error}") from None
+    except TypeError as error:  # what the lowering does not take is no keyword of it
+        unknown = [k for k in given if f"keyword argument '{k}'" in str(error)]
+        said = f" with {unknown[0]}" if unknown else f": {error}"
+        raise UnsupportedError(f"{name}{said}") from None
 
 
 def _default(name: str, x: Any) -> bool:
