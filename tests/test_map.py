@@ -44,13 +44,13 @@ def test_no_folder_is_crowded():
 
 
 LINES = """
-    frontends 36750 -> 38320 generators, masks, nnls, splines, distributions, constants folded
+    frontends 36750 -> 38400 generators, masks, nnls, splines, distributions, constants, prices of paths
     codegen 20550 -> 21950 shuffles, MT19937, long sums, how a GPU loads, libm's steps, formulas
     library 13400 -> 15400 generators, nnls, splines, BLAS, samples, distributions, densities
-    planning 10950 -> 11300 time limits, calls beside the loop, kernels that loops wait for, texts
+    planning 10950 -> 11350 time limits, calls beside the loop, kernels that loops wait for, texts
     backends 9290 -> 9920 machine code for GPUs on disk, kernels with their arguments, short calls
     ir 8700 -> 9530 functions of hosts, quotients, loops that end, choices, catches in lanes
-    batching 5650 -> 6180 least squares of rows of a mask, rank tests, tables of counts
+    batching 5650 -> 6230 least squares of rows of a mask, rank tests, statistics of a mask
     models 4700
     . 3890 -> 3900 limits of helpers
     cli 3000

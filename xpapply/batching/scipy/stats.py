@@ -132,10 +132,10 @@ def two_samples(xp: Any, call: Any, args: tuple, kwargs: dict, names: str, more:
 
 
 def linregress(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
-    """Along an axis; SciPy's formulas on all slices where it has no axis."""
-    if "axis" in signature(call).parameters:
-        return statistic("x y", 0, odd=flat_or_extreme)(xp, call, args, kwargs)
+    """SciPy's formulas on all slices: along an axis it calls itself for each of them."""
     found = two_samples(xp, call, args, kwargs, "x y", "alternative")
+    if found is None and "axis" in signature(call).parameters:
+        return statistic("x y", 0, odd=flat_or_extreme)(xp, call, args, kwargs)
     if found is None:
         return by_rows(xp, call, args, kwargs)
     arrays, alternative = found

@@ -229,7 +229,8 @@ def _timed(record: Record, what: Applied, known: Sequence[Any]) -> Any:
     """The loop, whose seconds are counted."""
     started = time.perf_counter()
     result = looped(what, known)
-    record.loops.spent += time.perf_counter() - started
+    took = time.perf_counter() - started
+    record.loops.spent += took
     return result
 
 
@@ -263,13 +264,15 @@ def _tried(traced: Any, what: Applied, known: Sequence[Any]) -> tuple[Exception 
     took = account.took
     # those that f was called for have told what one takes: less than the first calls say
     account.seconds = min(account.seconds, traced.seconds)
+    if account.more:
+        traced.blocks.learn(account.loop / what.slices)
     if is_timed:
         record.ran(account, took, traced.compiles)
         if traced.why_left and traced.looped > what.slices // 2:
             record.in_vain(max(0.0, took - account.loop))
             return TooManyPaths(traced.why_left), result
     if traced.tree.count == paths and not forced and not traced.compiles:
-        slow = took > LIMITS.plan_worth + LIMITS.given_up_from * what.slices * traced.seconds
+        slow = took > LIMITS.plan_worth + LIMITS.given_up_from * account.loop
         record.slow = record.slow + 1 if slow else 0
         if record.slow > 1:
             why = "all at once it takes longer than the loop"

@@ -124,6 +124,8 @@ class Segment:
     result: Any = None
     shape: tuple[int, ...] = ()
     dtype: Any = None
+    seconds: float = 0.0
+    """What ``f`` takes for a slice that ends here, if its price does not know of that yet."""
     longest: int = 0
     """Calls from here to the end of the longest path."""
     reused: set[int] = field(default_factory=set)
@@ -185,8 +187,8 @@ class Tree:
             return self.too_many_in_time
         return "all at once it takes longer than the loop"
 
-    def add(self, path: Path) -> None:
-        """Take up a path."""
+    def add(self, path: Path, seconds: float = 0.0) -> None:
+        """Take up a path, on which ``f`` takes so many seconds."""
         with self.lock:
             at, position, fresh = self.root, 0, self.count == 0
             along = [at]
@@ -222,6 +224,7 @@ class Tree:
             if not fresh:
                 raise Differs("a slice takes another path alone than among the others")
             at.result, at.shape, at.dtype = path.result, path.shape, path.dtype
+            at.seconds = seconds
             self.results.add(
                 None if isinstance(path.result, SideExit) else (path.shape, path.dtype)
             )
