@@ -44,9 +44,9 @@ def test_no_folder_is_crowded():
 
 
 LINES = """
-    frontends 36750 -> 38400 generators, masks, nnls, splines, distributions, constants, prices of paths
+    frontends 36750 -> 38400 generators, masks, nnls, splines, distributions, prices of paths
     codegen 20550 -> 21950 shuffles, MT19937, long sums, how a GPU loads, libm's steps, formulas
-    library 13400 -> 15400 generators, nnls, splines, BLAS, samples, distributions, densities
+    library 13400 -> 15450 generators, nnls, splines, BLAS, samples, distributions, densities
     planning 10950 -> 11350 time limits, calls beside the loop, kernels that loops wait for, texts
     backends 9290 -> 9920 machine code for GPUs on disk, kernels with their arguments, short calls
     ir 8700 -> 9530 functions of hosts, quotients, loops that end, choices, catches in lanes
