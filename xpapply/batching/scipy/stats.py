@@ -201,6 +201,23 @@ def spearmanr(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     return split(xp, call, args, kwargs, run, arrays, flat)
 
 
+def lmoment(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+    """Along the axis; SciPy puts the moments first, wherever that is."""
+    given = bound(call, args, kwargs)
+    x, order = given.pop("sample", None), given.get("order")
+    others = any(True for _ in leaves(given))
+    if xp is not np or others or not isinstance(x, Batched) or x.ndim != 1:
+        return by_rows(xp, call, args, kwargs)
+    if given.pop("axis", 0) not in (0, -1) or given.get("keepdims"):
+        return by_rows(xp, call, args, kwargs)
+
+    def run(a: Any) -> Any:
+        found = call(a, axis=-1, **given)
+        return found if order is not None and np.ndim(order) == 0 else np.moveaxis(found, 0, -1)
+
+    return split(xp, call, args, kwargs, run, [x.array], flat)
+
+
 def chi2_contingency(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     """Tables of counts, one of each slice: SciPy's formulas, and its statistic along an axis."""
     given = bound(call, args, kwargs)

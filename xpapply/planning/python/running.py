@@ -20,7 +20,7 @@ from ...loop.begun import Begun, Users
 from ...runtime import error_state
 from ...runtime.budget import Budget
 from .applied import Along, Applied, plain
-from .unplanned import once_taken
+from .unplanned import COMPILED, once_taken
 
 if TYPE_CHECKING:
     from .traced import TracedFunction
@@ -214,8 +214,13 @@ def _announce(what: Applied, why: str) -> None:
 
 
 def also(why: str, said: str) -> str:
-    """A reason with something else to know, before what to write instead."""
+    """A reason with something else to know, before what to write instead.
+
+    Who will be compiled as it is need not write anything else.
+    """
     known, _, instead = why.rpartition("; ")
+    if said.startswith(f"{COMPILED} once"):
+        instead = "use xpapply.options(engine='cpu') to compile it at once"
     return "; ".join([known, said, instead] if known else [why, said])
 
 

@@ -119,6 +119,13 @@ _WAYS_OUT = (
         r"for each slice that was tried it raises",
         "write a test that keeps f from raising",
     ),
+    ("in training mode", "write net.eval() before the call"),
+    ("autograd records", "write it under with torch.no_grad():"),
+    ("returns NoneType", "return a number, an array or a list of numbers (is a return missing?)"),
+    (
+        "returns dict|made of a dict",
+        "use vectorize(f, signature='(n)->(),()') of xpapply, which gives a dict of arrays",
+    ),
     (
         "it returns|an array is made of a|an array of text|an array of dates|an array of times|"
         "an array of objects",
