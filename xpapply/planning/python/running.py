@@ -220,7 +220,7 @@ def also(why: str, said: str) -> str:
     """
     known, _, instead = why.rpartition("; ")
     if said.startswith(f"{COMPILED} once"):
-        instead = "use xpapply.options(engine='cpu') to compile it at once"
+        instead = 'use xpapply.options(engine="cpu") to compile it at once'
     return "; ".join([known, said, instead] if known else [why, said])
 
 
