@@ -56,7 +56,7 @@ LINES = """
     cli 3000
     loop 2600 -> 2630 results that end a loop at once
     pandas 2150 -> 4260 groups transformed, nullable dtypes, lists, methods of Series, classes
-    functions 2150 -> 2260 advice on dtypes and options, what a cache keeps, what is prepared by identity
+    functions 2150 -> 2260 advice on dtypes, what a cache keeps, what is prepared by identity
     patching 1750 -> 1860 groups transformed and filtered, one look at all names
     runtime 1650 -> 1930 seeds of MT19937, generators that are spawned, what libm computes
     slice_functions 1600 -> 1630 complex numbers as pairs, which stood in special

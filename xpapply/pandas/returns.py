@@ -503,12 +503,13 @@ def of_part(f: FunctionType, args: int, names: tuple[str, ...], columns: int = 1
     given = ", ".join(["begin", "until", *whole, *more, *names])
     parts = [f"{x}[begin:until]" for x in whole]
     taken = ", ".join([*parts, *more, *(f"{x}={x}" for x in names)])
-    key = ("part", f.__code__.co_filename, given)
+    file, line = f.__code__.co_filename, f.__code__.co_firstlineno
+    key = ("part", file, line, given)
     code_and_tree = _made.get(key)
     if code_and_tree is None:
         text = f"def outer(f):\n    def of_part({given}):\n        return f({taken})\n"
-        tree = ast.parse(text)
-        code = compile(tree, f.__code__.co_filename, "exec", 0, True)
+        tree = ast.increment_lineno(ast.parse(text), max(0, line - 2))
+        code = compile(tree, file, "exec", 0, True)
         for _ in range(2):
             code = next(x for x in code.co_consts if isinstance(x, CodeType))
         code_and_tree = _made[key] = code, tree.body[0].body[0]  # type: ignore[attr-defined]

@@ -15,10 +15,12 @@ _PLACE = r"\(([^():]+\.\w+|<[^()]*>):(\d+)\)"
 
 def completed(why: str, f: Any) -> str:
     """A reason with the line of `f`, what is written there, and what to write instead."""
-    home = line_of(f)
+    home, instead = line_of(f), f"; {_instead(why)}"
+    if why.endswith(instead):
+        return why
     if not re.search(_PLACE, why) and home:
         why = f"{why} ({home})"
-    return f"{_quoted(why, f)}; {_instead(why)}"
+    return f"{_quoted(why, f)}{instead}"
 
 
 def _quoted(why: str, f: Any) -> str:
@@ -120,6 +122,9 @@ _WAYS_OUT = (
         "write a test that keeps f from raising",
     ),
     ("in training mode", "write net.eval() before the call"),
+    ("has to be compiled", 'use xpapply.options(engine="cpu") to see why it is not'),
+    ("no graph for", "use arithmetic, sums and where, or arrays of NumPy, CuPy or torch"),
+    ("of a tensor", "use functions of torch"),
     ("autograd records", "write it under with torch.no_grad():"),
     ("returns NoneType", "return a number, an array or a list of numbers (is a return missing?)"),
     (
