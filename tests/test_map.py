@@ -50,7 +50,7 @@ LINES = """
     planning 10950 -> 11350 time limits, calls beside the loop, kernels that loops wait for, texts
     backends 9290 -> 9920 machine code for GPUs on disk, kernels with their arguments, short calls
     ir 8700 -> 9530 functions of hosts, quotients, loops that end, choices, catches in lanes
-    batching 5650 -> 6230 least squares of rows of a mask, rank tests, statistics of a mask
+    batching 5650 -> 6260 least squares of rows of a mask, rank tests, statistics of a mask
     models 4700
     . 3890 -> 3900 limits of helpers
     cli 3000
