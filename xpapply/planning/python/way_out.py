@@ -114,6 +114,10 @@ _WAYS_OUT = (
         "write a formula, or use xpapply.options(workers=...)",
     ),
     (
+        "values that a mask leaves",
+        "use what is known of the values of a mask, such as np.mean, np.interp or linregress",
+    ),
+    (
         "too many ways|raise for some|raises for some|many of its slices raise",
         "use np.where or a mask instead of a branch for each slice",
     ),

@@ -461,7 +461,8 @@ class InBlocks:
         if most < self._tracing.seconds:
             raise TooManyPaths(self.tree.too_many_in_time)
         if self.tree.count >= LIMITS.paths:
-            raise TooManyPaths(f"its slices go too many ways ({self.tree.count} and more)")
+            why = f"its slices go too many ways ({self.tree.count} and more){self.tree.by_counts}"
+            raise TooManyPaths(why)
         started = time.thread_time()  # whatever else keeps the machine busy
         self._tracing.limit, each = most, 0.0
         try:

@@ -178,7 +178,19 @@ class Tree:
         if self.exits >= self.count:
             which = "to find out for which takes longer than the loop"
             return f"{self.last_exit} for some slices, and {which}"
-        return f"its slices go too many ways ({self.count} known) for the time that the loop takes"
+        why = f"its slices go too many ways ({self.count} known) for the time that the loop takes"
+        return f"{why}{self.by_counts}"
+
+    @property
+    def by_counts(self) -> str:
+        """The line where most paths part by the number of values of a mask; "" if none do."""
+        parted = [s for s in self.segments() if s.asks is not None and len(s.children) > 2]
+        for s in sorted(parted, key=lambda s: -len(s.children)):
+            own = s.asks.index - s.first if s.asks is not None else -1
+            if 0 <= own < len(s.calls) and s.calls[own].row.name == COUNTED:
+                where = s.calls[own].where
+                return f": one for each number of values that a mask leaves ({where})"
+        return ""
 
     @property
     def too_long(self) -> str:
@@ -305,6 +317,7 @@ class Tree:
         return self.root.asks is not None
 
 
+COUNTED = "count of a mask"
 _WRITES = frozenset(("write", "write by a mask"))
 
 
