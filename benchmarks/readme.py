@@ -52,11 +52,13 @@ def sentence() -> str:
     fast = [e for e in IDIOMS.values() if e["vectorized"]]
     low, _, high = statistics.quantiles((e[LOOPED] / e["xpapply"] for e in fast), n=4)
     return (
-        "**Your `np.apply_along_axis` call is slow because it calls your function once per pixel.\n"
-        f"Change `np` to `xpapply`: same result, typically {two(low)} to {two(high)} times faster; "
-        "where it cannot be, it\ntells you why.** "
-        f"(Two CPU cores; the middle half of the {len(fast)} of [{len(IDIOMS)} ways to call it]"
-        f"(benchmarks/results/functions.md)\nthat run without the loop. {dear()})"
+        "**`np.apply_along_axis` is slow because it calls your function once for each pixel.\n"
+        f"Change `np` to `xpapply`: the same result, typically {two(low)} to {two(high)} times "
+        "faster. Where that cannot be,\nit tells you why.**\n\n"
+        f"This was measured on two CPU cores, with [{len(IDIOMS)} functions]"
+        "(benchmarks/results/functions.md) as people write them:\n"
+        f"{len(fast)} run without the loop, and the middle half of these gain {two(low)} to "
+        f"{two(high)} times. {dear()}"
     )
 
 
@@ -66,9 +68,10 @@ def dear() -> str:
     above = never_slower_report.functions_above(rows, (never_slower_report.LATER,))
     share = round(100 * (never_slower_report.SHARE - 1))
     return (
-        f"Where nothing is gained, repeated calls take at most {share} % and "
-        f"{never_slower_report.MORE * 1e6:g} us more than it: {len(rows) - len(above)} of "
-        f"[{len(rows)} functions](benchmarks/results/never_slower.md), at any size."
+        f"What gains nothing\nloses little: of [{len(rows)} functions]"
+        f"(benchmarks/results/never_slower.md), {len(rows) - len(above)} take at most {share} % "
+        f"and {never_slower_report.MORE * 1e6:g} us more than\nNumPy's loop when they are called "
+        "again, at any size."
     )
 
 
@@ -148,7 +151,8 @@ def gpu_functions() -> str:
     one = sum(e["engine"] == "one launch" for e in some)
     return (
         f"[{one} of {len(some)} Python functions](benchmarks/results/gpu_functions.md) run in one "
-        f"launch there: {two(ratios[0])} times as fast as CuPy by hand, {two(ratios[1])} as JAX."
+        f"launch on that GPU, {two(ratios[0])} times as fast as CuPy by hand and {two(ratios[1])} "
+        "times as JAX."
     )
 
 
@@ -158,8 +162,8 @@ def solvers() -> str:
     many, of = solvers_report.reached(SOLVERS)
     return (
         f"[{of} fits, roots, integrals and equations](benchmarks/results/solvers.md) run {faster} "
-        f"times as fast as SciPy in the loop, {many} of them {solvers_report.WANTED:g} times or "
-        "more; [on the GPU](benchmarks/results/gpu_solvers.md) "
+        f"times as fast as SciPy in the loop; {many} of them gain {solvers_report.WANTED:g} times "
+        "or more. [On the GPU](benchmarks/results/gpu_solvers.md) it is "
         f"{two(gpu_solvers_report.mean_gain(SOLVERS_ON_GPU))} times."
     )
 
@@ -177,9 +181,10 @@ def methods() -> str:
     launched = sum(map(gpu_methods_report.launched, METHODS_ON_GPU["methods"].values()))
     by = two(geometric_mean(beside))
     return (
-        f"[{len(found)} methods of fields](docs/methods.md) (SPI, Viterbi, GARCH ...) run {loop} "
-        f"times as fast as the loop, and {faster} of {len(beside)} faster than their package, "
-        f"{by} times; [on the GPU](benchmarks/results/gpu_methods.md) {launched} are one launch."
+        f"[{len(found)} whole methods](docs/methods.md) (SPI, Viterbi, GARCH ...) run {loop} times "
+        f"as fast as the loop. Packages have {len(beside)} of them: {faster} are faster here, "
+        f"{by} times\non average. [On the GPU](benchmarks/results/gpu_methods.md) {launched} run "
+        "in one launch."
     )
 
 

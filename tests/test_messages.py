@@ -105,7 +105,7 @@ def test_a_tensor_is_no_function(torch):
         ({"a": 1}, "a dict of 1"),
         ({1, 2}, "a set of 2"),
         (3.0, "3.0"),
-        ("abc", "'abc'"),
+        ("abc", "'abc'; open the file: np.load(path, mmap_mode='r'), or zarr, h5py"),
         (None, "None"),
         ((x for x in (1, 2)), "an object of class generator"),
     ],
@@ -418,3 +418,75 @@ def test_every_own_way_is_an_engine():
     names = {name for ways in found for name in ways}
     of_backends = {"cupy-elementwise", "cupy-reduction"}
     assert names | of_backends == set(choice.WAYS) <= set(choice.names())
+
+
+# --- what users write by mistake ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("f", [lambda v: v.mean(), np.mean])
+def test_an_option_among_the_arguments_of_f(f):
+    with pytest.raises(TypeError) as caught:
+        xpapply.apply_along_axis(f, -1, MANY, threads=2)
+    assert "with xpapply.options(threads=...):" in notes(caught.value)[-1]
+    with pytest.raises(TypeError) as caught:
+        xpapply.apply_along_axis(f, -1, MANY, thread=2)
+    assert "options" not in str(notes(caught.value))
+
+
+def test_a_slice_of_another_dtype_than_the_weights():
+    torch = library("torch")
+    linear = torch.nn.Linear(4, 2).eval()
+    with torch.no_grad(), pytest.raises(RuntimeError) as caught:
+        xpapply.apply_along_axis(lambda v: linear(torch.from_numpy(v)).numpy(), -1, ARR)
+    assert (
+        "of torch.float64, while its weights are torch.float32: write torch.from_numpy(v).to("
+        in (notes(caught.value)[-1])
+    )
+    with (
+        torch.no_grad(),
+        pytest.raises(RuntimeError) as caught,
+    ):  # it does not fit for another reason
+        xpapply.apply_along_axis(lambda v: linear(torch.from_numpy(v[1:]).float()).numpy(), -1, ARR)
+    assert "weights" not in str(notes(caught.value))
+
+
+def test_a_path_is_not_an_array():
+    with pytest.raises(TypeError, match="out must be an array: found str"):
+        xpapply.apply_along_axis(lambda v: v.mean(), -1, MANY, out="maps.npy")
+
+
+def test_a_layer_in_training_mode_within_f():
+    torch = library("torch")
+    training = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.Dropout(0.5))
+
+    def f(v):
+        with torch.no_grad():
+            return training(torch.from_numpy(v).float()).numpy()
+
+    (why,) = xpapply.explain(f, -1, MANY).reasons
+    assert re.fullmatch(
+        r"training: layer '1', Dropout\(.*\), is in training mode \(.*\); write net.eval\(\) .*",
+        why,
+    )
+
+
+@pytest.mark.parametrize(
+    ("f", "arr", "says"),
+    [
+        (lambda v: None, MANY, r"\(is a return missing\?\)$"),
+        (lambda v: {"a": v.mean()}, MANY, "use vectorize.*gives a dict of arrays$"),
+        (
+            lambda v: v[0],
+            MANY.astype(str),
+            r"dtype <U32; pass numbers, such as arr.astype\(float\)$",
+        ),
+    ],
+)
+def test_the_way_out_of_the_loop(f, arr, says):
+    assert re.search(says, xpapply.explain(f, -1, arr).reasons[0])
+
+
+def test_an_engine_of_another_library():
+    says = r"the array is NumPy's; pass cupy.asarray"
+    with xpapply.options(engine="cupy"), pytest.raises(xpapply.UnsupportedError, match=says):
+        xpapply.apply_along_axis(lambda v: np.median(v), -1, MANY)

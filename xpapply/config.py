@@ -173,12 +173,12 @@ def _whole(name: str, value: Any) -> int:
     raise InputError(f"{name}={value!r}: use an integer from 0 on; 0 is automatic")
 
 
-_NAMES = {f.name: f for f in fields(Options)}
+NAMES = {f.name: f for f in fields(Options)}
 
 
 def _from_environment() -> Options:
     found: dict[str, Any] = {}
-    for name, f in _NAMES.items():
+    for name, f in NAMES.items():
         variable = f"XPAPPLY_{name.upper()}"
         text = os.environ.get(variable)
         if not text:  # set, but empty: as if it were not set
@@ -196,7 +196,7 @@ def _from_environment() -> Options:
 
 def origin(name: str) -> str:
     """The origin of an option in force, for a message: "" or the environment variable."""
-    value, default = getattr(current(), name), _NAMES[name].default
+    value, default = getattr(current(), name), NAMES[name].default
     from_there = _environment is not None and getattr(_environment, name) == value != default
     return f" (environment variable XPAPPLY_{name.upper()})" if from_there else ""
 
@@ -337,10 +337,10 @@ class options:  # called as a function
         self._made: tuple[str, int, dict[str, Any]] | None = None  # where, until it is used
         if args:
             raise TypeError("options have names: options(engine='loop'), options(threads=1) ...")
-        unknown = set(changes) - set(_NAMES)
+        unknown = set(changes) - set(NAMES)
         if unknown:
             names = ", ".join(sorted(unknown))
-            raise InputError(f"no option {names}: there are {', '.join(_NAMES)}")
+            raise InputError(f"no option {names}: there are {', '.join(NAMES)}")
         Options(**changes)  # raises for wrong values
         self._changes = changes
         frame = sys._getframe(1)

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -123,6 +124,47 @@ def correlated(v):
     return np.corrcoef(AT[good], v[good])[0, 1] if good.sum() > 3 else 0.0
 
 
+def trend(v):
+    good = ~np.isnan(v)
+    if good.sum() < 4:
+        return np.nan, np.nan
+    found = scipy.stats.linregress(AT[good], v[good])
+    return found.slope, found.pvalue
+
+
+def trend_and_error(v):
+    good = np.isfinite(v)
+    if good.sum() < 4:
+        return np.full(3, np.nan)
+    found = scipy.stats.linregress(UNEVEN[good], v[good], alternative="less")
+    return np.array([found[0], found.intercept, found.intercept_stderr])
+
+
+def sen(v):
+    good = np.isfinite(v)
+    return scipy.stats.theilslopes(v[good], AT[good])[0] if good.sum() > 3 else np.nan
+
+
+def ranks(v):
+    good = np.isfinite(v)
+    if good.sum() < 4:
+        return np.zeros(4)
+    tau, p = scipy.stats.kendalltau(AT[good], v[good])
+    return [
+        tau,
+        p,
+        scipy.stats.spearmanr(v[good], AT[good]).statistic,
+        scipy.stats.mode(v[good])[1],
+    ]
+
+
+def shape(v):
+    v = v[np.isfinite(v)]
+    if len(v) < 5:
+        return np.nan
+    return scipy.stats.skew(v) + scipy.stats.iqr(v) + scipy.stats.sem(v) + np.linalg.norm(v)
+
+
 def onset(v):
     where = np.where(v > 1)[0]
     return where[0] if len(where) else -1
@@ -168,6 +210,11 @@ FUNCTIONS = [
     rows,
     weighed,
     weighed_by_itself,
+    trend,
+    trend_and_error,
+    sen,
+    ranks,
+    shape,
 ]
 NUMBERS = [0.0, -0.0, 1.0, 1.5, -2.5, 3.25, 4.0, np.nan, np.nan, np.nan, np.inf, 1e200]
 
@@ -217,7 +264,21 @@ def test_special_numbers(f, data):
 
 
 @pytest.mark.parametrize(
-    "f", [filled, line, parabola, everywhere, onset, ends, solution, normal_equations, weighed]
+    "f",
+    [
+        filled,
+        line,
+        parabola,
+        everywhere,
+        onset,
+        ends,
+        solution,
+        normal_equations,
+        weighed,
+        trend,
+        trend_and_error,
+        sen,
+    ],
 )
 def test_one_path_for_all_numbers_of_values(f):
     rng = np.random.default_rng(2)

@@ -26,6 +26,9 @@ FUNCTIONS = {
     "short": lambda v: np.array(stats.theilslopes(v[:5], alpha=0.99)),
     "low": lambda v: stats.theilslopes(v).low_slope,
     "of each": lambda v: stats.theilslopes(v[:12], v[12:]).slope,
+    "of each that increase": lambda v: np.array(
+        stats.theilslopes(v[:12], np.cumsum(np.abs(v[12:])), method="joint")
+    ),
 }
 BASE = RNG.normal(size=(120, 24))
 ODD = BASE.copy()

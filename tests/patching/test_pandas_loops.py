@@ -589,3 +589,19 @@ def test_pandas_that_is_loaded_later():
         "p.undo()"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+
+
+def test_a_reason_names_the_line_of_the_users_function():
+    """Groups get a function of their own, which cuts their part out of the column."""
+    column = pd.Series(np.random.default_rng(0).normal(size=4000))
+
+    def spread(x):
+        return x.quantile(0.9) - x.quantile(0.1)
+
+    with xpapply.options(compile=False), xpapply.patch() as patched:
+        column.groupby(column.index % 100).agg(spread)
+    (row,) = patched.report.rows
+    (why,) = row.reasons
+    line = spread.__code__.co_firstlineno
+    assert f"(test_pandas_loops.py:{line}: def spread(x):)" in why
+    assert why.count("test_pandas_loops.py") == 1

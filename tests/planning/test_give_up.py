@@ -13,6 +13,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+import scipy.stats
 
 import xpapply
 from xpapply import config
@@ -1137,3 +1138,39 @@ def test_loops_count_for_the_kernel_that_ends_them(rests, monkeypatch):
     assert not traced.record.given_up
     got = xpapply.apply_along_axis(f, 1, x)
     np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+# --- ways that take longer than those of the first slices -----------------------------------------
+
+
+def test_slices_of_a_dearer_way_count_for_more():
+    run = account.Account(1000, 1e-6, 0.0)
+    assert run.left < 0
+    run.adds(500, 1e-3)
+    run.adds(500, 1e-7)  # a cheaper one takes nothing back: the first slices have told that
+    assert run.loop == pytest.approx(1e-3 + 500 * (1e-3 - 1e-6))
+    assert not run.is_overdrawn
+    run.noted(1000, 0.1)
+    run.noted(0, 0.1)
+    assert not run.spends(10)
+
+
+def test_the_first_slices_may_return_at_once():
+    """Those of the background, which lie at the border of an image, tell no price of the others."""
+
+    def f(v):
+        if np.isnan(v).all():
+            return np.nan
+        v = v[v > 0.1]
+        return scipy.stats.kurtosis(v) + scipy.stats.skew(v)
+
+    arr = RNG.random((400, 30))
+    arr[:100] = np.nan
+    with LIMITS.set(plan_worth=0.0, first_call=0.02, first_call_share=0.0, first_run=0.0):
+        got = xpapply.apply_along_axis(f, -1, arr)
+        found = trace_of(f)
+        assert not found.record.given_up
+        assert found.seconds > 20e-6  # a test for NaN takes 2 to 5 of these
+        again = xpapply.apply_along_axis(f, -1, arr)
+    for result in (got, again):
+        np.testing.assert_allclose(result, np.apply_along_axis(f, -1, arr))

@@ -21,6 +21,23 @@ def standardized(v):
     return stats.norm.ppf(stats.gamma.cdf(v[-1], a, scale=scale))
 
 
+def index(v):
+    """The same of all months, some of them dry."""
+    v = np.asarray(v, dtype=float)
+    wet = v[v > 0]
+    a, loc, scale = stats.gamma.fit(wet, floc=0)
+    dry = 1 - len(wet) / len(v)
+    return stats.norm.ppf(dry + (1 - dry) * stats.gamma.cdf(v, a, loc=loc, scale=scale))
+
+
+def of_each_month(v):
+    out = np.full(v.shape, np.nan)
+    for month in range(3):
+        a, _, scale = stats.gamma.fit(v[month::3], floc=0)
+        out[month::3] = stats.norm.ppf(stats.gamma.cdf(v[month::3], a, scale=scale))
+    return np.clip(out, -3, 3)
+
+
 def parameters(v):
     return np.array(stats.gamma.fit(v, floc=0))
 
@@ -81,7 +98,9 @@ def rain(n=120, m=30):
     return np.random.default_rng(0).gamma(2.0, 3.0, (n, m))
 
 
-@pytest.mark.parametrize("f", [standardized, parameters, probability, or_nothing])
+@pytest.mark.parametrize(
+    "f", [standardized, index, of_each_month, parameters, probability, or_nothing]
+)
 def test_results_are_the_loops(f):
     x = rain()
     with xpapply.options(engine="cpu"):
@@ -89,7 +108,9 @@ def test_results_are_the_loops(f):
         assert "compiled loop" in xpapply.explain(f, 1, x).kernels[0]
 
 
-@pytest.mark.parametrize("f", [standardized, parameters, probability, or_nothing])
+@pytest.mark.parametrize(
+    "f", [standardized, index, of_each_month, parameters, probability, or_nothing]
+)
 @pytest.mark.parametrize("odd", [0.0, -1.0, np.nan, np.inf, 1e-310, 1e300, "alike", "few"])
 def test_odd_slices_are_the_functions_own(f, odd):
     x = rain(m=5 if odd == "few" else 30)
@@ -103,7 +124,7 @@ def test_odd_slices_are_the_functions_own(f, odd):
 
 
 @pytest.mark.parametrize("dtype", ["f4", "i8", "f2"])
-@pytest.mark.parametrize("f", [standardized, parameters, probability])
+@pytest.mark.parametrize("f", [standardized, index, parameters, probability])
 def test_other_dtypes(f, dtype):
     check(f, np.ceil(rain()).astype(dtype))
 
@@ -216,3 +237,33 @@ def test_distances_are_of_the_dtypes_of_numbers(dtype, scale):
         return total
 
     check(f, x.astype(dtype))
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_values_of_arrays_are_the_loops(name):
+    dist, rng = getattr(stats, name), np.random.default_rng(1)
+    x = rng.normal(size=(40, 9))
+    x[3, :4] = np.nan, np.inf, -np.inf, 0.0
+    x[5] = 0.5
+    shares = np.clip(x / 2, 0, 1)
+    shares[7, :2] = -0.5, 1.5
+    for method in VALUES[name].split():
+        rows = shares if method in ("ppf", "isf") else x
+        rows = np.column_stack([rows, np.abs(x[:, :2]) + 0.1])
+        rows[9, -1], rows[10, -1] = 0.0, -1.0
+
+        value = getattr(dist, method)
+
+        def f(v, of=value):
+            out = v[:-2] * 0
+            for k in v[-1:]:
+                if name in WITH_SHAPE:
+                    out = of(v[:-2], v[-2], 0.1, scale=k)
+                else:
+                    out = of(v[:-2], 0.1, k)
+            return out
+
+        check(f, rows)
+        with xpapply.options(engine="cpu", fallback="silent"):
+            check(f, rows)
+            assert "compiled loop" in xpapply.explain(f, 1, rows).kernels[0]

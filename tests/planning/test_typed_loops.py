@@ -491,6 +491,7 @@ def test_explain_says_what_compiling_waits_for():
                 xpapply.apply_along_axis(slow, -1, arr)
             said = str(xpapply.explain(slow, -1, arr))
             assert "compiled from its source once loops have taken" in said
+            assert '; use xpapply.options(engine="cpu") to compile it at once' in said
         with xpapply.options(fallback="raise"):  # who wants no loop waits for none
             xpapply.apply_along_axis(slow, -1, arr)
             assert "compiled loop" in str(xpapply.explain(slow, -1, arr))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,17 @@ def check_count(out: tuple[Any, ...], results: int) -> None:
         raise ValueError(f"out has {len(out)} arrays, f {results} results")
 
 
+def how_to_open(path: Any) -> str:
+    """How a file is given as an array; "" for what is no path."""
+    if not isinstance(path, (str, os.PathLike)):
+        return ""
+    return ". Open the file: np.lib.format.open_memmap(path, 'w+', dtype, shape), or zarr, h5py"
+
+
 def check_array(target: Any, like: Any, name: str) -> None:
     """Refuse what is not an array, or not of the arguments' library."""
     if arrays.library(target) is None:
-        more = ""
+        more = how_to_open(target)
         if hasattr(target, "__setitem__") and hasattr(target, "shape"):
             more = ". Of functions of one array, apply_along_axis(f, axis, arr, out=...) takes it"
         raise TypeError(f"{name} must be an array: found {type(target).__name__}{more}")

@@ -6,18 +6,36 @@ from typing import Any
 
 import numpy as np
 
-from . import Batched, BatchingRule, NoRule, RaisesForSome, in_namespace
+from . import (
+    Batched,
+    BatchingRule,
+    NoRule,
+    OneByOne,
+    RaisesForSome,
+    in_namespace,
+    one_by_one,
+)
 from .function_rules import Unsupported
 from .ragged import Ragged
 from .rules import leaves, mapped
 
-TOGETHER = frozenset(f"numpy.{n}" for n in "polyfit dot vdot inner corrcoef trapezoid".split())
+TOGETHER = frozenset(
+    [f"numpy.{n}" for n in "polyfit dot vdot inner corrcoef cov trapezoid linalg.norm".split()]
+    + [f"scipy.integrate.{n}" for n in "simpson trapezoid".split()]
+    + [
+        f"scipy.stats.{n}"
+        for n in "linregress pearsonr spearmanr kendalltau theilslopes skew kurtosis sem "
+        "variation gmean hmean iqr median_abs_deviation entropy differential_entropy circmean "
+        "circvar circstd mode normaltest skewtest kurtosistest jarque_bera shapiro "
+        "ttest_1samp".split()
+    ]
+)
 """Functions whose results have a shape that does not depend on the number of values."""
 
 
 def _together(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     """A function of as many values in each slice as its mask has."""
-    row, given, keywords, shape, dtype = args
+    row, given, keywords = args
     if row.name == "numpy.polyfit" and len(given) == 3 and set(keywords) <= {"w"}:
         x, y, deg = given
         if all(isinstance(v, Ragged) for v in (x, y, *keywords.values())):
@@ -29,17 +47,29 @@ def _together(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
             except Unsupported:
                 pass
     operands = list(leaves((given, keywords), Ragged))
-    function = in_namespace(xp, row.name)
-    out = xp.empty((len(operands[0].counts), *shape), dtype)
+    function, found = in_namespace(xp, row.name), []
     for parts in zip(*(x.batches() for x in operands), strict=True):
         index, values = parts[0][0], iter(parts)
         one, named = mapped(lambda _: Batched(next(values)[1]), (given, keywords), Ragged)  # noqa: B023
-        found = row.rule(xp, function, one, named)
-        array = found.array if isinstance(found, Batched) else xp.asarray(found)[None]
-        if array.shape[1:] != tuple(shape):
+        found.append((index, row.rule(xp, function, one, named)))
+    return _put_back(xp, len(operands[0].counts), found)
+
+
+def _put_back(xp: Any, n: int, found: list[tuple[Any, Any]]) -> Any:
+    """Results for some of the slices at a time, with their numbers, as one for all of them."""
+    from .scipy.axis import combined
+
+    def joined(*column: Any) -> Any:
+        arrays = [v.array if isinstance(v, Batched) else xp.asarray(v)[None] for v in column]
+        first = arrays[0]
+        if any(a.shape[1:] != first.shape[1:] or a.dtype != first.dtype for a in arrays):
             raise NoRule("another shape for another number of values")
-        out[index] = array
-    return Batched(out)
+        out = xp.empty((n, *first.shape[1:]), first.dtype)
+        for (index, _), array in zip(found, arrays, strict=True):
+            out[index] = array
+        return OneByOne(out) if any(map(one_by_one, column)) else Batched(out)
+
+    return combined([result for _, result in found], joined)
 
 
 def _side_by_side(*given: Ragged) -> tuple[Any, ...]:

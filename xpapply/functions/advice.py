@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import FrameType
 from typing import Any
 
-from .. import arrays
+from .. import arrays, config
 from ..errors import add_note
 from .estimators import MAIN, METHODS
 
@@ -70,6 +70,14 @@ def note(error: BaseException) -> None:
             )
     elif layer := _layer(frames):
         add_note(error, layer)
+    elif isinstance(error, TypeError) and "unexpected keyword argument" in text:
+        name = text.rpartition("argument ")[2].partition(".")[0].strip("'\"")
+        if name in config.NAMES:
+            add_note(
+                error,
+                f"further arguments are those of f; an option of xpapply is given around the call: "
+                f"with xpapply.options({name}=...):",
+            )
     if isinstance(error, ValueError) and "got 1D array instead" in text:
         for name in (frame.f_code.co_name for frame in frames if _package(frame) == "sklearn"):
             if name in METHODS:  # others wrap it
@@ -93,10 +101,20 @@ def _layer(frames: list[FrameType]) -> str:
         return ""
     root, last = calls[0].f_locals["self"], calls[-1].f_locals["self"]
     name = next((name for name, m in root.named_modules() if m is last), "")
-    given = [tuple(x.shape) for x in calls[-1].f_locals.get("args", ()) if hasattr(x, "shape")]
+    tensors = [x for x in calls[-1].f_locals.get("args", ()) if hasattr(x, "shape")]
+    given = ", ".join(str(tuple(x.shape)) for x in tensors) or "no tensor"
     what = f"layer {name!r}, " if name else ""
     shown = str(last).partition("\n")[0].removesuffix("(")
-    return f"in {what}{shown}, which got {', '.join(map(str, given)) or 'no tensor'}"
+    return f"in {what}{shown}, which got {given}{_of_another_dtype(tensors, last)}"
+
+
+def _of_another_dtype(tensors: list[Any], layer: Any) -> str:
+    """What to write where floats are not those of the weights of a layer; "" if they are."""
+    own = next((x.dtype for x in layer.parameters() if x.is_floating_point()), None)
+    found = next((x.dtype for x in tensors if x.is_floating_point() and x.dtype != own), None)
+    if own is None or found is None:
+        return ""
+    return f" of {found}, while its weights are {own}: write torch.from_numpy(v).to({own})"
 
 
 def _calls(frames: list[FrameType]) -> list[FrameType]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -151,7 +152,9 @@ def _axis_of(given: Any, axis: Any, ndim: int, is_array: bool) -> int:
         return arrays.normalize_axis_index(axis, ndim)
     except np.exceptions.AxisError as error:
         if ndim == 0 and not (is_array and hasattr(given, "__array__")):
-            add_note(error, f"arr is neither an array nor a list: found {shown(given)}")
+            path = isinstance(given, (str, os.PathLike))
+            how = "; open the file: np.load(path, mmap_mode='r'), or zarr, h5py" if path else ""
+            add_note(error, f"arr is neither an array nor a list: found {shown(given)}{how}")
         raise
 
 

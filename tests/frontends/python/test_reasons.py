@@ -9,6 +9,7 @@ from scipy import optimize
 
 import xpapply
 from conftest import library
+from xpapply.limits import LIMITS
 
 A = np.random.default_rng(0).random((50, 12))
 FILE = "test_reasons.py"
@@ -103,3 +104,19 @@ def test_why_an_engine_was_refused():
     with xpapply.options(engine="torch"), said:
         plan(A, -1)
     np.testing.assert_array_equal(plan(A, -1), A[:, ::-1] * 2)
+
+
+def test_the_line_where_the_number_of_values_counts():
+    def steps(v):
+        good = v[v > 0.3]
+        w = good + 1
+        return np.diff(w).max() if len(good) > 1 else 0.0
+
+    x = np.random.default_rng(0).random((4000, 30))
+    with LIMITS.set(paths=6), xpapply.options(fallback="silent"):
+        xpapply.apply_along_axis(steps, -1, x)
+        (said,) = xpapply.explain(steps, -1, x).reasons
+    assert "one for each number of values that a mask leaves" in said
+    line = steps.__code__.co_firstlineno + 3
+    assert f"({FILE}:{line}: return np.diff" in said
+    assert "; use what is known of the values of a mask" in said

@@ -141,10 +141,10 @@ def two_samples(xp: Any, call: Any, args: tuple, kwargs: dict, names: str, more:
 
 
 def linregress(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
-    """Along an axis; SciPy's formulas on all slices where it has no axis."""
-    if "axis" in signature(call).parameters:
-        return statistic("x y", 0, odd=flat_or_extreme)(xp, call, args, kwargs)
+    """SciPy's formulas on all slices: along an axis it calls itself for each of them."""
     found = two_samples(xp, call, args, kwargs, "x y", "alternative")
+    if found is None and "axis" in signature(call).parameters:
+        return statistic("x y", 0, odd=flat_or_extreme)(xp, call, args, kwargs)
     if found is None:
         return by_rows(xp, call, args, kwargs)
     arrays, alternative = found
@@ -208,6 +208,23 @@ def spearmanr(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
         return made
 
     return split(xp, call, args, kwargs, run, arrays, flat)
+
+
+def lmoment(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+    """Along the axis; SciPy puts the moments first, wherever that is."""
+    given = bound(call, args, kwargs)
+    x, order = given.pop("sample", None), given.get("order")
+    others = any(True for _ in leaves(given))
+    if xp is not np or others or not isinstance(x, Batched) or x.ndim != 1:
+        return by_rows(xp, call, args, kwargs)
+    if given.pop("axis", 0) not in (0, -1) or given.get("keepdims"):
+        return by_rows(xp, call, args, kwargs)
+
+    def run(a: Any) -> Any:
+        found = call(a, axis=-1, **given)
+        return found if order is not None and np.ndim(order) == 0 else np.moveaxis(found, 0, -1)
+
+    return split(xp, call, args, kwargs, run, [x.array], flat)
 
 
 def chi2_contingency(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:

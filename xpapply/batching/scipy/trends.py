@@ -94,46 +94,53 @@ def _of_count(call: Any, n: int, count: int, options: tuple[Any, ...]) -> tuple[
 
 
 def theilslopes(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
-    """SciPy's formulas on all slices, where `x` is the same for all and no values are equal."""
+    """SciPy's formulas on all slices where no values are equal, and `x` is one or increases."""
     given = bound(call, args, kwargs)
     y, x, alpha = given.get("y"), given.get("x"), given.get("alpha", 0.95)
     method = given.get("method", "separate")
     known = {*given} <= {"y", "x", "alpha", "method"} and method in ("separate", "joint")
-    of_all = x is None or (_usual(x) and not hasattr(x, "array"))
-    if xp is not np or not known or not of_all or type(alpha) is not float or not _usual(y):
+    usual = _usual(y) and (x is None or _usual(x))
+    if xp is not np or not known or not usual or type(alpha) is not float:
         return statistic("y x", None, least=4)(xp, call, args, kwargs)
-    values = repeated(np, y, batch_size((args, kwargs)))
+    count = batch_size((args, kwargs))
+    values, own = repeated(np, y, count), hasattr(x, "array")
     n = values.shape[-1]
-    places = np.arange(n, dtype=float) if x is None else np.array(x, dtype=float)
-    fits = values.ndim == 2 and _is_plain(values) and places.shape == (n,) and n > 3
-    if not fits or not np.isfinite(places).all() or len(np.unique(places)) < 2:
+    given_x = repeated(np, x, count) if own else np.arange(n) if x is None else np.array(x)
+    fits = values.ndim == 2 and _is_plain(values) and _is_plain(given_x) and n > 3
+    if not fits or given_x.shape != (values.shape if own else (n,)):
+        return statistic("y x", None, least=4)(xp, call, args, kwargs)
+    given_x = given_x.astype(float)
+    places = np.arange(n, dtype=float) if own else given_x  # pairs are those of any that increase
+    if not np.isfinite(places).all() or len(np.unique(places)) < 2:
         return statistic("y x", None, least=4)(xp, call, args, kwargs)
     steps = places[:, None] - places
     later, earlier = np.nonzero(steps > 0)
-    steps = steps[later, earlier]
-    bounds = _bounds(places, len(steps), alpha)
+    bounds = _bounds(places, len(later), alpha)
     if bounds is None:
         return by_rows(xp, call, args, kwargs)
 
-    def of_part(y: Any) -> Any:
-        slopes = (y[:, later] - y[:, earlier]) / steps
+    def of_part(y: Any, places: Any) -> Any:
+        slopes = (y[:, later] - y[:, earlier]) / (places[..., later] - places[..., earlier])
         slopes.sort(axis=-1)
         middle = np.median(slopes, axis=-1)
         if method == "joint":
             level = np.median(y - middle[:, None] * places, axis=-1)
         else:
-            level = np.median(y, axis=-1) - middle * np.median(places)
+            level = np.median(y, axis=-1) - middle * np.median(places, axis=-1)
         return np.stack([middle, level, *slopes[:, bounds].T])
 
-    def run(y: Any) -> Any:
-        parts = [of_part(part) for (part,) in _parts(n, y.astype(float, copy=False))]
+    def run(y: Any, x: Any = given_x) -> Any:
+        arrays = (y.astype(float, copy=False), *([x] if own else []))
+        parts = [of_part(*part, *([] if own else [x])) for part in _parts(n, *arrays)]
         names = ("slope", "intercept", "low_slope", "high_slope")
         return result_type("TheilslopesResult", names)(*np.concatenate(parts, axis=1))
 
     def odd(xp: Any, a: Any) -> Any:
         return _has_equal(xp, a) | extreme(xp, a)
 
-    return split(xp, call, args, kwargs, run, [values], odd)
+    arrays = [values, given_x] if own else [values]
+    falls = (lambda _, x: ~(x[:, 1:] > x[:, :-1]).all(-1)) if own else None
+    return split(xp, call, args, kwargs, run, arrays, odd, together=falls)
 
 
 def _bounds(x: Any, count: int, alpha: float) -> list[int] | None:

@@ -449,3 +449,63 @@ def quantile(
     if not (q > 0 and q < 1):
         raise ValueError
     return of(q, c, special) * scale + loc
+
+
+def shares(
+    of: Any,
+    ends: Any,
+    any_sign: Any,
+    special: Any,
+    x: Any,
+    c: Any,
+    loc: Any,
+    scale: Any,
+    sides: Any,
+) -> Any:
+    """`share` of each element; `sides`: what is given for those beside the support."""
+    if not (scale > 0 and math.isfinite(scale) and math.isfinite(loc) and allows(any_sign, c)):
+        raise ValueError
+    low, high = ends(c)
+    below, above = sides
+    out = np.empty(len(x))
+    for k in range(len(x)):
+        y = (x[k] - loc) / scale
+        if low < y and y < high:
+            out[k] = of(y, c, special)
+        elif y <= low:
+            out[k] = below
+        elif y >= high:
+            out[k] = above
+        else:
+            out[k] = np.nan
+    return out
+
+
+def quantiles(
+    of: Any,
+    ends: Any,
+    any_sign: Any,
+    special: Any,
+    q: Any,
+    c: Any,
+    loc: Any,
+    scale: Any,
+    sides: Any,
+) -> Any:
+    """`quantile` of each element; `sides`: which end of the support a share of 0 and of 1 is."""
+    if not (scale > 0 and math.isfinite(scale) and math.isfinite(loc) and allows(any_sign, c)):
+        raise ValueError
+    found = ends(c)
+    first, last = sides
+    out = np.empty(len(q))
+    for k in range(len(q)):
+        p = q[k]
+        if p > 0 and p < 1:
+            out[k] = of(p, c, special) * scale + loc
+        elif p == 0:
+            out[k] = found[first] * scale + loc
+        elif p == 1:
+            out[k] = found[last] * scale + loc
+        else:
+            out[k] = np.nan
+    return out

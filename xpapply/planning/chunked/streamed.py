@@ -16,6 +16,7 @@ import numpy as np
 
 from ... import arrays, config, frontends
 from ...arrays import as_tuple, masked
+from ...arrays.outputs import how_to_open
 from ...backends import choice
 from ...errors import InputError, UnsupportedError, add_note, warn
 from ...functions import identity
@@ -72,7 +73,7 @@ def check_in_memory(arr: Any, out: Any) -> None:
     """Refuse what cannot take results, before they are computed."""
     like = arr if arrays.library(arr) is not None else np.empty(0)
     if arrays.library(out) is None:
-        raise TypeError(f"out must be an array: found {type(out).__name__}")
+        raise TypeError(f"out must be an array: found {type(out).__name__}{how_to_open(out)}")
     if arrays.library(out) != arrays.library(like) or arrays.library(out) in ("jax", "dask"):
         raise TypeError(
             f"out is {arrays.describe(out)}, arr {arrays.describe(arr)}: give an array of "

@@ -236,7 +236,7 @@ def _why_not(arr: Any) -> str | None:
         return "autograd records this call; under torch.no_grad() it runs at once"
     if library in ("numpy", "cupy"):
         if arr.dtype.kind not in "biufc":
-            return f"slices of dtype {arr.dtype}"
+            return f"slices of dtype {arr.dtype}; pass numbers, such as arr.astype(float)"
     if 0 in arr.shape or arr.ndim < 2:
         return "the slices are empty" if arr.ndim > 1 else "there is one slice only"
     return why_awkward(arr)

@@ -20,7 +20,7 @@ from ...loop.begun import Begun, Users
 from ...runtime import error_state
 from ...runtime.budget import Budget
 from .applied import Along, Applied, plain
-from .unplanned import once_taken
+from .unplanned import COMPILED, once_taken
 
 if TYPE_CHECKING:
     from .traced import TracedFunction
@@ -214,8 +214,13 @@ def _announce(what: Applied, why: str) -> None:
 
 
 def also(why: str, said: str) -> str:
-    """A reason with something else to know, before what to write instead."""
+    """A reason with something else to know, before what to write instead.
+
+    Who will be compiled as it is need not write anything else.
+    """
     known, _, instead = why.rpartition("; ")
+    if said.startswith(f"{COMPILED} once"):
+        instead = 'use xpapply.options(engine="cpu") to compile it at once'
     return "; ".join([known, said, instead] if known else [why, said])
 
 
@@ -229,7 +234,8 @@ def _timed(record: Record, what: Applied, known: Sequence[Any]) -> Any:
     """The loop, whose seconds are counted."""
     started = time.perf_counter()
     result = looped(what, known)
-    record.loops.spent += time.perf_counter() - started
+    took = time.perf_counter() - started
+    record.loops.spent += took
     return result
 
 
@@ -263,13 +269,15 @@ def _tried(traced: Any, what: Applied, known: Sequence[Any]) -> tuple[Exception 
     took = account.took
     # those that f was called for have told what one takes: less than the first calls say
     account.seconds = min(account.seconds, traced.seconds)
+    if account.more:
+        traced.blocks.learn(account.loop / what.slices)
     if is_timed:
         record.ran(account, took, traced.compiles)
         if traced.why_left and traced.looped > what.slices // 2:
             record.in_vain(max(0.0, took - account.loop))
             return TooManyPaths(traced.why_left), result
     if traced.tree.count == paths and not forced and not traced.compiles:
-        slow = took > LIMITS.plan_worth + LIMITS.given_up_from * what.slices * traced.seconds
+        slow = took > LIMITS.plan_worth + LIMITS.given_up_from * account.loop
         record.slow = record.slow + 1 if slow else 0
         if record.slow > 1:
             why = "all at once it takes longer than the loop"

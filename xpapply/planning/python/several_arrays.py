@@ -162,7 +162,7 @@ class Several:
     def untraced(self) -> str:
         """Why no trace runs it, which may be compiled; "": one may."""
         if self.varies:
-            return "it takes slices of many lengths, and is not compiled"
+            return "it takes slices of many lengths, for which it has to be compiled"
         gives_texts = any(d.kind == "U" for d in self.call.arguments.dtypes or ())
         return "it returns text" * gives_texts
 

@@ -148,6 +148,8 @@ class TracedFunction(AtOnce):
             engine = config.current().engine
             reasons = (w.why_not(rows) for w in self.ways if w.name in ("", engine))
             why = next(filter(None, reasons), "")
+            if engine.startswith("cupy") and self.library == "numpy":
+                why = "the array is NumPy's; pass cupy.asarray(arr), or options(device='cuda')"
             raise UnsupportedError(f"engine {engine!r} cannot run it: {why}")
         return run
 

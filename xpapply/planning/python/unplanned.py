@@ -421,7 +421,10 @@ def once_taken(seconds: float, surely: bool = False) -> str:
     `surely`: its source has been read, and can be compiled.
     """
     can = "" if surely else ", if it can be,"
-    return f"compiled from its source{can} once loops have taken {max(0.0, seconds):.2g} s more"
+    return f"{COMPILED}{can} once loops have taken {max(0.0, seconds):.2g} s more"
+
+
+COMPILED = "compiled from its source"
 
 
 _KINDS = "biufc"

@@ -15,10 +15,12 @@ _PLACE = r"\(([^():]+\.\w+|<[^()]*>):(\d+)\)"
 
 def completed(why: str, f: Any) -> str:
     """A reason with the line of `f`, what is written there, and what to write instead."""
-    home = line_of(f)
+    home, instead = line_of(f), f"; {_instead(why)}"
+    if why.endswith(instead):
+        return why
     if not re.search(_PLACE, why) and home:
         why = f"{why} ({home})"
-    return f"{_quoted(why, f)}; {_instead(why)}"
+    return f"{_quoted(why, f)}{instead}"
 
 
 def _quoted(why: str, f: Any) -> str:
@@ -112,12 +114,26 @@ _WAYS_OUT = (
         "write a formula, or use xpapply.options(workers=...)",
     ),
     (
+        "values that a mask leaves",
+        "use what is known of the values of a mask, such as np.mean, np.interp or linregress",
+    ),
+    (
         "too many ways|raise for some|raises for some|many of its slices raise",
         "use np.where or a mask instead of a branch for each slice",
     ),
     (
         r"for each slice that was tried it raises",
         "write a test that keeps f from raising",
+    ),
+    ("in training mode", "write net.eval() before the call"),
+    ("has to be compiled", 'use xpapply.options(engine="cpu") to see why it is not'),
+    ("no graph for", "use arithmetic, sums and where, or arrays of NumPy, CuPy or torch"),
+    ("of a tensor", "use functions of torch"),
+    ("autograd records", "write it under with torch.no_grad():"),
+    ("returns NoneType", "return a number, an array or a list of numbers (is a return missing?)"),
+    (
+        "returns dict|made of a dict",
+        "use vectorize(f, signature='(n)->(),()') of xpapply, which gives a dict of arrays",
     ),
     (
         "it returns|an array is made of a|an array of text|an array of dates|an array of times|"

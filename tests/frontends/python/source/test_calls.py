@@ -31,6 +31,10 @@ def slices(dtype, n, count=12):
 
 EXPRESSIONS = """
 np.argsort(v, kind="stable")
+np.asarray(v, dtype=float).sum() + np.asarray(v, float)[0]
+np.array(v, dtype=np.float64)
+np.asarray(np.asarray(v > 0, dtype=int), dtype="f8") / 3
+np.array(np.abs(v), "f4") / 3
 np.argsort(v)
 v.argsort()[::-1]
 np.quantile(v, 0.3)

@@ -344,7 +344,7 @@ def _of_several(
         of_masks.FUNCTION,
         lambda *_: real,
         (flat, named),
-        batch=((row, flat, named, np.shape(real), np.asarray(real).dtype), {}),
+        batch=((row, flat, named), {}),
     )
 
 

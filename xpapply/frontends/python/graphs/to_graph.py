@@ -160,7 +160,8 @@ def to_graph(path: Path, aval: Avals, of_slices: bool = False, dtype: Any = None
         try:
             lowering.results[number] = _lowered(lowering, step)
         except UnsupportedError as error:
-            raise UnsupportedError(f"{error} ({step.where})") from None
+            where = f" ({step.where})" if step.where else ""
+            raise UnsupportedError(f"{error}{where}") from None
     if not isinstance(path.result, tuple):
         outs = [_out(lowering, path.result, path.dtype, dtype, bool(conditions))]
     else:

@@ -76,6 +76,8 @@ class Account:
         Whether the loop runs for the others, since all else would cost more than it saves.
     keeps : bool
         Whether it runs for no others than these; False: for all slices, once more.
+    more : float
+        Seconds of the loop for slices that go ways on which it takes longer than for the first.
     """
 
     def __init__(
@@ -89,7 +91,7 @@ class Account:
     ) -> None:
         self.slices, self.seconds, self.most, self.known = slices, seconds, most, known
         self.tries = tries
-        self.done, self.is_spent, self.keeps = 0, False, True
+        self.done, self.is_spent, self.keeps, self.more = 0, False, True, 0.0
         self._blocks, self._each = 0, math.inf
         threads = config.current().thread_count()
         # what others do meanwhile does not count where one thread does all, as in dask's tasks
@@ -101,7 +103,15 @@ class Account:
     @property
     def loop(self) -> float:
         """Seconds of the loop for all slices."""
-        return self.slices * self.seconds
+        return self.slices * self.seconds + self.more
+
+    def adds(self, slices: int, seconds: float) -> None:
+        """So many slices go a way on which the loop takes so many seconds for each.
+
+        The first ones may lie outside what is looked at, and return at once.
+        """
+        self.more += slices * max(0.0, seconds - self.seconds)
+        self._look = 0.0
 
     @property
     def took(self) -> float:
@@ -111,7 +121,7 @@ class Account:
     @property
     def left(self) -> float:
         """CPU seconds that may still be lost."""
-        left = self.most + self.done * self.seconds - self.took
+        left = self.most + self.done * self.seconds + self.more - self.took
         # until then it need not be asked: that takes a microsecond
         self._look = time.perf_counter() + max(0.0, left) / self._threads
         return left
@@ -127,7 +137,8 @@ class Account:
 
         The first block tells nothing: it finds the ways that slices go.
         """
-        loss = (self._each - self.seconds) * slices * self._threads
+        price = self.seconds + self.more / max(1, self.done)
+        loss = (self._each - price) * slices * self._threads
         if self._blocks > 1 and loss > 0 and not self.is_spent:
             self.is_spent = self.left < loss and (self.keeps or self._is_worse)
         return self.is_spent
@@ -142,4 +153,5 @@ class Account:
     @property
     def _is_worse(self) -> bool:
         """Whether the remaining slices take longer than the loop over all of them."""
-        return (self.slices - self.done) * self._each > self.loop
+        price = self.seconds + self.more / max(1, self.done)
+        return (self.slices - self.done) * self._each > self.slices * price

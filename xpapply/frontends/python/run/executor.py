@@ -290,6 +290,8 @@ class Executor:
             if skipped:
                 part = (self.xp.arange(len(asked)) if part is None else part)[skipped:]
             many = len(asked if part is None else part)
+            if self.account is not None and child.seconds:
+                self.account.adds(many, child.seconds)
             if self._quick(child, many):
                 block.leave(part if index is None else index if part is None else index[part])
             else:

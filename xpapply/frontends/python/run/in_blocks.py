@@ -109,7 +109,7 @@ class InBlocks:
         self._check_names(path)
         self.tree.catches = self._tracing.catches
         self.looped, self.why_left = 0, ""
-        self._checked = self._first_differs = False
+        self._checked = self._first_differs = self._is_warm = False
         self._spent = 0.0
 
     @property
@@ -461,9 +461,10 @@ class InBlocks:
         if most < self._tracing.seconds:
             raise TooManyPaths(self.tree.too_many_in_time)
         if self.tree.count >= LIMITS.paths:
-            raise TooManyPaths(f"its slices go too many ways ({self.tree.count} and more)")
+            why = f"its slices go too many ways ({self.tree.count} and more){self.tree.by_counts}"
+            raise TooManyPaths(why)
         started = time.thread_time()  # whatever else keeps the machine busy
-        self._tracing.limit = most
+        self._tracing.limit, each = most, 0.0
         try:
             with streams.shared(self.library):
                 path, value = self._tracing(f, self._seen(v))
@@ -474,14 +475,30 @@ class InBlocks:
         if not isinstance(path.result, SideExit):
             called = time.perf_counter()
             self._same(value, self._tried(f, v))
-            self.seconds = min(self.seconds, time.perf_counter() - called + self._around)
+            each = time.perf_counter() - called + self._around
+            if each > LIMITS.dear_path * self.seconds and not self._is_warm:
+                each = self._warmed(f, v)
+            self.seconds = min(self.seconds, each)
         self._spent += time.thread_time() - started
         self._check_names(path)
         if isinstance(path.result, SideExit) and not path.result.decided:
             self.tree.exits, self.tree.last_exit = self.tree.exits + 1, path.result.why
             return path.result
-        self.tree.add(path)
+        self.tree.add(path, LIMITS.path_price * each)
         return None
+
+    def _warmed(self, f: Any, v: Any) -> float:
+        """Seconds of a call on a new way, the first of which may have loaded and made things."""
+        self._is_warm = True
+        given = [*map(arrays.read_only, self._given(v))]
+        with np.errstate(all="ignore"), silent(), self._tracing.scratch.kept():
+            return per_call(self._arguments.caller(f), [given, given], 2, 0.0) + self._around
+
+    def learn(self, seconds: float) -> None:
+        """Take the average over the paths of a run as what a call of `f` takes."""
+        self.seconds = seconds
+        for segment in self.tree.segments():
+            segment.seconds = 0.0
 
     def _shape_dtype(self, walk: Executor, f: Any, rows: Rows) -> tuple[Any, Any]:
         """Shape and dtype of the result: those of the first slice's, as in NumPy."""

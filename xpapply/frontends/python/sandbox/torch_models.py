@@ -74,7 +74,9 @@ class Model(Forbidden):
                 module, *both, moving, structure, real
             )
         except Exception as error:
-            raise recorder.refuse(f"{self._xp_name}: {why}{error}") from None
+            mode, in_mode, _ = why.partition(" is in training mode")  # which is why all else fails
+            said = f"{mode}{in_mode}" if in_mode else f"{why}{error}"
+            raise recorder.refuse(f"{self._xp_name}: {said}") from None
         recorder.until += time.perf_counter() - started  # it has run for several slices
         run = _Run(module, in_autocast(recorder, batches), recorder.autocast)
         every = (run, args, kwargs)

@@ -124,6 +124,8 @@ class Segment:
     result: Any = None
     shape: tuple[int, ...] = ()
     dtype: Any = None
+    seconds: float = 0.0
+    """What ``f`` takes for a slice that ends here, if its price does not know of that yet."""
     longest: int = 0
     """Calls from here to the end of the longest path."""
     reused: set[int] = field(default_factory=set)
@@ -176,7 +178,19 @@ class Tree:
         if self.exits >= self.count:
             which = "to find out for which takes longer than the loop"
             return f"{self.last_exit} for some slices, and {which}"
-        return f"its slices go too many ways ({self.count} known) for the time that the loop takes"
+        why = f"its slices go too many ways ({self.count} known) for the time that the loop takes"
+        return f"{why}{self.by_counts}"
+
+    @property
+    def by_counts(self) -> str:
+        """The line where most paths part by the number of values of a mask; "" if none do."""
+        parted = [s for s in self.segments() if s.asks is not None and len(s.children) > 2]
+        for s in sorted(parted, key=lambda s: -len(s.children)):
+            own = s.asks.index - s.first if s.asks is not None else -1
+            if 0 <= own < len(s.calls) and s.calls[own].row.name == COUNTED:
+                where = s.calls[own].where
+                return f": one for each number of values that a mask leaves ({where})"
+        return ""
 
     @property
     def too_long(self) -> str:
@@ -185,8 +199,8 @@ class Tree:
             return self.too_many_in_time
         return "all at once it takes longer than the loop"
 
-    def add(self, path: Path) -> None:
-        """Take up a path."""
+    def add(self, path: Path, seconds: float = 0.0) -> None:
+        """Take up a path, on which ``f`` takes so many seconds."""
         with self.lock:
             at, position, fresh = self.root, 0, self.count == 0
             along = [at]
@@ -222,6 +236,7 @@ class Tree:
             if not fresh:
                 raise Differs("a slice takes another path alone than among the others")
             at.result, at.shape, at.dtype = path.result, path.shape, path.dtype
+            at.seconds = seconds
             self.results.add(
                 None if isinstance(path.result, SideExit) else (path.shape, path.dtype)
             )
@@ -302,6 +317,7 @@ class Tree:
         return self.root.asks is not None
 
 
+COUNTED = "count of a mask"
 _WRITES = frozenset(("write", "write by a mask"))
 
 

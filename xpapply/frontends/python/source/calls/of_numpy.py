@@ -11,7 +11,7 @@ import numpy as np
 
 from .....ir.typed import Literal
 from .....ir.typed.function import NOTED, PARTS, Value, name_of
-from .....library import of_lists
+from .....library import of_lists, of_making
 from .. import arrays, numbers, places, whole
 from ..kinds import halves
 from ..values import (
@@ -230,8 +230,13 @@ def array(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     x = given.get("object")
     if not {*given} <= {"object", "dtype"} or len(args) > 2:
         raise t.refuse("numpy.array with further arguments")
-    if isinstance(x, Arr) and "dtype" not in given:
-        return arrays.copied(t, x)
+    if isinstance(x, Arr):
+        dtype, own = dtype_of(t, given.get("dtype"), x.type.dtype), x.type.dtype
+        if dtype == own:
+            return arrays.copied(t, x)
+        if x.type.ndim != 1 or numbers.kind_of(own) == "c" or own == halves.HALF:
+            raise t.refuse(f"numpy.array of {places.described(x)} as {dtype}")
+        return Inlined(of_making.as_type, [x, Known(np.dtype(dtype))], {})
     if isinstance(x, Lst) and not x.dtype:  # a loop that has not been gone through
         return arrays.new(t, dtype_of(t, given.get("dtype"), "float64"), [places.ZERO], "empty")
     if isinstance(x, Lst) and isinstance(x.dtype, Inner):
@@ -335,11 +340,11 @@ def _table(t: Writes, rows: list[Any], named: Any) -> Arr:
 
 
 def _as_array(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """``numpy.asarray``: of an array itself."""
-    if len(args) == 1 and not kwargs and isinstance(args[0], Arr):
-        return args[0]
-    if args and isinstance(args[0], Arr):
-        raise t.refuse("numpy.asarray with a dtype")
+    """``numpy.asarray``: of an array of that dtype itself."""
+    if args and isinstance(args[0], Arr) and len(args) < 3 and kwargs.keys() <= {"dtype"}:
+        said = args[1] if len(args) == 2 else kwargs.get("dtype")
+        if dtype_of(t, said, args[0].type.dtype) == args[0].type.dtype:
+            return args[0]
     return array(t, args, kwargs)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from .....ir.typed import Literal
 from .....limits import LIMITS
 from .. import numbers
-from ..values import NUMPY, Abstract, Inlined, Known, Num, Tup, Writes, integer
+from ..values import NUMPY, Abstract, Arr, Inlined, Known, Num, Tup, Writes, integer
 from .arguments import FALSE, TRUE, float64
 from .common import Call, as_float, exactly, number
 from .of_numpy import ufunc_of
@@ -39,7 +39,7 @@ def _normal(name: str, row: Call | None) -> Call:
     """``scipy.stats.norm.cdf`` and such, of one number; with further arguments by the row."""
 
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if row is not None and (kwargs or len(args) > 1):
+        if row is not None and (kwargs or len(args) > 1 or isinstance(args[0], Arr)):
             return row(t, args, kwargs)
         exactly(t, args, kwargs, 1)
         if name == "ppf" and number(t, args[0]).dtype != "float64":  # which computes in its type
@@ -159,6 +159,8 @@ _ROWS = {
     "genpareto": _Distribution("pareto_ends", "c", True, "", _fit_of_pareto),
     "weibull_min": _Distribution("positive", "c", False, "cdf sf ppf isf", _fit_of_weibull),
 }
+_SIDES = {"cdf": (0, 1), "sf": (1, 0), "ppf": (0, 1), "isf": (1, 0)}
+"""What is given below and above the support, or which end of it for shares of 0 and 1."""
 _SHORT = {"gumbel_r": "gumbel", "genextreme": "extreme", "weibull_min": "weibull"}
 
 
@@ -203,7 +205,7 @@ def _as_value(x: Any) -> Abstract:
 def _value(
     dist: Any, row: _Distribution, name: str, t: Writes, args: list[Any], kwargs: dict[str, Any]
 ) -> Inlined:
-    """``cdf(x, shape, loc=0, scale=1)`` and such, of numbers."""
+    """``cdf(x, shape, loc=0, scale=1)`` and such, of a number or an array."""
     from .....library.solvers import distributions
 
     first = "q" if name in ("ppf", "isf") else "x"
@@ -212,15 +214,21 @@ def _value(
     if len(args) > len(names) or not kwargs.keys() <= {*names} or not {*names[:-2]} <= given.keys():
         raise t.refuse(f"scipy.stats.{dist.name}.{name} with such arguments")
     given = {"loc": integer(0), "scale": integer(1)} | given
-    if first == "x":
+    whole = [float64(t, given.pop(first))] if isinstance(given[first], Arr) else []
+    if first == "x" and not whole:
         given |= _distance(t, given["x"], given["loc"])
-    own = {n: as_float(t, [given[n]], {})._replace(kind=NUMPY) for n in names}
+    own = {n: as_float(t, [x], {})._replace(kind=NUMPY) for n, x in given.items()}
     shape = own.get(row.shape) or Num("float64", NUMPY, Literal(0.0, "float64"))
-    how = distributions.quantile if first == "q" else distributions.share
+    how: Callable[..., Any] = distributions.quantile if first == "q" else distributions.share
     of = getattr(distributions, f"{_SHORT.get(dist.name, dist.name)}_{name}")
     fixed = [Known(of), Known(getattr(distributions, row.ends)), TRUE if row.any_sign else FALSE]
-    numbers_ = [own[first], shape, own["loc"], own["scale"]]
-    return Inlined(how, [*fixed, Known(_special()), *numbers_], {})
+    if whole:
+        how = distributions.quantiles if first == "q" else distributions.shares
+        sides = Tup(tuple(map(integer, _SIDES[name])))
+        rest = [*whole, shape, own["loc"], own["scale"], sides]
+    else:
+        rest = [own[first], shape, own["loc"], own["scale"]]
+    return Inlined(how, [*fixed, Known(_special()), *rest], {})
 
 
 def _distance(t: Writes, x: Any, loc: Any) -> dict[str, Any]:
@@ -276,7 +284,21 @@ def _values_agree(name: str, method: str) -> bool:
                     continue
                 if getattr(dist, method)(x, *given, loc, scale) != mine:
                     return False
-    return True
+    return _wholes_agree(dist, row, of, method)
+
+
+def _wholes_agree(dist: Any, row: _Distribution, of: Any, method: str) -> bool:
+    """Whether this SciPy computes values for arrays with the same bits."""
+    from .....library.solvers import distributions
+
+    how = distributions.quantiles if method in ("ppf", "isf") else distributions.shares
+    x, given = np.linspace(-0.5, 1.0, 40), (np.float64(0.7), np.float64(-0.1), np.float64(1.1))
+    x[3] = np.nan
+    with np.errstate(all="ignore"):
+        mine = how(of, getattr(distributions, row.ends), row.any_sign, _special(), x, *given,
+                   _SIDES[method])  # fmt: skip
+        want = getattr(dist, method)(x, *(given if row.shape else given[1:]))
+    return np.array_equal(mine, want, equal_nan=True)
 
 
 @functools.cache
