@@ -101,18 +101,19 @@ def compiled(
         return None
     loop = _loop(what.rules)
     assert loop is not None
-    from . import typed_loop  # which what waits does not need
+    from . import typed_results  # which what waits does not need
+    from .typed_loop import ForNow
 
     slice0 = what.slice_at((0,) * len(rows.batch))
     ahead: Any = None
     try:
         if begun is None:
-            ahead = typed_loop.read(loop, what.f, what.arguments, slice0)
+            ahead = typed_results.read(loop, what.f, what.arguments, slice0)
             try:
                 from ...runtime.generators import Kept
 
                 with Kept(ahead.sources):
-                    begun = typed_loop.tried(loop, what.f, what.arguments, slice0)
+                    begun = typed_results.tried(loop, what.f, what.arguments, slice0)
             except Exception as error:  # whatever runs now raises it too, and says where
                 let_pass(error)
                 known.traced[SOURCE, key] = Awaited(
@@ -125,7 +126,7 @@ def compiled(
                     known.traced[SOURCE, key] = tried
                     return None
         started = time.thread_time()
-        found = typed_loop.made(loop, what.f, what.arguments, slice0, begun, ahead)
+        found = typed_results.made(loop, what.f, what.arguments, slice0, begun, ahead)
         reading = time.thread_time() - started
         if why := what.why_other(found, begun.results[0]):
             raise TraceError(why)
@@ -136,7 +137,7 @@ def compiled(
             raise TraceError("it writes to its slices")
         if found.draws and what.is_others:
             raise TraceError(DRAWS)
-    except typed_loop.ForNow as error:
+    except ForNow as error:
         known.traced[SOURCE, key] = Refused(str(error), _for_calls(found.unchanged))
         return None
     except TraceError as error:
@@ -205,10 +206,10 @@ def _loop(rules: str) -> type[TypedLoop] | None:
 
 def _read(what: Applied, loop: type[TypedLoop]) -> Guards:
     """Read a function for its first slice, and watch what decides whether it compiles."""
-    from . import typed_loop
+    from . import typed_results
 
     slice0 = what.slice_at((0,) * len(what.rows().batch))
-    found = typed_loop.read(loop, what.f, what.arguments, slice0)
+    found = typed_results.read(loop, what.f, what.arguments, slice0)
     found.made = None  # which may hold arrays
     return found
 

@@ -30,7 +30,6 @@ from ...loop.arguments import Arguments
 from ...loop.begun import Begun, Users
 from ...runtime.error_state import let_pass, scipy_tells
 from ...runtime.generators import Kept, in_order, seconds_of_states
-from ...runtime.warning_filters import paused
 from ..application import announce
 from ..ways import Run, Said, Way
 from .typed_results import (
@@ -550,51 +549,3 @@ class _OnePath:
 
     count, branches, catches = 1, 0, False
     singly: tuple[Any, ...] = ()
-
-
-def tried(loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any) -> Begun:
-    """Call a function that was read for the first slices, and time it.
-
-    It gets copies, and raises what it raises.
-    """
-    several = slices if isinstance(slices, tuple) else (slices,)
-    return loop.calls(arguments.caller(f), several)
-
-
-def read(loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any) -> Read:
-    """Read a function for slices like these without a call.
-
-    Raises
-    ------
-    TraceError
-        If it cannot be compiled.
-    """
-    from ...frontends.python.source.frames import Guess
-
-    several, watch = slices if isinstance(slices, tuple) else (slices,), Read(Guess())
-    guess = watch.results if loop.guesses else None
-    with paused():
-        made = typed_of(f, arguments, several, guess, watch, loop.element)
-    loop.look_at(made)
-    watch.made, watch.sources = made if guess else None, made.sources
-    return watch
-
-
-def made(
-    loop: type[TypedLoop],
-    f: Any,
-    arguments: Arguments,
-    slices: Any,
-    begun: Begun,
-    ahead: Read | None = None,
-) -> TypedLoop:
-    """A function compiled from its source, for slices like the first.
-
-    `begun`: its first calls; `ahead`: what was read before.
-    """
-    several = slices if isinstance(slices, tuple) else (slices,)
-    with paused():
-        return loop(f, arguments, several, begun.results[0], begun.seconds, ahead)
-
-
-__all__ = ["TypedLoop", "made", "read", "tried"]

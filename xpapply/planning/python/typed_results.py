@@ -1,4 +1,4 @@
-"""Results of compiled functions: dtypes, shapes, texts.
+"""Functions that are read from their source, and their results: dtypes, shapes, texts.
 
 And whether they are those of real calls.
 """
@@ -18,8 +18,9 @@ from ...ir.avals import ShapeDtype
 from ...ir.typed import TypedFunction
 from ...limits import LIMITS
 from ...loop.arguments import Arguments, Looped
+from ...loop.begun import Begun
 from ...runtime.generators import Source
-from ...runtime.warning_filters import silent
+from ...runtime.warning_filters import paused, silent
 from .unplanned import endless
 
 _ANY_TEXT = "str0"
@@ -288,3 +289,51 @@ def typed_of(
         error = refused
     error.unchanged = watch
     raise error
+
+
+# --- before and after the first calls -------------------------------------------------------------
+
+
+def tried(loop: Any, f: Any, arguments: Arguments, slices: Any) -> Begun:
+    """Call a function that was read for the first slices, and time it.
+
+    `loop`: the class of what runs it. It gets copies, and raises what it raises.
+    """
+    several = slices if isinstance(slices, tuple) else (slices,)
+    return loop.calls(arguments.caller(f), several)
+
+
+def read(loop: Any, f: Any, arguments: Arguments, slices: Any) -> Read:
+    """Read a function for slices like these without a call.
+
+    Raises
+    ------
+    TraceError
+        If it cannot be compiled.
+    """
+    from ...frontends.python.source.frames import Guess
+
+    several, watch = slices if isinstance(slices, tuple) else (slices,), Read(Guess())
+    guess = watch.results if loop.guesses else None
+    with paused():
+        made = typed_of(f, arguments, several, guess, watch, loop.element)
+    loop.look_at(made)
+    watch.made, watch.sources = made if guess else None, made.sources
+    return watch
+
+
+def made(
+    loop: Any,
+    f: Any,
+    arguments: Arguments,
+    slices: Any,
+    begun: Begun,
+    ahead: Read | None = None,
+) -> Any:
+    """A function compiled from its source, for slices like the first.
+
+    `begun`: its first calls; `ahead`: what was read before.
+    """
+    several = slices if isinstance(slices, tuple) else (slices,)
+    with paused():
+        return loop(f, arguments, several, begun.results[0], begun.seconds, ahead)
