@@ -17,8 +17,8 @@ import numpy as np
 from ..limits import LIMITS
 from ..runtime.registry import generator_kind, of_generator
 from .estimators import BatchOfOne
-from .guards import exact, same, snapshot
 from .purity import writes
+from .snapshots import exact, same, snapshot
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

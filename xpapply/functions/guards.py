@@ -11,183 +11,28 @@ reach the function itself, could never be freed.
 
 from __future__ import annotations
 
-import builtins
 import functools
 import itertools
 import operator
-import struct
-import sys
 import types
 import weakref
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..limits import LIMITS
-
-MISSING: Any = object()
-"""The value of an attribute or variable that does not exist."""
+from .snapshots import (
+    MISSING,
+    Alike,
+    Contents,
+    Weak,
+    lives_on,
+    same,
+    snapshot,
+)
 
 _MISSINGS = itertools.repeat(MISSING)
-
-LIBRARIES = frozenset(
-    ("numpy", "scipy", "torch", "cupy", "cupyx", "jax", "sklearn", "xpapply", "array_api_compat")
-) | frozenset(sys.stdlib_module_names)
-"""Root packages whose functions and classes live as long as the process."""
-
-
-# --- values -------------------------------------------------------------------------------------
-
-
-def _reference(x: Any) -> Callable[[], Any]:
-    try:
-        return weakref.ref(x)
-    except TypeError:
-        return lambda: x
-
-
-class _Weak(weakref.ref):  # type: ignore[type-arg]
-    """The value of a place, not kept alive."""
-
-    __slots__ = ()
-
-
-class _Contents:
-    """A snapshot of a list, tuple, dict or set."""
-
-    __slots__ = ("_is_plain", "_kind", "_was")
-
-    def __init__(self, x: Any, above: tuple[int, ...]) -> None:
-        self._kind = snapshot(type(x))
-        self._was = [snapshot(e, (*above, id(x))) for e in elements(x)]
-        self._is_plain = not any(type(s) in (_Weak, _Contents) for s in self._was)
-
-    def same(self, now: Any) -> bool:
-        """Whether `now` has the same elements in the same order."""
-        if not same(type(now), self._kind):
-            return False
-        found = elements(now)
-        if len(found) != len(self._was):
-            return False
-        if self._is_plain and all(map(operator.is_, found, self._was)):
-            return True
-        return all(map(same, found, self._was))
-
-
-CONTAINERS = (dict, list, tuple, set, frozenset, deque)
-
-
-def elements(x: Any) -> list[Any]:
-    """The elements of a container, whatever its class shows."""
-    if isinstance(x, dict):
-        return [*dict.keys(x), *dict.values(x)]
-    kind: Any = next(c for c in CONTAINERS if isinstance(x, c))
-    return [*kind.__iter__(x)]
-
-
-def snapshot(x: Any, above: tuple[int, ...] = ()) -> Any:
-    """A snapshot of a value, for `same`: itself if it keeps no memory alive.
-
-    `above`: the containers that it is in, by identity.
-    """
-    if x is None or x is MISSING or type(x) in _NUMBERS:
-        return x
-    if isinstance(x, CONTAINERS):
-        endless = id(x) in above  # in itself: compared where it was seen first
-        return _MANY if endless or len(x) > LIMITS.compared_elements else _Contents(x, above)
-    if lives_on(x):
-        return x
-    try:
-        return _Weak(x)
-    except TypeError:
-        return x
-
-
-class _Alike:
-    """A value in the place of which others may come that are alike."""
-
-    __slots__ = ("_key", "_of")
-
-    def __init__(self, of: Callable[[Any], Any], x: Any) -> None:
-        self._of, self._key = of, of(x)
-
-    def same(self, now: Any) -> bool:
-        """Whether `now` is alike."""
-        return bool(self._of(now) == self._key)
-
-
-class _Many:
-    """Stands for a container that is too large to compare: it is never the same."""
-
-
-_MANY = _Many()
-
-
-def lives_on(x: Any) -> bool:
-    """Whether an object belongs to a library, and so lives as long as the process."""
-    if isinstance(x, types.ModuleType):
-        name = x.__name__  # a class of modules of the user's may give anything
-        if type(name) is not str:
-            return False
-        return name.partition(".")[0] in LIBRARIES and sys.modules.get(name) is x
-    if isinstance(x, _FUNCTIONS):
-        if "<locals>" in getattr(x, "__qualname__", ""):  # made by a call of another function
-            return False
-        root = home_of(x)
-        return root in LIBRARIES or root == "builtins"
-    return False
-
-
-def home_of(x: Any) -> str:
-    """The package that a class or a function says it is of; "" for code without a module.
-
-    A class that ``exec`` makes where there is no ``__name__`` says that it is a builtin.
-    """
-    root = (getattr(x, "__module__", None) or "").partition(".")[0]
-    if root == "builtins" and isinstance(x, type) and x.__flags__ & WRITTEN:
-        return root if vars(builtins).get(x.__name__) is x else ""
-    return root
-
-
-WRITTEN = 1 << 9
-"""Among the flags of a class: it is written in Python."""
-
-
-_FUNCTIONS = (type, types.FunctionType, types.BuiltinFunctionType, np.ufunc, type(np.sum))
-
-
-def same(now: Any, was: Any) -> bool:
-    """Whether a value equals its snapshot."""
-    if now is was:
-        return True
-    kind = type(was)
-    if kind is _Weak:
-        return was() is now
-    if kind is _Contents:
-        return isinstance(now, CONTAINERS) and bool(was.same(now))
-    if kind is _Alike:
-        return was.same(now)  # type: ignore[no-any-return]
-    if type(now) is not kind:
-        return False
-    if kind in _NUMBERS:
-        return exact(now) == exact(was)
-    return isinstance(now, np.generic) and exact(now) == exact(was)
-
-
-_NUMBERS = frozenset((bool, int, float, complex, str, bytes, type(...), type(NotImplemented)))
-
-
-def exact(x: Any) -> Any:
-    """A number or a text as something that is equal only to the same: 0.0 is not -0.0."""
-    if type(x) is float:
-        return struct.pack("d", x)
-    if type(x) is complex:
-        return struct.pack("dd", x.real, x.imag)
-    if isinstance(x, np.generic) and not x.dtype.hasobject:
-        return x.dtype.str, x.tobytes()
-    return x
 
 
 def _is_same_array(x: np.ndarray, was: tuple[Any, Any]) -> bool:
@@ -216,6 +61,13 @@ def _content(x: np.ndarray) -> Any:
 
 def _bytes(x: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(x).reshape(-1).view(np.uint8)
+
+
+def _reference(x: Any) -> Callable[[], Any]:
+    try:
+        return weakref.ref(x)
+    except TypeError:
+        return lambda: x
 
 
 # --- places -------------------------------------------------------------------------------------
@@ -275,9 +127,9 @@ class _Places:
         return self.ref is None or self.ref() is holder
 
     def add(self, name: Any, value: Any, alike: Callable[[Any], Any] | None = None) -> None:
-        was = snapshot(value) if alike is None else _Alike(alike, value)
+        was = snapshot(value) if alike is None else Alike(alike, value)
         kind = type(was)
-        names, found = self.weak if kind is _Weak else self.deep if kind in _DEEP else self.plain
+        names, found = self.weak if kind is Weak else self.deep if kind in _DEEP else self.plain
         names.append(name)
         found.append(was)
 
@@ -300,7 +152,7 @@ class _Places:
         return not names or all(map(same, map(get, names, _MISSINGS), values))
 
 
-_DEEP = _Contents, _Alike
+_DEEP = Contents, Alike
 _NOT_FOLLOWED = type, types.ModuleType, types.FunctionType, types.MethodType
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ....arrays import library
-from ....functions.guards import MISSING
 from ....functions.purity import beside_cache
+from ....functions.snapshots import MISSING
 from ....ir.typed import Literal, Register
 from ....ir.typed.function import PARTS
 from ....library import of_lists, of_math, of_python, of_random
