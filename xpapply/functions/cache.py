@@ -17,8 +17,8 @@ import numpy as np
 from ..limits import LIMITS
 from ..runtime.registry import generator_kind, of_generator
 from .estimators import BatchOfOne
-from .purity import writes
-from .snapshots import exact, same, snapshot
+from .purity import python_function, writes
+from .snapshots import exact, number_kind, same, snapshot
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -60,6 +60,25 @@ def kept(found: _D) -> _D:
     return found
 
 
+_families: weakref.WeakKeyDictionary[CodeType, BoundedDict]
+_families = weakref.WeakKeyDictionary()
+"""By the code of a function what serves it whatever numbers it has: see `functions.given`."""
+
+
+def families(f: Any, is_new: bool = False) -> BoundedDict | None:
+    """What is known of functions with the same code, by the kinds of what they are called with.
+
+    `is_new`: whether to begin, if there is nothing.
+    """
+    own = python_function(f)
+    if own is None:
+        return None
+    found = _families.get(own.__code__)
+    if found is None and is_new:
+        found = _families[own.__code__] = BoundedDict()
+    return found
+
+
 def clear() -> None:
     """Forget everything that was planned, traced or compiled: the next call is a first one.
 
@@ -71,6 +90,7 @@ def clear() -> None:
         found.clear()
     _by_object.clear()
     _by_code.clear()
+    _families.clear()
 
 
 def _gone() -> None:
@@ -225,9 +245,12 @@ def _part(x: Any) -> Any:
     return x if kind is None else kind
 
 
-def arguments(args: tuple, kwargs: dict) -> Hashable | None:
-    """Further arguments of `f` as a key; None where they cannot be one."""
-    found = [_argument(a) for a in (*args, *kwargs.values())]
+def arguments(args: tuple, kwargs: dict, kinds: bool = False) -> Hashable | None:
+    """Further arguments of `f` as a key; None where they cannot be one.
+
+    `kinds`: numbers that may be given are known by their types alone.
+    """
+    found = [_argument(a, kinds) for a in (*args, *kwargs.values())]
     return None if None in found else (*found, *kwargs)
 
 
@@ -239,11 +262,13 @@ def _content(x: np.ndarray) -> bytes:
     return hashlib.blake2b(np.ascontiguousarray(x).reshape(-1).view(np.uint8).data).digest()
 
 
-def _argument(x: Any) -> Hashable | None:
+def _argument(x: Any, kinds: bool = False) -> Hashable | None:
+    if kinds and (kind := number_kind(x)) is not None:
+        return kind, None
     if type(x) in (int, float, bool, str, complex, bytes, type(None), type(np.sum)):
         return type(x), exact(x)
     if type(x) in (tuple, list):
-        parts = tuple(map(_argument, x))
+        parts = tuple(_argument(y, kinds) for y in x)
         return None if None in parts else (type(x), parts)
     if isinstance(x, type):
         return type, _weakly(x)

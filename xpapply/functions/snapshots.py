@@ -7,13 +7,14 @@ identity.
 from __future__ import annotations
 
 import builtins
+import itertools
 import operator
 import struct
 import sys
 import types
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,9 +41,12 @@ class Contents:
 
     __slots__ = ("_is_plain", "_kind", "_was")
 
-    def __init__(self, x: Any, above: tuple[int, ...]) -> None:
+    def __init__(self, x: Any, above: tuple[int, ...], given: Paths = frozenset()) -> None:
         self._kind = snapshot(type(x))
-        self._was = [snapshot(e, (*above, id(x))) for e in elements(x)]
+        below = (frozenset(p[1:] for p in given if p[:1] == (k,)) for k in itertools.count())
+        self._was = [
+            snapshot(e, (*above, id(x)), own) for e, own in zip(elements(x), below, strict=False)
+        ]
         self._is_plain = not any(type(s) in (Weak, Contents) for s in self._was)
 
     def same(self, now: Any) -> bool:
@@ -56,7 +60,18 @@ class Contents:
             return True
         return all(map(same, found, self._was))
 
+    def others(self, now: Any, path: tuple[int, ...]) -> list[tuple[int, ...]] | None:
+        """The paths of numbers that are others now; None: so is something else."""
+        found = elements(now) if isinstance(now, CONTAINERS) else None
+        if found is None or not same(type(now), self._kind) or len(found) != len(self._was):
+            return None
+        return _all_others(
+            (x, was, (*path, k)) for k, (x, was) in enumerate(zip(found, self._was, strict=True))
+        )
 
+
+Paths = frozenset[tuple[int, ...]]
+"""Where numbers stand in a value: the empty path is itself, others lead through `elements`."""
 CONTAINERS = (dict, list, tuple, set, frozenset, deque)
 
 
@@ -68,16 +83,19 @@ def elements(x: Any) -> list[Any]:
     return [*kind.__iter__(x)]
 
 
-def snapshot(x: Any, above: tuple[int, ...] = ()) -> Any:
+def snapshot(x: Any, above: tuple[int, ...] = (), given: Paths = frozenset()) -> Any:
     """A snapshot of a value, for `same`: itself if it keeps no memory alive.
 
-    `above`: the containers that it is in, by identity.
+    `above`: the containers that it is in, by identity; `given`: where numbers of these types may
+    come.
     """
+    if () in given and number_kind(x) is not None:
+        return Alike(number_kind, x)
     if x is None or x is MISSING or type(x) in _NUMBERS:
         return x
     if isinstance(x, CONTAINERS):
         endless = id(x) in above  # in itself: compared where it was seen first
-        return _MANY if endless or len(x) > LIMITS.compared_elements else Contents(x, above)
+        return _MANY if endless or len(x) > LIMITS.compared_elements else Contents(x, above, given)
     if lives_on(x):
         return x
     try:
@@ -97,6 +115,46 @@ class Alike:
     def same(self, now: Any) -> bool:
         """Whether `now` is alike."""
         return bool(self._of(now) == self._key)
+
+
+def number_kind(x: Any) -> type | None:
+    """The type of a number that compiled code may read anew for each call; None: it is none."""
+    kind = type(x)
+    if kind is int:
+        return kind if -(1 << 63) <= x < 1 << 63 else None
+    return kind if kind in _GIVEN else None
+
+
+_GIVEN = frozenset((float, np.float64, np.float32, np.int64, np.int32))
+
+
+def others(now: Any, was: Any, path: tuple[int, ...] = ()) -> list[tuple[int, ...]] | None:
+    """Where a value has other numbers than its snapshot; None: something else is another one."""
+    if same(now, was):
+        return []
+    if type(was) is Contents:
+        return was.others(now, path)
+    kind = number_kind(now)
+    return [path] if kind is not None and kind is type(was) and number_kind(was) is kind else None
+
+
+def _all_others(
+    pairs: Iterable[tuple[Any, Any, tuple[int, ...]]],
+) -> list[tuple[int, ...]] | None:
+    found: list[tuple[int, ...]] = []
+    for now, was, path in pairs:
+        some = others(now, was, path)
+        if some is None:
+            return None
+        found += some
+    return found
+
+
+def followed(x: Any, path: Sequence[int]) -> Any:
+    """What stands in a value at the end of a path."""
+    for k in path:
+        x = elements(x)[k]
+    return x
 
 
 class _Many:

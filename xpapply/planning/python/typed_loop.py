@@ -6,8 +6,10 @@ of another kind. The function itself runs for these, in order, after all others.
 
 from __future__ import annotations
 
+import copy
 import time
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
@@ -21,7 +23,9 @@ from ...frontends.python.run.comparison import cast, check_holds
 from ...frontends.python.run.record import AtOnce
 from ...frontends.python.run.rows import Block, Rows, RowsOfSeveral
 from ...functions.cache import BoundedDict
+from ...functions.given import Given, Place
 from ...functions.guards import Guards
+from ...functions.snapshots import number_kind
 from ...ir.avals import ShapeDtype
 from ...ir.typed import TypedFunction
 from ...ir.typed.function import WARNED
@@ -94,6 +98,10 @@ class TypedLoop(AtOnce):
     """Whether results are assumed from the source, unless the first slice differs."""
     doubt = ""
     """Why the first slice is left to the function, where that may be so of most."""
+    _values: Sequence[Any] = ()
+    """The numbers that are given."""
+    _more: dict[str, Any] = {}  # noqa: RUF012  # never written to
+    """How compiled code gets them."""
 
     def __init__(
         self,
@@ -103,6 +111,7 @@ class TypedLoop(AtOnce):
         first: Any,
         seconds: float,
         ahead: Read | None = None,
+        places: Collection[Place] = (),
     ) -> None:
         super().__init__()
         # arguments are told apart by their content, which may change later
@@ -114,7 +123,7 @@ class TypedLoop(AtOnce):
             self._guards: Guards = ahead
             made = ahead.made
         else:
-            self._guards = Guards()
+            self._guards = Guards(places)
             made = typed_of(f, arguments, slices, self.results, self._guards, self.element)
         if not any(b.instructions[-1].op == "return" for b in made.blocks):
             raise TraceError(f"compiled, {made.marks[0].why if made.marks else 'it never returns'}")
@@ -122,6 +131,9 @@ class TypedLoop(AtOnce):
         if self._asks_scipy and scipy_tells():
             raise TraceError("scipy.special.errstate says more than to ignore errors")
         self.compiled: Any = self._backend(made)
+        self.given = Given(f, self._guards, args, kwargs)
+        if self.given.places:
+            self._is_given(self.given.values(f, args, kwargs) or [])
         self._texts = any(map(is_text, self.results))
         self.overhead += seconds_of_states(made.sources)
         self.keeps = any(x.nbytes > LIMITS.typed_kept for x in made.constants)
@@ -168,7 +180,28 @@ class TypedLoop(AtOnce):
         """Whether `f` is unchanged, and compiled functions are enabled."""
         if why_not_compiled() or (self._asks_scipy and scipy_tells()):
             return False
-        return self._guards(f)
+        return self._guards(f) and (not self._values or self.given.are(f, self._values))
+
+    def with_numbers(self, f: Any, arguments: Arguments) -> TypedLoop | None:
+        """The same for other given numbers; None: there are none, or something else has changed."""
+        values = self.given.values(f, arguments.args, arguments.kwargs) if self._values else None
+        kinds = [*map(number_kind, values or ())]
+        if not values or kinds != [*map(number_kind, self._values)]:
+            return None
+        found = copy.copy(self)
+        args, kwargs = copied(arguments.args), copied(arguments.kwargs)
+        found._arguments = replace(arguments, args=args, kwargs=kwargs)
+        found.record, found.plans = self.record.for_another(), weakref.WeakSet()
+        found.agreed, found.ready = BoundedDict(), BoundedDict()
+        found.looped, found._marked = 0, {}
+        found._is_given(values)
+        return found
+
+    def _is_given(self, values: Sequence[Any]) -> None:
+        made = self.compiled.made
+        dtypes = [made.constants[k].dtype for k in made.given]
+        arrays = [np.array([x], dtype) for x, dtype in zip(values, dtypes, strict=True)]
+        self._values, self._more = values, {"given": self.compiled.numbers(arrays)}
 
     @staticmethod
     def _is_best(made: TypedFunction, slices: Sequence[Any]) -> bool:
@@ -217,7 +250,7 @@ class TypedLoop(AtOnce):
         said = f"one compiled loop, {compiler.host().name}"
         if (width := self.compiled.width) > 1:
             said += f", {width} slices side by side"
-        return said
+        return f"{said}, {self.given.said}" if self._values else said
 
     def settle(self, rows: Rows) -> None:
         """Raise `ForNow` if there is a doubt, and most slices are as the first one."""
@@ -322,7 +355,7 @@ class TypedLoop(AtOnce):
         places = () if self._checked else {done, max(done, n // 3), max(done, 2 * n // 3), n - 1}
         with self.unspent(f, alone=False) as kept:
             try:
-                go, marks = self.compiled.in_order(rows.views, outs, len(rows.batch))
+                go, marks = self.compiled.in_order(rows.views, outs, len(rows.batch), **self._more)
                 # in one go, where none was marked before
                 how = by_itself, compared, [*places], n * (self._checked and not self._marked)
                 found = in_order(self.compiled.made.sources, go, marks, done, *how)
@@ -357,9 +390,11 @@ class TypedLoop(AtOnce):
         if results == self.results:
             return self
         found: TypedLoop | None = self._others.get(results)
+        if found is not None and self._values:
+            found = found.with_numbers(f, self._arguments)
         if found is None:
-            found = type(self)(f, self._arguments, slices, first, self.seconds)
-            self._others[results] = found
+            how = f, self._arguments, slices, first, self.seconds, None, self.given.places
+            found = self._others[results] = type(self)(*how)
         return found
 
     def _noted(self, marks: np.ndarray | None) -> np.ndarray:
@@ -532,7 +567,8 @@ class TypedLoop(AtOnce):
         views, originals = (rows.views, ()) if copy is None else ((copy,), rows.views)
         try:
             how = len(rows.batch), self.seconds, originals
-            marks = self.compiled.run(views, outs, *how, short=self._checked and copy is None)
+            short = self._checked and copy is None
+            marks = self.compiled.run(views, outs, *how, short=short, **self._more)
         except CompilerError as error:
             raise UnsupportedError(str(error)) from None
         if self._texts:

@@ -6,13 +6,14 @@ And whether they are those of real calls.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 
 from ... import arrays
 from ...errors import TraceError
+from ...functions.given import Place
 from ...functions.guards import Guards
 from ...ir.avals import ShapeDtype
 from ...ir.typed import TypedFunction
@@ -205,8 +206,8 @@ class Read(Guards):
 
     sources: Sequence[Source] = ()
 
-    def __init__(self, results: Any) -> None:
-        super().__init__()
+    def __init__(self, results: Any, places: Collection[Place] = ()) -> None:
+        super().__init__(places)
         self.results = results
         self.made: TypedFunction | None = None
 
@@ -282,13 +283,25 @@ def typed_of(
             for r in results
         ]
     try:
-        return source.typed(f, given, named, inputs, expected, watch, element)
+        found = source.typed(f, given, named, inputs, expected, watch, element)
+        read_anew(found, watch)
+        return found
     except source.Leaves as leaves:
         error = TraceError(leaves.why)
     except TraceError as refused:
         error = refused
     error.unchanged = watch
     raise error
+
+
+def read_anew(made: TypedFunction, watch: Guards) -> None:
+    """Have other numbers come where the function reads those that are given."""
+    at = {id(x): k for k, x in enumerate(made.constants)}
+    for where, x in watch.given.items():
+        if id(x) not in at:
+            watch.given[where] = None
+    watch.give()
+    made.given = tuple(at[id(x)] for x in watch.given.values() if x is not None)
 
 
 # --- before and after the first calls -------------------------------------------------------------
@@ -303,8 +316,12 @@ def tried(loop: Any, f: Any, arguments: Arguments, slices: Any) -> Begun:
     return loop.calls(arguments.caller(f), several)
 
 
-def read(loop: Any, f: Any, arguments: Arguments, slices: Any) -> Read:
+def read(
+    loop: Any, f: Any, arguments: Arguments, slices: Any, places: Collection[Place] = ()
+) -> Read:
     """Read a function for slices like these without a call.
+
+    `places`: where numbers are given.
 
     Raises
     ------
@@ -313,7 +330,7 @@ def read(loop: Any, f: Any, arguments: Arguments, slices: Any) -> Read:
     """
     from ...frontends.python.source.frames import Guess
 
-    several, watch = slices if isinstance(slices, tuple) else (slices,), Read(Guess())
+    several, watch = slices if isinstance(slices, tuple) else (slices,), Read(Guess(), places)
     guess = watch.results if loop.guesses else None
     with paused():
         made = typed_of(f, arguments, several, guess, watch, loop.element)
@@ -329,11 +346,12 @@ def made(
     slices: Any,
     begun: Begun,
     ahead: Read | None = None,
+    places: Collection[Place] = (),
 ) -> Any:
     """A function compiled from its source, for slices like the first.
 
-    `begun`: its first calls; `ahead`: what was read before.
+    `begun`: its first calls; `ahead`: what was read before; `places`: where numbers are given.
     """
     several = slices if isinstance(slices, tuple) else (slices,)
     with paused():
-        return loop(f, arguments, several, begun.results[0], begun.seconds, ahead)
+        return loop(f, arguments, several, begun.results[0], begun.seconds, ahead, places)

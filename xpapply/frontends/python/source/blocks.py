@@ -12,7 +12,7 @@ import numpy as np
 
 from ....arrays import library
 from ....errors import TraceError
-from ....functions.guards import Guards
+from ....functions.guards import Guards, Where
 from ....ir.typed import Array, Block, Instruction, Literal, Mark, Register, Slot, TypedFunction
 from ....ir.typed.function import Type, Value
 from ....limits import LIMITS
@@ -248,6 +248,18 @@ class Blocks:
         found = Arr(kind, False, self.op("constant", kind, what=k))
         self._constants[found.value] = x
         return found
+
+    def given(self, at: Where, path: tuple[int, ...], x: Num) -> Num:
+        """A number that was found somewhere; where such are given, one that each call reads."""
+        if (at, path) not in self.watch.given:
+            return x
+        array = self.watch.given[at, path]
+        if array is None:
+            assert isinstance(x.value, Literal)
+            array = self.watch.given[at, path] = np.array([x.value.value], x.dtype)
+        first = Literal(0, "int64")
+        value = self.op("element", x.dtype, self.constant(array).value, first)
+        return x._replace(value=value)
 
     def content(self, x: Abstract) -> np.ndarray | None:
         """The array of the user's that was just read, whose content counts from now on.
