@@ -221,7 +221,8 @@ def _given(what: Applied, family: Family) -> Collection[Place]:
 def _is_long(found: TypedLoop, what: Applied) -> bool:
     """Whether a run may save more with constants than compiling them takes."""
     took = found.record.expected(what.slices)
-    return took is not None and LIMITS.typed_given * took > found.compiled.took
+    share = LIMITS.typed_given_integers if found.counts else LIMITS.typed_given
+    return took is not None and share * took > found.compiled.took
 
 
 def _for_calls(unchanged: Callable[[Any], bool]) -> Callable[[Any], bool]:

@@ -197,6 +197,11 @@ class TypedLoop(AtOnce):
         found._is_given(values)
         return found
 
+    @property
+    def counts(self) -> bool:
+        """Whether some given numbers are integers."""
+        return any(np.dtype(type(x)).kind in "iu" for x in self._values)
+
     def _is_given(self, values: Sequence[Any]) -> None:
         made = self.compiled.made
         dtypes = [made.constants[k].dtype for k in made.given]
