@@ -44,11 +44,11 @@ def test_no_folder_is_crowded():
 
 
 LINES = """
-    frontends 36750 -> 38320 generators, masks, nnls, splines, distributions, constants folded
+    frontends 36750 -> 38400 generators, masks, nnls, splines, distributions, numbers given
     codegen 20550 -> 21950 shuffles, MT19937, long sums, how a GPU loads, libm's steps, formulas
     library 13400 -> 15400 generators, nnls, splines, BLAS, samples, distributions, densities
-    planning 10950 -> 11300 time limits, calls beside the loop, kernels that loops wait for, texts
-    backends 9290 -> 9920 machine code for GPUs on disk, kernels with their arguments, short calls
+    planning 10950 -> 11500 time limits, calls beside the loop, kernels that loops wait for, numbers
+    backends 9290 -> 9990 machine code for GPUs on disk, kernels with their arguments, numbers given
     ir 8700 -> 9530 functions of hosts, quotients, loops that end, choices, catches in lanes
     batching 5650 -> 6180 least squares of rows of a mask, rank tests, tables of counts
     models 4700
@@ -56,7 +56,7 @@ LINES = """
     cli 3000
     loop 2600 -> 2630 results that end a loop at once
     pandas 2150 -> 4260 groups transformed, nullable dtypes, lists, methods of Series, classes
-    functions 2150 -> 2220 what a cache keeps, what is prepared by identity
+    functions 2150 -> 2590 what a cache keeps, what is prepared by identity, numbers that are given
     patching 1750 -> 1860 groups transformed and filtered, one look at all names
     runtime 1650 -> 1930 seeds of MT19937, generators that are spawned, what libm computes
     slice_functions 1600 -> 1630 complex numbers as pairs, which stood in special

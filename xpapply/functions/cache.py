@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable, Sequence
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from ..limits import LIMITS
+from ..runtime.budget import Budget
 from ..runtime.registry import generator_kind, of_generator
 from .estimators import BatchOfOne
 from .purity import python_function, writes
@@ -60,6 +61,57 @@ def kept(found: _D) -> _D:
     return found
 
 
+class Family:
+    """What is known of a function for arguments of some kinds, whatever their numbers are.
+
+    Attributes
+    ----------
+    last : object
+        What was made last with constants, or with fewer given numbers; see `functions.given`.
+    loop : object
+        What runs it with given numbers; None: there is none.
+    quick, awaited : Budget or None
+        What loops may take, before anything is planned, and before something is compiled.
+    """
+
+    def __init__(self) -> None:
+        self.last: Any = None
+        self.loop: Any = None
+        self.quick: Budget | None = None
+        self.awaited: Budget | None = None
+        self._fixed: set[_Place] = set()
+
+    def join(self, known: dict[Any, Any], key: Hashable, source: Hashable) -> Budget | None:
+        """Let loops with these numbers count as those with others: what they are noted in."""
+        for own, budget in ((key, self.quick), (source, self.awaited)):
+            if budget is not None and own not in known:
+                known[own] = budget
+        return known.get(key)
+
+    def places(self, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Collection[_Place]:
+        """Which numbers are to be given from now on: those that were others before."""
+        if self.last is None:
+            return ()
+        found = self.last.given.others(f, args, kwargs)
+        known = {*self.last.given.places}
+        if found is not None and found and found <= known:  # who reads one has to know it as well
+            self._fixed |= found
+        return (known | (found or set())) - self._fixed
+
+    def fix(self, places: Collection[_Place]) -> None:
+        """Let some numbers be constants, since they have to."""
+        known = set() if self.last is None else {*self.last.given.places}
+        self._fixed |= {*places} - known or {*places}
+
+    def note(self, found: Any) -> None:
+        """Note what was made; with constants, where it runs long, it takes the place of none."""
+        if found.kinds:
+            self.loop = found
+        if found.kinds or self.loop is None:
+            self.last = found
+
+
+_Place = tuple[Any, tuple[int, ...]]
 _families: weakref.WeakKeyDictionary[CodeType, BoundedDict]
 _families = weakref.WeakKeyDictionary()
 """By the code of a function what serves it whatever numbers it has: see `functions.given`."""

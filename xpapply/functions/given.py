@@ -7,18 +7,14 @@ that is read by each call: see `Guards.given`. So the third call needs nothing t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..runtime.budget import Budget
-from .guards import Guards, Where, argument
+from .guards import Guards, Place, Where, argument
 from .purity import python_function
 from .snapshots import Paths, exact, followed, others, same, snapshot
-
-Place = tuple[Where, tuple[int, ...]]
-"""Where a number is found: a place, and the path in what stands there."""
 
 
 class Given:
@@ -26,8 +22,6 @@ class Given:
 
     Parameters
     ----------
-    f : callable
-        The function.
     guards : Guards
         What it reaches.
     args, kwargs : tuple, dict
@@ -37,11 +31,9 @@ class Given:
     ----------
     places : tuple of (place, path)
         Where given numbers are.
-    said : str
-        What `explain` says of them; "": there are none.
     """
 
-    def __init__(self, f: Any, guards: Guards, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    def __init__(self, guards: Guards, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         self._guards = guards
         self.places: tuple[Place, ...] = tuple(p for p, x in guards.given.items() if x is not None)
         self._was = {
@@ -49,8 +41,10 @@ class Given:
             for name, x in _named(args, kwargs)
             if not isinstance(x, np.ndarray)  # of which the key has the content
         }
-        names = dict.fromkeys(_name(f, *place) for place in self.places)
-        self.said = f"with {', '.join(names)} given" if names else ""
+
+    def names(self, f: Any) -> str:
+        """What given numbers are called."""
+        return ", ".join(dict.fromkeys(_name(f, *place) for place in self.places))
 
     def _paths(self, name: int | str) -> Paths:
         return frozenset(path for at, path in self.places if at == argument(name))
@@ -102,53 +96,3 @@ def _name(f: Any, at: Where, path: tuple[int, ...]) -> str:
 
 def _named(args: Sequence[Any], kwargs: dict[str, Any]) -> list[tuple[Any, Any]]:
     return [*enumerate(args), *kwargs.items()]
-
-
-class Family:
-    """What is known of a function for arguments of some kinds, whatever their numbers are.
-
-    Attributes
-    ----------
-    last : object
-        What was made last with constants, or with fewer given numbers; it has a `Given`.
-    loop : object
-        What runs it with given numbers; None: there is none.
-    quick, awaited : Budget or None
-        What loops may take, before anything is planned, and before something is compiled.
-    """
-
-    def __init__(self) -> None:
-        self.last: Any = None
-        self.loop: Any = None
-        self.quick: Budget | None = None
-        self.awaited: Budget | None = None
-        self._fixed: set[Place] = set()
-
-    def join(self, known: dict[Any, Any], key: Hashable, source: Hashable) -> Budget | None:
-        """Let loops with these numbers count as those with others: what they are noted in."""
-        for own, budget in ((key, self.quick), (source, self.awaited)):
-            if budget is not None and own not in known:
-                known[own] = budget
-        return known.get(key)
-
-    def places(self, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Collection[Place]:
-        """Which numbers are to be given from now on: those that were others before."""
-        if self.last is None:
-            return ()
-        found = self.last.given.others(f, args, kwargs)
-        known = {*self.last.given.places}
-        if found is not None and found and found <= known:  # who reads one has to know it as well
-            self._fixed |= found
-        return (known | (found or set())) - self._fixed
-
-    def fix(self, places: Collection[Place]) -> None:
-        """Let some numbers be constants, since they have to."""
-        known = set() if self.last is None else {*self.last.given.places}
-        self._fixed |= {*places} - known or {*places}
-
-    def note(self, found: Any) -> None:
-        """Note what was made; with constants, where it runs long, it takes the place of none."""
-        if found.given.places:
-            self.loop = found
-        if found.given.places or self.loop is None:
-            self.last = found

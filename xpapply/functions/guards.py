@@ -191,6 +191,9 @@ _NOT_FOLLOWED = type, types.ModuleType, types.FunctionType, types.MethodType
 Where = tuple[int, str, Any]
 """A place: the holder by identity, 0 for the function that runs; its kind; its name."""
 
+Place = tuple[Where, tuple[int, ...]]
+"""Where a number is found: a place, and the path in what stands there."""
+
 
 def argument(name: int | str) -> Where:
     """The place of an argument that it is called with, by its number or name."""
@@ -214,8 +217,8 @@ class Guards:
         By these, an array of one number, as far as such a number was read.
     """
 
-    def __init__(self, given: Iterable[tuple[Where, tuple[int, ...]]] = ()) -> None:
-        self.given: dict[tuple[Where, tuple[int, ...]], np.ndarray | None] = dict.fromkeys(given)
+    def __init__(self, given: Iterable[Place] = ()) -> None:
+        self.given: dict[Place, np.ndarray | None] = dict.fromkeys(given)
         self._root: Callable[[], Any] = lambda: None
         self._places: dict[tuple[int, str], _Places] = {}
         self._seen: set[tuple[int, str, Any, bool]] = set()
@@ -320,9 +323,9 @@ class Guards:
         holder = root if places.ref is None else places.ref()
         return followed(places.look(holder)(at[2], MISSING), path)
 
-    def others(self, root: Any) -> list[tuple[Where, tuple[int, ...]]] | None:
+    def others(self, root: Any) -> list[Place] | None:
         """Where the function about to run has other numbers; None: something else has changed."""
-        found: list[tuple[Where, tuple[int, ...]]] = []
+        found: list[Place] = []
         here = {id(places): key for key, places in self._places.items()}
         for places in self._all:
             holder = root if places.ref is None else places.ref()

@@ -14,9 +14,8 @@ import numpy as np
 
 from ... import config
 from ...errors import DRAWS, TraceError
-from ...functions.cache import FunctionCache
-from ...functions.given import Family, Place
-from ...functions.guards import Guards
+from ...functions.cache import Family, FunctionCache
+from ...functions.guards import Guards, Place
 from ...functions.purity import has_loop
 from ...limits import LIMITS
 from ...loop.begun import Begun
@@ -221,7 +220,8 @@ def _given(what: Applied, family: Family) -> Collection[Place]:
 def _is_long(found: TypedLoop, what: Applied) -> bool:
     """Whether a run may save more with constants than compiling them takes."""
     took = found.record.expected(what.slices)
-    share = LIMITS.typed_given_integers if found.counts else LIMITS.typed_given
+    counts = any(issubclass(kind, int | np.integer) for kind in found.kinds)
+    share = LIMITS.typed_given_integers if counts else LIMITS.typed_given
     return took is not None and share * took > found.compiled.took
 
 

@@ -15,9 +15,8 @@ from ... import config
 from ...errors import Differs, InputError, TooManyPaths, TraceError, UnsupportedError, said
 from ...frontends import name_of
 from ...frontends.python.run.record import AtOnce, Record
-from ...functions.cache import FunctionCache, cache_of, families
+from ...functions.cache import Family, FunctionCache, cache_of, families
 from ...functions.estimators import BatchOfOne
-from ...functions.given import Family
 from ...limits import LIMITS
 from ...loop.begun import Begun, Users
 from ...runtime import error_state

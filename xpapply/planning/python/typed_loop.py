@@ -7,12 +7,13 @@ of another kind. The function itself runs for these, in order, after all others.
 from __future__ import annotations
 
 import copy
+import functools
 import time
 import weakref
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,8 +24,7 @@ from ...frontends.python.run.comparison import cast, check_holds
 from ...frontends.python.run.record import AtOnce
 from ...frontends.python.run.rows import Block, Rows, RowsOfSeveral
 from ...functions.cache import BoundedDict
-from ...functions.given import Given, Place
-from ...functions.guards import Guards
+from ...functions.guards import Guards, Place
 from ...functions.snapshots import number_kind
 from ...ir.avals import ShapeDtype
 from ...ir.typed import TypedFunction
@@ -50,6 +50,9 @@ from .typed_results import (
     with_texts,
 )
 from .unplanned import ENGINES, why_not_compiled
+
+if TYPE_CHECKING:
+    from ...functions.given import Given
 
 
 class ForNow(TraceError):
@@ -100,6 +103,8 @@ class TypedLoop(AtOnce):
     """Why the first slice is left to the function, where that may be so of most."""
     _values: Sequence[Any] = ()
     """The numbers that are given."""
+    kinds: Sequence[Any] = ()
+    """Their types."""
     _more: dict[str, Any] = {}  # noqa: RUF012  # never written to
     """How compiled code gets them."""
 
@@ -131,8 +136,8 @@ class TypedLoop(AtOnce):
         if self._asks_scipy and scipy_tells():
             raise TraceError("scipy.special.errstate says more than to ignore errors")
         self.compiled: Any = self._backend(made)
-        self.given = Given(f, self._guards, args, kwargs)
-        if self.given.places:
+        if made.given:
+            self._names = self.given.names(f)
             self._is_given(self.given.values(f, args, kwargs) or [])
         self._texts = any(map(is_text, self.results))
         self.overhead += seconds_of_states(made.sources)
@@ -182,11 +187,17 @@ class TypedLoop(AtOnce):
             return False
         return self._guards(f) and (not self._values or self.given.are(f, self._values))
 
+    @functools.cached_property
+    def given(self) -> Given:
+        """What it was read with; few functions are called with other numbers."""
+        from ...functions.given import Given
+
+        return Given(self._guards, self._arguments.args, self._arguments.kwargs)
+
     def with_numbers(self, f: Any, arguments: Arguments) -> TypedLoop | None:
         """The same for other given numbers; None: there are none, or something else has changed."""
         values = self.given.values(f, arguments.args, arguments.kwargs) if self._values else None
-        kinds = [*map(number_kind, values or ())]
-        if not values or kinds != [*map(number_kind, self._values)]:
+        if not values or [*map(number_kind, values)] != self.kinds:
             return None
         found = copy.copy(self)
         args, kwargs = copied(arguments.args), copied(arguments.kwargs)
@@ -197,16 +208,12 @@ class TypedLoop(AtOnce):
         found._is_given(values)
         return found
 
-    @property
-    def counts(self) -> bool:
-        """Whether some given numbers are integers."""
-        return any(np.dtype(type(x)).kind in "iu" for x in self._values)
-
     def _is_given(self, values: Sequence[Any]) -> None:
         made = self.compiled.made
         dtypes = [made.constants[k].dtype for k in made.given]
         arrays = [np.array([x], dtype) for x, dtype in zip(values, dtypes, strict=True)]
-        self._values, self._more = values, {"given": self.compiled.numbers(arrays)}
+        self._values, self.kinds = values, [*map(number_kind, values)]
+        self._more = {"given": self.compiled.numbers(arrays)}
 
     @staticmethod
     def _is_best(made: TypedFunction, slices: Sequence[Any]) -> bool:
@@ -255,7 +262,7 @@ class TypedLoop(AtOnce):
         said = f"one compiled loop, {compiler.host().name}"
         if (width := self.compiled.width) > 1:
             said += f", {width} slices side by side"
-        return f"{said}, {self.given.said}" if self._values else said
+        return f"{said}, with {self._names} given" if self._values else said
 
     def settle(self, rows: Rows) -> None:
         """Raise `ForNow` if there is a doubt, and most slices are as the first one."""
@@ -398,7 +405,7 @@ class TypedLoop(AtOnce):
         if found is not None and self._values:
             found = found.with_numbers(f, self._arguments)
         if found is None:
-            how = f, self._arguments, slices, first, self.seconds, None, self.given.places
+            how = f, self._arguments, slices, first, self.seconds, None, [*self._guards.given]
             found = self._others[results] = type(self)(*how)
         return found
 

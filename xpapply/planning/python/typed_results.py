@@ -13,8 +13,7 @@ import numpy as np
 
 from ... import arrays
 from ...errors import TraceError
-from ...functions.given import Place
-from ...functions.guards import Guards
+from ...functions.guards import Guards, Place
 from ...ir.avals import ShapeDtype
 from ...ir.typed import TypedFunction
 from ...limits import LIMITS
