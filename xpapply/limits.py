@@ -71,6 +71,7 @@ class Limits:
     # how often something is done, and by what LLVM may divide
     typed_given = 0.1
     typed_given_integers = 0.5
+    typed_given_checked = 2  # further ones for which some slices are compared with real calls
     typed_filled = 1 << 11  # bytes of such an array that each slice may have its own copy of
     typed_kept = 64  # bytes of an array that it may keep alive, as the words of a generator
     drawn_first = 64  # slices that draw are run before marks are looked for, then twice as many ...

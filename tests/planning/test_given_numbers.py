@@ -159,6 +159,9 @@ def test_integers_in_turn(f):
 def test_types_in_turn():
     for k in (0.3, 1, np.float64(0.4), True, np.int64(2), 0.5, None, np.float32(0.3), False, 2, 1j):
         agree(smoothed, k)
+    for k in (0.3, 0.4, True, False, 0.5, 2, 3, True, np.int8(3), np.int8(2), np.uint64(2), 0.6):
+        agree(_closure(k))
+        agree(_default(k))
 
 
 def _closure(k):

@@ -149,7 +149,7 @@ class TypedLoop(AtOnce):
         self.asks_first &= differs
         self._others = BoundedDict()
         self.looped = 0
-        self._checked = False
+        self._checked, self._turn = False, 0
         self._marked: dict[int, int] = {}
         self.tree = _OnePath()
 
@@ -204,7 +204,8 @@ class TypedLoop(AtOnce):
         found._arguments = replace(arguments, args=args, kwargs=kwargs)
         found.record, found.plans = self.record.for_another(), weakref.WeakSet()
         found.agreed, found.ready = BoundedDict(), BoundedDict()
-        found.looped, found._marked = 0, {}
+        found.looped, found._marked, found._turn = 0, {}, self._turn + 1
+        found._checked = self._checked and found._turn > LIMITS.typed_given_checked
         found._is_given(values)
         return found
 

@@ -251,7 +251,7 @@ class Blocks:
 
     def given(self, at: Where, path: tuple[int, ...], x: Num) -> Num:
         """A number that was found somewhere; where such are given, one that each call reads."""
-        if (at, path) not in self.watch.given:
+        if (at, path) not in self.watch.given or x.dtype not in _GIVEN:
             return x
         array = self.watch.given[at, path]
         if array is None:
@@ -467,6 +467,10 @@ class Blocks:
         index = self._raised(handler, raises)
         self.do("jump")
         self._block.targets = (index,)
+
+
+_GIVEN = frozenset("float64 float32 int64 int32".split())
+"""Dtypes of numbers that are given, as `snapshots.number_kind` has them."""
 
 
 def results_dtype(dtype: str) -> str:
