@@ -14,7 +14,7 @@ from guard_cases import ARRAY, Base, follows
 
 import xpapply
 from conftest import Library, library
-from xpapply.functions import guards, identity
+from xpapply.functions import identity, snapshots
 
 # --- objects ------------------------------------------------------------------------------------
 
@@ -392,7 +392,7 @@ def test_a_module_whose_name_is_no_text_is_no_librarys():
         def __getattribute__(self, name):
             return 3.0
 
-    assert not guards.lives_on(Odd("numpy"))
+    assert not snapshots.lives_on(Odd("numpy"))
 
 
 NOTEBOOK = """

@@ -140,7 +140,7 @@ class Limit:
 @pytest.mark.parametrize(
     ("module", "name", "worth"),
     [
-        ("planning.python.typed_loop", "made", 0.0),
+        ("planning.python.typed_results", "made", 0.0),
         ("frontends.python.source.typed", "flow_of", 0.0),
         ("frontends.python.sandbox.tracing", "silent", math.inf),
         ("frontends.python.trace.recorder", "Recorder.call", math.inf),

@@ -67,6 +67,11 @@ class Limits:
     typed_pieces = 16  # ... and how often each thread draws, about
     typed_letters = 24  # of a text of any length that is put together: longer ones f itself makes
     typed_folded = 1 << 16  # bytes of arrays that a call of constants has and gives, made once
+    # share of a run that constants may save, where floats are given to it, or integers: these say
+    # how often something is done, and by what LLVM may divide
+    typed_given = 0.1
+    typed_given_integers = 0.5
+    typed_given_checked = 2  # further ones for which some slices are compared with real calls
     typed_filled = 1 << 11  # bytes of such an array that each slice may have its own copy of
     typed_kept = 64  # bytes of an array that it may keep alive, as the words of a generator
     drawn_first = 64  # slices that draw are run before marks are looked for, then twice as many ...

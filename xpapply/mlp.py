@@ -15,7 +15,7 @@ from .arrays import masked
 from .backends import array_api
 from .errors import InputError, UnsupportedError
 from .functions.cache import cache_of
-from .functions.guards import lives_on
+from .functions.snapshots import lives_on
 from .ir.batch import batch
 from .ir.builder import Builder
 from .ir.graph import Graph, Node, ShapeDtype

@@ -10,7 +10,7 @@ import xpapply
 from xpapply.backends.cpu import typed as backend
 from xpapply.functions.cache import clear
 from xpapply.limits import LIMITS
-from xpapply.planning.python import python_functions, typed_loop, unplanned
+from xpapply.planning.python import python_functions, typed_results, unplanned
 
 pytestmark = pytest.mark.skipif(backend.why_not() is not None, reason=str(backend.why_not()))
 integrate = pytest.importorskip("scipy.integrate")
@@ -26,9 +26,9 @@ def readings(monkeypatch):
     """What was read, or compiled at once, in a process that has loaded what plans."""
     found = []
     for name in ("read", "made"):
-        own = getattr(typed_loop, name)
+        own = getattr(typed_results, name)
         monkeypatch.setattr(
-            typed_loop, name, lambda *given, own=own: found.append(own.__name__) or own(*given)
+            typed_results, name, lambda *given, own=own: found.append(own.__name__) or own(*given)
         )
     assert python_functions.__name__ == unplanned._PLANS
     # what conftest leaves out

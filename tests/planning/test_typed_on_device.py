@@ -13,9 +13,9 @@ from xpapply.backends.cpu import host
 from xpapply.errors import TraceError
 from xpapply.limits import LIMITS
 from xpapply.loop.arguments import Arguments, Looped
-from xpapply.planning.python import typed_loop
-from xpapply.planning.python.typed_loop import read
+from xpapply.planning.python import typed_loop, typed_results
 from xpapply.planning.python.typed_on_device import TypedOnDevice
+from xpapply.planning.python.typed_results import read
 
 pytestmark = pytest.mark.skipif(host.why_not() is not None, reason=str(host.why_not()))
 
@@ -163,8 +163,9 @@ def test_where_most_are_left_it_is_tried_again(cupy):
 
 def test_a_function_is_read_once(cupy, monkeypatch):
     readings = []
-    real = typed_loop.typed_of
-    monkeypatch.setattr(typed_loop, "typed_of", lambda *given: readings.append(1) or real(*given))
+    real = typed_results.typed_of
+    for module in (typed_loop, typed_results):
+        monkeypatch.setattr(module, "typed_of", lambda *given: readings.append(1) or real(*given))
 
     def pair(v):
         above = below = 0

@@ -116,7 +116,8 @@ def test_it_rests_while_a_function_is_read_and_not_while_it_runs(monkeypatch):
             worst = max(worst, top - x)
         return worst
 
-    monkeypatch.setattr(typed_loop, "typed_of", of)
+    for module in (typed_loop, typed_results):
+        monkeypatch.setattr(module, "typed_of", of)
     with xpapply.options(fallback="silent"):
         xpapply.apply_along_axis(drawdown, 1, np.random.default_rng(0).random((20000, 20)))
     assert ("run", False) not in seen

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import UnsupportedError
-from ..functions.guards import lives_on
+from ..functions.snapshots import lives_on
 from .names import CUPY, mirrored, public_names, root_of
 
 

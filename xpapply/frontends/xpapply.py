@@ -15,8 +15,9 @@ import numpy as np
 from .. import arrays
 from ..errors import TraceError
 from ..functions.cache import remembered
-from ..functions.guards import Guards, lives_on
+from ..functions.guards import Guards
 from ..functions.reach import reach
+from ..functions.snapshots import lives_on
 from ..ir.graph import Graph, ShapeDtype
 from ..ir.rewrite import with_input
 from . import AllAtOnce, FlatFunction, Frontend, owner

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable, Sequence
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from ..limits import LIMITS
+from ..runtime.budget import Budget
 from ..runtime.registry import generator_kind, of_generator
 from .estimators import BatchOfOne
-from .guards import exact, same, snapshot
-from .purity import writes
+from .purity import python_function, writes
+from .snapshots import exact, number_kind, same, snapshot
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -60,6 +61,76 @@ def kept(found: _D) -> _D:
     return found
 
 
+class Family:
+    """What is known of a function for arguments of some kinds, whatever their numbers are.
+
+    Attributes
+    ----------
+    last : object
+        What was made last with constants, or with fewer given numbers; see `functions.given`.
+    loop : object
+        What runs it with given numbers; None: there is none.
+    quick, awaited : Budget or None
+        What loops may take, before anything is planned, and before something is compiled.
+    """
+
+    def __init__(self) -> None:
+        self.last: Any = None
+        self.loop: Any = None
+        self.quick: Budget | None = None
+        self.awaited: Budget | None = None
+        self._fixed: set[_Place] = set()
+
+    def join(self, known: dict[Any, Any], key: Hashable, source: Hashable) -> Budget | None:
+        """Let loops with these numbers count as those with others: what they are noted in."""
+        for own, budget in ((key, self.quick), (source, self.awaited)):
+            if budget is not None and own not in known:
+                known[own] = budget
+        return known.get(key)
+
+    def places(self, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Collection[_Place]:
+        """Which numbers are to be given from now on: those that were others before."""
+        if self.last is None:
+            return ()
+        found = self.last.given.others(f, args, kwargs)
+        known = {*self.last.given.places}
+        if found is not None and found and found <= known:  # who reads one has to know it as well
+            self._fixed |= found
+        return (known | (found or set())) - self._fixed
+
+    def fix(self, places: Collection[_Place]) -> None:
+        """Let some numbers be constants, since they have to."""
+        known = set() if self.last is None else {*self.last.given.places}
+        self._fixed |= {*places} - known or {*places}
+
+    def note(self, found: Any) -> None:
+        """Note what was made; with constants, where it runs long, it takes the place of none."""
+        if found.kinds:
+            self.loop = found
+        if found.kinds or self.loop is None:
+            self.last = found
+
+
+_Place = tuple[Any, tuple[int, ...]]
+_families: weakref.WeakKeyDictionary[CodeType, BoundedDict]
+_families = weakref.WeakKeyDictionary()
+"""By the code of a function what serves it whatever numbers it has: see `functions.given`."""
+
+
+def families(f: Any, is_new: bool = False) -> BoundedDict | None:
+    """What is known of functions with the same code, by the kinds of what they are called with.
+
+    `is_new`: whether to begin, if there is nothing.
+    """
+    own = python_function(f)
+    if own is None:
+        return None
+    found = _families.get(own.__code__)
+    if found is None and is_new:
+        found = _families[own.__code__] = BoundedDict()
+    return found
+
+
 def clear() -> None:
     """Forget everything that was planned, traced or compiled: the next call is a first one.
 
@@ -71,6 +142,7 @@ def clear() -> None:
         found.clear()
     _by_object.clear()
     _by_code.clear()
+    _families.clear()
 
 
 def _gone() -> None:
@@ -225,9 +297,12 @@ def _part(x: Any) -> Any:
     return x if kind is None else kind
 
 
-def arguments(args: tuple, kwargs: dict) -> Hashable | None:
-    """Further arguments of `f` as a key; None where they cannot be one."""
-    found = [_argument(a) for a in (*args, *kwargs.values())]
+def arguments(args: tuple, kwargs: dict, kinds: bool = False) -> Hashable | None:
+    """Further arguments of `f` as a key; None where they cannot be one.
+
+    `kinds`: numbers that may be given are known by their types alone.
+    """
+    found = [_argument(a, kinds) for a in (*args, *kwargs.values())]
     return None if None in found else (*found, *kwargs)
 
 
@@ -239,11 +314,13 @@ def _content(x: np.ndarray) -> bytes:
     return hashlib.blake2b(np.ascontiguousarray(x).reshape(-1).view(np.uint8).data).digest()
 
 
-def _argument(x: Any) -> Hashable | None:
+def _argument(x: Any, kinds: bool = False) -> Hashable | None:
+    if kinds and (kind := number_kind(x)) is not None:
+        return kind, None
     if type(x) in (int, float, bool, str, complex, bytes, type(None), type(np.sum)):
         return type(x), exact(x)
     if type(x) in (tuple, list):
-        parts = tuple(map(_argument, x))
+        parts = tuple(_argument(y, kinds) for y in x)
         return None if None in parts else (type(x), parts)
     if isinstance(x, type):
         return type, _weakly(x)

@@ -5,12 +5,14 @@ They are recognised by the package of their class: none is imported.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..limits import LIMITS
-from .guards import Guards
+
+if TYPE_CHECKING:
+    from .guards import Guards
 
 PACKAGES = frozenset(("sklearn", "lightgbm", "xgboost", "catboost"))
 """Root packages of estimators whose methods take each sample by itself."""

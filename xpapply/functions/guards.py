@@ -4,6 +4,9 @@ A guard looks at *places*: a global of a function, a variable of an enclosing on
 object or a module, an attribute of a class. What is found there is compared by identity, plain
 values by their bits, lists and dicts by their contents, arrays by their bytes.
 
+Where the number of a place was another one before, any number of its type may come: those are
+*given* numbers, which compiled code reads anew for each call.
+
 Nothing that a function reaches is kept alive by what is known of it: places hang on their
 holders weakly, and so do values that hold further objects. Otherwise a function, whose globals
 reach the function itself, could never be freed.
@@ -11,183 +14,31 @@ reach the function itself, could never be freed.
 
 from __future__ import annotations
 
-import builtins
 import functools
 import itertools
 import operator
-import struct
-import sys
 import types
 import weakref
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..limits import LIMITS
-
-MISSING: Any = object()
-"""The value of an attribute or variable that does not exist."""
+from .snapshots import (
+    MISSING,
+    Alike,
+    Contents,
+    Paths,
+    Weak,
+    followed,
+    lives_on,
+    others,
+    same,
+    snapshot,
+)
 
 _MISSINGS = itertools.repeat(MISSING)
-
-LIBRARIES = frozenset(
-    ("numpy", "scipy", "torch", "cupy", "cupyx", "jax", "sklearn", "xpapply", "array_api_compat")
-) | frozenset(sys.stdlib_module_names)
-"""Root packages whose functions and classes live as long as the process."""
-
-
-# --- values -------------------------------------------------------------------------------------
-
-
-def _reference(x: Any) -> Callable[[], Any]:
-    try:
-        return weakref.ref(x)
-    except TypeError:
-        return lambda: x
-
-
-class _Weak(weakref.ref):  # type: ignore[type-arg]
-    """The value of a place, not kept alive."""
-
-    __slots__ = ()
-
-
-class _Contents:
-    """A snapshot of a list, tuple, dict or set."""
-
-    __slots__ = ("_is_plain", "_kind", "_was")
-
-    def __init__(self, x: Any, above: tuple[int, ...]) -> None:
-        self._kind = snapshot(type(x))
-        self._was = [snapshot(e, (*above, id(x))) for e in elements(x)]
-        self._is_plain = not any(type(s) in (_Weak, _Contents) for s in self._was)
-
-    def same(self, now: Any) -> bool:
-        """Whether `now` has the same elements in the same order."""
-        if not same(type(now), self._kind):
-            return False
-        found = elements(now)
-        if len(found) != len(self._was):
-            return False
-        if self._is_plain and all(map(operator.is_, found, self._was)):
-            return True
-        return all(map(same, found, self._was))
-
-
-CONTAINERS = (dict, list, tuple, set, frozenset, deque)
-
-
-def elements(x: Any) -> list[Any]:
-    """The elements of a container, whatever its class shows."""
-    if isinstance(x, dict):
-        return [*dict.keys(x), *dict.values(x)]
-    kind: Any = next(c for c in CONTAINERS if isinstance(x, c))
-    return [*kind.__iter__(x)]
-
-
-def snapshot(x: Any, above: tuple[int, ...] = ()) -> Any:
-    """A snapshot of a value, for `same`: itself if it keeps no memory alive.
-
-    `above`: the containers that it is in, by identity.
-    """
-    if x is None or x is MISSING or type(x) in _NUMBERS:
-        return x
-    if isinstance(x, CONTAINERS):
-        endless = id(x) in above  # in itself: compared where it was seen first
-        return _MANY if endless or len(x) > LIMITS.compared_elements else _Contents(x, above)
-    if lives_on(x):
-        return x
-    try:
-        return _Weak(x)
-    except TypeError:
-        return x
-
-
-class _Alike:
-    """A value in the place of which others may come that are alike."""
-
-    __slots__ = ("_key", "_of")
-
-    def __init__(self, of: Callable[[Any], Any], x: Any) -> None:
-        self._of, self._key = of, of(x)
-
-    def same(self, now: Any) -> bool:
-        """Whether `now` is alike."""
-        return bool(self._of(now) == self._key)
-
-
-class _Many:
-    """Stands for a container that is too large to compare: it is never the same."""
-
-
-_MANY = _Many()
-
-
-def lives_on(x: Any) -> bool:
-    """Whether an object belongs to a library, and so lives as long as the process."""
-    if isinstance(x, types.ModuleType):
-        name = x.__name__  # a class of modules of the user's may give anything
-        if type(name) is not str:
-            return False
-        return name.partition(".")[0] in LIBRARIES and sys.modules.get(name) is x
-    if isinstance(x, _FUNCTIONS):
-        if "<locals>" in getattr(x, "__qualname__", ""):  # made by a call of another function
-            return False
-        root = home_of(x)
-        return root in LIBRARIES or root == "builtins"
-    return False
-
-
-def home_of(x: Any) -> str:
-    """The package that a class or a function says it is of; "" for code without a module.
-
-    A class that ``exec`` makes where there is no ``__name__`` says that it is a builtin.
-    """
-    root = (getattr(x, "__module__", None) or "").partition(".")[0]
-    if root == "builtins" and isinstance(x, type) and x.__flags__ & WRITTEN:
-        return root if vars(builtins).get(x.__name__) is x else ""
-    return root
-
-
-WRITTEN = 1 << 9
-"""Among the flags of a class: it is written in Python."""
-
-
-_FUNCTIONS = (type, types.FunctionType, types.BuiltinFunctionType, np.ufunc, type(np.sum))
-
-
-def same(now: Any, was: Any) -> bool:
-    """Whether a value equals its snapshot."""
-    if now is was:
-        return True
-    kind = type(was)
-    if kind is _Weak:
-        return was() is now
-    if kind is _Contents:
-        return isinstance(now, CONTAINERS) and bool(was.same(now))
-    if kind is _Alike:
-        return was.same(now)  # type: ignore[no-any-return]
-    if type(now) is not kind:
-        return False
-    if kind in _NUMBERS:
-        return exact(now) == exact(was)
-    return isinstance(now, np.generic) and exact(now) == exact(was)
-
-
-_NUMBERS = frozenset((bool, int, float, complex, str, bytes, type(...), type(NotImplemented)))
-
-
-def exact(x: Any) -> Any:
-    """A number or a text as something that is equal only to the same: 0.0 is not -0.0."""
-    if type(x) is float:
-        return struct.pack("d", x)
-    if type(x) is complex:
-        return struct.pack("dd", x.real, x.imag)
-    if isinstance(x, np.generic) and not x.dtype.hasobject:
-        return x.dtype.str, x.tobytes()
-    return x
 
 
 def _is_same_array(x: np.ndarray, was: tuple[Any, Any]) -> bool:
@@ -216,6 +67,13 @@ def _content(x: np.ndarray) -> Any:
 
 def _bytes(x: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(x).reshape(-1).view(np.uint8)
+
+
+def _reference(x: Any) -> Callable[[], Any]:
+    try:
+        return weakref.ref(x)
+    except TypeError:
+        return lambda: x
 
 
 # --- places -------------------------------------------------------------------------------------
@@ -274,12 +132,27 @@ class _Places:
         """Whether these belong to `holder`, not to an object that had its address before."""
         return self.ref is None or self.ref() is holder
 
-    def add(self, name: Any, value: Any, alike: Callable[[Any], Any] | None = None) -> None:
-        was = snapshot(value) if alike is None else _Alike(alike, value)
+    def add(
+        self,
+        name: Any,
+        value: Any,
+        alike: Callable[[Any], Any] | None = None,
+        given: Paths = frozenset(),
+    ) -> None:
+        was = snapshot(value, (), given) if alike is None else Alike(alike, value)
         kind = type(was)
-        names, found = self.weak if kind is _Weak else self.deep if kind in _DEEP else self.plain
+        names, found = self.weak if kind is Weak else self.deep if kind in _DEEP else self.plain
         names.append(name)
         found.append(was)
+
+    def give(self, name: Any, value: Any, paths: Paths) -> None:
+        """Let other numbers come in the place of some of a value."""
+        for names, found in (self.plain, self.weak, self.deep):
+            if name in names:
+                k = names.index(name)
+                del names[k], found[k]
+                break
+        self.add(name, value, None, paths)
 
     def unchanged(self, get: Callable[[Any, Any], Any]) -> bool:
         """Whether all places have the same values."""
@@ -299,9 +172,32 @@ class _Places:
         names, values = self.deep
         return not names or all(map(same, map(get, names, _MISSINGS), values))
 
+    def others(self, get: Callable[[Any, Any], Any]) -> list[tuple[Any, tuple[int, ...]]] | None:
+        """The names and paths of other numbers; None: something else is another one."""
+        found = []
+        for names, values in (self.plain, self.weak, self.deep):
+            for name, was in zip(names, values, strict=True):
+                some = others(get(name, MISSING), was)
+                if some is None:
+                    return None
+                found += [(name, path) for path in some]
+        return found
 
-_DEEP = _Contents, _Alike
+
+_DEEP = Contents, Alike
 _NOT_FOLLOWED = type, types.ModuleType, types.FunctionType, types.MethodType
+
+
+Where = tuple[int, str, Any]
+"""A place: the holder by identity, 0 for the function that runs; its kind; its name."""
+
+Place = tuple[Where, tuple[int, ...]]
+"""Where a number is found: a place, and the path in what stands there."""
+
+
+def argument(name: int | str) -> Where:
+    """The place of an argument that it is called with, by its number or name."""
+    return 0, "argument", name
 
 
 class Guards:
@@ -309,12 +205,23 @@ class Guards:
 
     Call it with the function that is about to run: ``guards(f)`` is whether nothing has changed.
     (A lambda in a loop is made anew each time. What stands for it is the one that is called.)
+
+    Parameters
+    ----------
+    given : collection of (place, path)
+        Where numbers are given: another one of its type is no change.
+
+    Attributes
+    ----------
+    given : dict
+        By these, an array of one number, as far as such a number was read.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, given: Iterable[Place] = ()) -> None:
+        self.given: dict[Place, np.ndarray | None] = dict.fromkeys(given)
         self._root: Callable[[], Any] = lambda: None
         self._places: dict[tuple[int, str], _Places] = {}
-        self._seen: set[tuple[int, str, Any]] = set()
+        self._seen: set[tuple[int, str, Any, bool]] = set()
         self._all: list[_Places] = []
         self._names: dict[int, tuple[Callable[[], Any], tuple[str, ...]]] = {}
         self._checks: list[Callable[[], bool]] = []
@@ -327,11 +234,17 @@ class Guards:
             holder = root if ref is None else ref()
             if holder is None or not places.unchanged(places.look(holder)):
                 return False
+        if self._names and not self._same_names():
+            return False
+        return not self._checks or all(check() for check in self._checks)
+
+    def _same_names(self) -> bool:
+        """Whether classes and objects have the same entries."""
         for ref, names in self._names.values():
             holder = ref()
             if holder is None or tuple(vars(holder)) != names:
                 return False
-        return not self._checks or all(check() for check in self._checks)
+        return True
 
     def start(self, root: Any) -> None:
         """Say which function it is that `Guards` are called with."""
@@ -364,11 +277,17 @@ class Guards:
         return lambda root: look(root if ref is None else ref())(name, MISSING)
 
     def look(
-        self, holder: Any, kind: str, name: Any, alike: Callable[[Any], Any] | None = None
+        self,
+        holder: Any,
+        kind: str,
+        name: Any,
+        alike: Callable[[Any], Any] | None = None,
+        gives: bool = False,
     ) -> Any:
         """Look at a place from now on; what is there now.
 
-        `alike`: what of a value may not change; None: it stays the same one.
+        `alike`: what of a value may not change; None: it stays the same one. `gives`: whether who
+        looks reads all numbers of `given` anew for each call.
         """
         value = _LOOK[kind](holder)(name, MISSING)
         is_root = holder is self._root()
@@ -380,10 +299,43 @@ class Guards:
             ref = None if is_root else _reference(holder)
             places = self._places[key] = _Places(ref, kind)
             self._all.append(places)
-        if (*key, name) not in self._seen:
-            self._seen.add((*key, name))
+        if (*key, name, gives) not in self._seen:
+            self._seen.add((*key, name, gives))
             places.add(name, value, alike)
         return value
+
+    def give(self) -> None:
+        """Let other numbers come from now on where those of `given` were read."""
+        read = [where for where, x in self.given.items() if x is not None]
+        for at in {at for at, _ in read if at[1] != "argument"}:
+            paths = frozenset(path for other, path in read if other == at)
+            places = self._places[at[:2]]
+            holder = self._root() if places.ref is None else places.ref()
+            places.give(at[2], places.look(holder)(at[2], MISSING), paths)
+
+    def at(self, holder: Any, kind: str, name: Any) -> Where:
+        """A place, as `given` has it."""
+        return 0 if holder is self._root() else id(holder), kind, name
+
+    def number(self, root: Any, at: Where, path: Sequence[int]) -> Any:
+        """The number that stands at a place now."""
+        places = self._places[at[:2]]
+        holder = root if places.ref is None else places.ref()
+        return followed(places.look(holder)(at[2], MISSING), path)
+
+    def others(self, root: Any) -> list[Place] | None:
+        """Where the function about to run has other numbers; None: something else has changed."""
+        found: list[Place] = []
+        here = {id(places): key for key, places in self._places.items()}
+        for places in self._all:
+            holder = root if places.ref is None else places.ref()
+            if holder is None or id(places) not in here:
+                return None
+            some = places.others(places.look(holder))
+            if some is None:
+                return None
+            found += [((*here[id(places)], name), path) for name, path in some]
+        return found if self._same_names() and all(check() for check in self._checks) else None
 
     def names(self, x: Any, inside: bool = False) -> None:
         """Guard the set of entries of a class or an object.
@@ -420,12 +372,12 @@ class Guards:
         for k in range(1, len(cls.__mro__) + 1):
             self.look(cls, "base", k)
 
-    def function(self, f: types.FunctionType) -> None:
-        """The code and the defaults of a function."""
+    def function(self, f: types.FunctionType, gives: bool = False) -> None:
+        """The code and the defaults of a function; `gives`: see `look`."""
         for name in ("__code__", "__defaults__", "__kwdefaults__"):
             # of the root another one with the same code may be called
             if name != "__code__" or f is not self._root():
-                self.look(f, "attribute", name)
+                self.look(f, "attribute", name, gives=gives)
 
     def kind(self, x: Any) -> None:
         """The class of an instance, and the bases of the class."""

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from ..limits import LIMITS
-from .guards import CONTAINERS, MISSING, Guards, elements, home_of, lives_on
+from .guards import Guards
 from .purity import OURS, of_library
+from .snapshots import CONTAINERS, MISSING, elements, home_of, lives_on
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
 

@@ -22,24 +22,24 @@ from ...runtime import c_library, threads
 from . import compiler, externals
 from .host import loading
 from .typed_calls import (
+    ALLOCATE,
+    COMPARE,
     LANES,
+    NO_NUMBERS,
     ONE,
     QUIET,
     Arena,
     Call,
     Kit,
     Lanes,
+    Numbers,
     Prepared,
     alike,
     may_warn,
     noted,
+    widths,
     words_of,
 )
-
-_ALLOCATE = frozenset("push,new,map,as type,copy,new list,append,repeat".split(","))
-"""Instructions that make arrays and lists."""
-
-_COMPARE = frozenset("lt le gt ge eq ne".split())
 
 
 def why_not() -> str | None:
@@ -48,15 +48,6 @@ def why_not() -> str | None:
     if why is None and compiler.host().name == "SSE2":
         return "this CPU rounds no floats by itself"
     return why
-
-
-def widths() -> tuple[int, ...]:
-    """How many slices may go side by side, the most first.
-
-    Two registers each of 512 bits: what waits for one of them goes on with the other.
-    """
-    few = LIMITS.typed_lanes
-    return (2 * few, few) if compiler.host().bits >= 512 else (few,)
 
 
 _ODD = "its elements lie at odd places"
@@ -89,28 +80,34 @@ class Compiled:
         self._waited = 0.0  # seconds that the quiet one might have saved
         self._may_warn = any(may_warn(made, x) for x in instructions)
         self._compares = any(
-            x.op in _COMPARE and np.dtype(str(x.args[0].type)).kind == "f" for x in instructions
+            x.op in COMPARE and np.dtype(str(x.args[0].type)).kind == "f" for x in instructions
         )
         self._frame = text_of.fields(made)
+        self._given = tuple(self._frame.constants[k][0] for k in made.given)
         self._tables: list[np.ndarray] = []
         self._arenas: list[Arena] = []
         self._layouts = BoundedDict()
-        allocates = any(x.op in _ALLOCATE for x in instructions)
+        allocates = any(x.op in ALLOCATE for x in instructions)
         self._arena = LIMITS.typed_arena if allocates else 64
+
+    def numbers(self, arrays: Sequence[np.ndarray]) -> Numbers:
+        """What `TypedFunction.given` are for a call."""
+        return Numbers(self._given, arrays)
 
     @property
     def seconds(self) -> float:
         """Estimated seconds of compiling; 0: compiled."""
         if self._forms:
             return 0.0
-        return self._own_seconds() + loading()
+        return self.took + loading()
 
     @property
     def width(self) -> int:
         """The number of slices side by side, as far as known."""
         return max((key[-1] for key, x in self._lanes.items() if x.is_good), default=1)
 
-    def _own_seconds(self) -> float:
+    @property
+    def took(self) -> float:
         """What compiling it takes, about; no less than it has taken."""
         price = LIMITS.typed_compiling + LIMITS.typed_per_instruction * self._size
         return max(price, self._took)
@@ -188,6 +185,7 @@ class Compiled:
         originals: Sequence[np.ndarray] = (),
         form: str = "",
         short: bool = False,
+        given: Numbers = NO_NUMBERS,
     ) -> np.ndarray | None:
         """Run on all slices: the marks, ``(*batch shape)``, 0 where a result was written.
 
@@ -207,16 +205,18 @@ class Compiled:
             The form to run in, however long others take; what lanes leave runs as `ONE` then.
         short : bool
             Whether to return None where no slice is marked: many marks take long to look at.
+        given : Numbers
+            See `numbers`.
         """
         layout, everything = self._lying(arrays, outs, batch)
         settled, marks = layout.settled() if short and not form else "", None
         if settled and (workers := self._workers(settled, layout)):
-            marks = self._shortly(settled, layout, everything, workers)
+            marks = self._shortly(settled, layout, everything, workers, given)
             if marks is None:
                 return None
         else:
             settled = ""
-        call, marks = self._begun(layout, everything, outs, marks)
+        call, marks = self._begun(layout, everything, outs, marks, given)
         if form:
             is_any = self._go(form, call, 0, layout.count)
             if form == LANES:
@@ -239,7 +239,7 @@ class Compiled:
         return marks.reshape(layout.shape)
 
     def in_order(
-        self, arrays: Sequence[np.ndarray], outs: Sequence[np.ndarray], batch: int
+        self, arrays: Sequence[Any], outs: Sequence[Any], batch: int, given: Numbers = NO_NUMBERS
     ) -> tuple[Callable[[int, int], Any], np.ndarray]:
         """A function that runs a range of slices, and the array of marks.
 
@@ -247,7 +247,7 @@ class Compiled:
         """
         layout, everything = self._lying(arrays, outs, batch)
         marks = np.zeros(layout.count, np.uint16)
-        call, _ = self._begun(layout, everything, outs, marks)
+        call, _ = self._begun(layout, everything, outs, marks, given)
         form = QUIET if call.noted and self._compares else ONE
         return lambda begin, end: self._go(form, call, begin, end), marks
 
@@ -274,14 +274,16 @@ class Compiled:
         everything: list[np.ndarray],
         outs: Sequence[np.ndarray],
         marks: np.ndarray | None,
+        given: Numbers,
     ) -> tuple[Call, np.ndarray]:
         """A call, and its marks, which may be there."""
         self._function(ONE, layout)
         if marks is None:
             marks = np.empty(layout.count, np.uint16)
         arguments = [of_array(marks), *layout.axes, *layout.given(everything)]
-        kept = [marks, *everything]
-        return Call(layout, noted() if self._may_warn else 0, arguments, outs, kept), marks
+        kept = [marks, *everything, *given.arrays]
+        note = noted() if self._may_warn else 0
+        return Call(layout, note, arguments, outs, kept, given), marks
 
     def _workers(self, form: str, layout: Prepared) -> int:
         """How many threads do all slices in one go; 0: that would take too long."""
@@ -305,7 +307,7 @@ class Compiled:
         return config.current().thread_count()
 
     def _shortly(
-        self, form: str, layout: Prepared, everything: list[np.ndarray], workers: int
+        self, form: str, layout: Prepared, everything: list[Any], workers: int, given: Numbers
     ) -> np.ndarray | None:
         """All slices in one go: their marks, or None if no slice is marked.
 
@@ -320,20 +322,21 @@ class Compiled:
         count, tile = layout.count, layout.tile if form == LANES else 0
         arena = self._memory(layout.tile, workers)
         kit.place(arena, tile, workers)
+        given.into(kit.frames)
         noting, known = noted() if self._may_warn else 0, layout.rates[form]
-        function, given = self._function(form, layout), layout.given(everything)
+        function, operands = self._function(form, layout), layout.given(everything)
         began = time.perf_counter()
         if workers == 1:
             kit.drawn.fill(0)
             own = (count, count, count, noting, 0, arena.at)
-            function.call(compiler.packed(*kit.before, *own, *kit.after, *given))
+            function.call(compiler.packed(*kit.before, *own, *kit.after, *operands))
             took, told = time.perf_counter() - began, bool(kit.drawn[1])
             if form in layout.crowds:
                 layout.crowds[form].add(1, took)
         else:
             least = max(int(LIMITS.typed_share / known), count // (LIMITS.typed_pieces * workers))
             span = 0, count, max(1, least)
-            arguments = (0, 0, 0, 0, 0, noting, 0, 0, *kit.after, *given)
+            arguments = (0, 0, 0, 0, 0, noting, 0, 0, *kit.after, *operands)
             width = layout.width if form == LANES else 1
             work = _crew().of_typed(function, arguments, kit.frames, arena[1:], span, width)
             told = _crew().together(work, workers, layout.crowds[form])
@@ -401,7 +404,7 @@ class Compiled:
     def _begin_lanes(self, call: Call, marks: np.ndarray) -> None:
         """All slices, and the lanes' first look once one after the other has taken long enough."""
         lanes, count = call.layout.lanes, call.layout.count
-        price = LIMITS.typed_lanes_price * self._own_seconds()
+        price = LIMITS.typed_lanes_price * self.took
         done = count if count < LIMITS.typed_lanes_tried else -(-count // 8)
         lanes.took += self._timed(ONE, call, marks, 0, done)
         if lanes.took + lanes.one * (count - done) < price:
@@ -473,7 +476,7 @@ class Compiled:
     @property
     def waits(self) -> bool:
         """Whether slices stay marked until another form, which would not mark them, has paid."""
-        return 0.0 < self._waited < LIMITS.typed_worth * self._own_seconds()
+        return 0.0 < self._waited < LIMITS.typed_worth * self.took
 
     def _memory(self, tile: int, workers: int = 1) -> Arena:
         """Memory for so many threads, of calls that have ended if that is enough."""
@@ -508,7 +511,7 @@ class Compiled:
 
         def some(until: int, piece: int) -> None:
             """Draw pieces up to a slice; others draw as well."""
-            arena, frame = self._memory(tile), call.layout.words.copy()[None]
+            arena, frame = self._memory(tile), call.frames(1)
             frames.append(frame)
             arena.into(frame, tile, 1)
             own = of_array(frame), of_array(drawn), until, end, piece, call.noted, again, arena.at
@@ -570,7 +573,7 @@ class Compiled:
             turns += [end] * (workers - 1)
             threads.in_threads(work, iter(turns), workers, short=True)
         else:
-            arena, rows = self._memory(tile, workers), np.tile(call.layout.words, (workers, 1))
+            arena, rows = self._memory(tile, workers), call.frames(workers)
             arena.into(rows, tile, workers)
             arguments = (0, 0, 0, 0, 0, call.noted, int(again), 0, *call.arguments)
             span = first, end, piece

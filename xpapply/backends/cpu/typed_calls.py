@@ -26,6 +26,15 @@ ONE, QUIET, LANES = "one", "quiet", "lanes"
 by side."""
 
 
+def widths() -> tuple[int, ...]:
+    """How many slices may go side by side, the most first.
+
+    Two registers each of 512 bits: what waits for one of them goes on with the other.
+    """
+    few = LIMITS.typed_lanes
+    return (2 * few, few) if compiler.host().bits >= 512 else (few,)
+
+
 @dataclass(slots=True)
 class Lanes:
     """The trial of slices side by side: both ways are timed in turn until one is plainly faster.
@@ -256,6 +265,29 @@ def words_of(
     return found
 
 
+class Numbers(NamedTuple):
+    """Numbers that a call gives, in the place of constants.
+
+    Attributes
+    ----------
+    bases : tuple of int
+        Where the frame has the addresses of those.
+    arrays : sequence of array
+        Of one number each; who calls holds them.
+    """
+
+    bases: tuple[int, ...] = ()
+    arrays: Sequence[np.ndarray] = ()
+
+    def into(self, frames: np.ndarray) -> None:
+        """Write down where they are, for each thread."""
+        for base, x in zip(self.bases, self.arrays, strict=True):
+            frames[:, base] = of_array(x)
+
+
+NO_NUMBERS = Numbers()
+
+
 class Call(NamedTuple):
     """A call, for all forms.
 
@@ -271,6 +303,8 @@ class Call(NamedTuple):
         The results.
     kept : list of array
         All that threads read and write, which may do so a little longer than who is interrupted.
+    numbers : Numbers
+        Those that it gives.
     """
 
     layout: Prepared
@@ -278,6 +312,13 @@ class Call(NamedTuple):
     arguments: list[int]
     outs: Sequence[np.ndarray]
     kept: list[np.ndarray]
+    numbers: Numbers
+
+    def frames(self, count: int) -> np.ndarray:
+        """Frames of so many threads, but for their memory."""
+        found = np.tile(self.layout.words, (count, 1))
+        self.numbers.into(found)
+        return found
 
     def firsts(self, count: int) -> list[np.ndarray]:
         """Copies of the results of the first slices."""
@@ -299,6 +340,12 @@ _SILENT = frozenset(
     "clear,copy list,push,pull,jump,branch,return,leave,run,given".split(",")
 )
 """Instructions of which NumPy never warns, but for those that say so (`NOTED`)."""
+
+
+ALLOCATE = frozenset("push,new,map,as type,copy,new list,append,repeat".split(","))
+"""Instructions that make arrays and lists."""
+
+COMPARE = frozenset("lt le gt ge eq ne".split())
 
 
 def may_warn(made: TypedFunction, x: Instruction) -> bool:

@@ -13,8 +13,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...functions.guards import Guards, lives_on, same, snapshot
+from ...functions.guards import Guards
 from ...functions.reach import reach
+from ...functions.snapshots import lives_on, same, snapshot
 from ...limits import LIMITS
 from .autocast import autocast_dtypes
 from .calls import script

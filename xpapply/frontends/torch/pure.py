@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from ...functions.guards import lives_on
+from ...functions.snapshots import lives_on
 from .guards import STANDARD, is_plain
 
 _HARMLESS = frozenset(

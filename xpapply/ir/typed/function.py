@@ -199,6 +199,8 @@ class TypedFunction:
     calm : set of Register
         What a solver of ours computes and asks, which goes on until roundings are left: it may
         decide otherwise.
+    given : tuple of int
+        Those of `constants` that are one number each, which every call gives anew.
     of_host : TypedFunction or None
         Of one for a device that marks slices in which last bits decide: the same without such
         marks, for the host, whose last bits are right.
@@ -225,6 +227,7 @@ class TypedFunction:
     gives: tuple[Type, ...] = ()
     sources: list[Any] = field(default_factory=list)
     calm: set[Register] = field(default_factory=set)
+    given: tuple[int, ...] = ()
     of_host: TypedFunction | None = None
 
     @property

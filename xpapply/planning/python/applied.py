@@ -53,6 +53,10 @@ class Applied(Protocol):
         """The key of traces; None: traces are not kept."""
 
     @property
+    def kind(self) -> Hashable:
+        """The same, whatever numbers there are among the arguments."""
+
+    @property
     def rules(self) -> str:
         """The library by whose rules `f` is compiled from its source; "": it is not read."""
 
@@ -123,6 +127,12 @@ class Along(Application):
     def key(self) -> Hashable:
         """The key of traces; None: traces are not kept."""
         return trace_key(cache_of(self.f)[1], self.axis, self.arr, self.args, self.kwargs)
+
+    @property
+    def kind(self) -> Hashable:
+        """The same, whatever numbers there are among the arguments."""
+        method = cache_of(self.f)[1]
+        return trace_key(method, self.axis, self.arr, self.args, self.kwargs, kinds=True)
 
     @property
     def untraced(self) -> str:

@@ -7,15 +7,15 @@ import math
 import re
 import sys
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ... import config
 from ...errors import DRAWS, TraceError
-from ...functions.cache import FunctionCache
-from ...functions.guards import Guards
+from ...functions.cache import Family, FunctionCache
+from ...functions.guards import Guards, Place
 from ...functions.purity import has_loop
 from ...limits import LIMITS
 from ...loop.begun import Begun
@@ -31,6 +31,26 @@ if TYPE_CHECKING:
 
 
 def compiled(
+    what: Applied, known: FunctionCache, key: Hashable, *given: Any, **named: Any
+) -> TypedLoop | None:
+    """`f` compiled from its source, where it has loops and that pays now; remembered as `key`.
+
+    `seconds`: what a slice takes in the loop; None: that is not known yet. `traced`: what a trace
+    is like, if there is one. Functions of whole arrays run in blocks, if their trace does well; of
+    functions of numbers that go several ways it is measured which is quicker.
+    `spent`: what loops have taken before anything was planned. `limited`: whether the results are
+    wanted now: then nothing is read before loops have told what a slice takes.
+
+    Loops until then count for other numbers as well.
+    """
+    found = _compiled(what, known, key, *given, **named)
+    waits = running.waits_for(known, key)
+    if (family := running.family_of(what, is_new=waits is not None)) is not None:
+        family.awaited = waits if found is None else None
+    return found
+
+
+def _compiled(
     what: Applied,
     known: FunctionCache,
     key: Hashable,
@@ -40,14 +60,7 @@ def compiled(
     spent: float = 0.0,
     limited: bool = False,
 ) -> TypedLoop | None:
-    """`f` compiled from its source, where it has loops and that pays now; remembered as `key`.
-
-    `seconds`: what a slice takes in the loop; None: that is not known yet. `traced`: what a trace
-    is like, if there is one. Functions of whole arrays run in blocks, if their trace does well; of
-    functions of numbers that go several ways it is measured which is quicker.
-    `spent`: what loops have taken before anything was planned. `limited`: whether the results are
-    wanted now: then nothing is read before loops have told what a slice takes.
-    """
+    """The same, for these numbers alone."""
     now = config.current()
     engine = now.engine
     if key is None or engine not in ENGINES.get(what.rules, ()) or why_not_compiled():
@@ -55,6 +68,8 @@ def compiled(
     tried = known.traced.get((SOURCE, key))
     if isinstance(tried, Refused) and tried.unchanged(what.f):
         return None
+    if (served := with_other_numbers(what, known, key)) is not None:
+        return served
     cost = LIMITS.typed_worth * price(what.f)
     if cost == math.inf:
         return None
@@ -101,18 +116,22 @@ def compiled(
         return None
     loop = _loop(what.rules)
     assert loop is not None
-    from . import typed_loop  # which what waits does not need
+    from . import typed_results  # which what waits does not need
+    from .typed_loop import ForNow
 
     slice0 = what.slice_at((0,) * len(rows.batch))
     ahead: Any = None
+    family = running.family_of(what, is_new=True) if what.rules == "numpy" else None
+    places = () if family is None else _given(what, family)
+    how = (places,) * bool(places)
     try:
         if begun is None:
-            ahead = typed_loop.read(loop, what.f, what.arguments, slice0)
+            ahead = typed_results.read(loop, what.f, what.arguments, slice0, *how)
             try:
                 from ...runtime.generators import Kept
 
                 with Kept(ahead.sources):
-                    begun = typed_loop.tried(loop, what.f, what.arguments, slice0)
+                    begun = typed_results.tried(loop, what.f, what.arguments, slice0)
             except Exception as error:  # whatever runs now raises it too, and says where
                 let_pass(error)
                 known.traced[SOURCE, key] = Awaited(
@@ -125,7 +144,7 @@ def compiled(
                     known.traced[SOURCE, key] = tried
                     return None
         started = time.thread_time()
-        found = typed_loop.made(loop, what.f, what.arguments, slice0, begun, ahead)
+        found = typed_results.made(loop, what.f, what.arguments, slice0, begun, ahead, *how)
         reading = time.thread_time() - started
         if why := what.why_other(found, begun.results[0]):
             raise TraceError(why)
@@ -136,15 +155,20 @@ def compiled(
             raise TraceError("it writes to its slices")
         if found.draws and what.is_others:
             raise TraceError(DRAWS)
-    except typed_loop.ForNow as error:
+    except ForNow as error:
         known.traced[SOURCE, key] = Refused(str(error), _for_calls(found.unchanged))
         return None
     except TraceError as error:
+        if places and family is not None:  # with constants it may be compiled
+            family.fix(places)
+            return _compiled(what, known, key, begun, seconds, traced, spent, limited)
         known.traced[SOURCE, key] = Refused(str(error), error.unchanged or running.always)
         return None
     except Exception as error:
         known.traced[SOURCE, key] = _faulty(error)
         return None
+    if family is not None and not found.keeps:
+        family.note(found)
     if rival is not None:
         if not found.is_quicker(rows, rival):
             known.traced[SOURCE, key] = Refused("its trace is quicker", found.unchanged)
@@ -168,6 +192,37 @@ def compiled(
 
 
 _TRACES = f"{__package__}.traced"
+
+
+def with_other_numbers(what: Applied, known: FunctionCache, key: Hashable) -> TypedLoop | None:
+    """What runs `f` with other numbers, for these; remembered as `key`. None: nothing does."""
+    family, asked = running.family_of(what), config.current().engine
+    if family is None or family.loop is None or asked not in family.loop.engines:
+        return None
+    found: TypedLoop | None = family.loop.with_numbers(what.f, what.arguments)
+    if found is None or _is_long(found, what):
+        return None
+    family.loop = found  # whose record goes on with what its runs take
+    running.remember(known, key, found)
+    return found
+
+
+def _given(what: Applied, family: Family) -> Collection[Place]:
+    """Which numbers are to be given to what is made now."""
+    given = what.arguments
+    if family.loop is not None:
+        if family.loop.with_numbers(what.f, given) is not None:
+            return ()  # but it takes so long that constants pay
+        family.loop = None
+    return family.places(what.f, given.args, given.kwargs)
+
+
+def _is_long(found: TypedLoop, what: Applied) -> bool:
+    """Whether a run may save more with constants than compiling them takes."""
+    took = found.record.expected(what.slices)
+    counts = any(issubclass(kind, int | np.integer) for kind in found.kinds)
+    share = LIMITS.typed_given_integers if counts else LIMITS.typed_given
+    return took is not None and share * took > found.compiled.took
 
 
 def _for_calls(unchanged: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -205,10 +260,10 @@ def _loop(rules: str) -> type[TypedLoop] | None:
 
 def _read(what: Applied, loop: type[TypedLoop]) -> Guards:
     """Read a function for its first slice, and watch what decides whether it compiles."""
-    from . import typed_loop
+    from . import typed_results
 
     slice0 = what.slice_at((0,) * len(what.rows().batch))
-    found = typed_loop.read(loop, what.f, what.arguments, slice0)
+    found = typed_results.read(loop, what.f, what.arguments, slice0)
     found.made = None  # which may hold arrays
     return found
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-import weakref
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from ... import arrays, config, frontends
 from ...errors import (
     CALLS_BACK,
     DRAWS,
-    InputError,
     TooLong,
     TraceError,
     UnsupportedError,
@@ -23,7 +20,6 @@ from ...frontends.python.run import account
 from ...frontends.python.run.rows import Rows
 from ...functions import samples
 from ...functions.cache import FunctionCache, cache_of
-from ...functions.estimators import BatchOfOne
 from ...functions.purity import has_loop
 from ...limits import LIMITS
 from ...loop import reference
@@ -34,7 +30,7 @@ from ..application import Application
 from ..plan import Plan
 from . import running
 from .applied import Along, Applied, OnHost, layout_of, plain
-from .running import Refused, is_traced
+from .running import SOURCE, Refused, family_of, is_traced
 from .unplanned import draws, quick_for, slices, solves, trace_key
 
 if TYPE_CHECKING:
@@ -94,14 +90,20 @@ def decide(
     why = what.why_not()
     known, key = cache_of(what.f)[0], None if why else what.key
     remembered = None if key is None else known.traced.get(key)
+    if remembered is None and key is not None and (others := family_of(what)) is not None:
+        remembered = others.join(known.traced, key, (SOURCE, key))
     quick: Quick | None = None
     if type(remembered) is Quick:
         if calls and remembered.serves(what.slices) and not config.current().engine:
-            return Decision(what, why=_QUICK, quick=True, begun=begun, loops=remembered)
+            return _looping(what, known, key, remembered, begun)
         quick, remembered = remembered, None
     found: TracedFunction | TypedLoop | Refused | None = remembered
     if found is not None and not (found.unchanged(what.f) and _is_asked_for(found)):
         found = None
+    if found is None and key is not None and family_of(what) is not None:
+        from . import from_source
+
+        found = from_source.with_other_numbers(what, known, key)
     saved = 0.0
     if isinstance(found, Refused) and found.is_slow:
         saved = found.may_spend(what.slices)
@@ -139,9 +141,7 @@ def decide(
             quick = quick or quick_for(what.f)
             quick.seconds = min(quick.seconds, begun.seconds)
             if quick.serves(what.slices):
-                if key is not None:
-                    known.traced[key] = quick
-                return Decision(what, why=_QUICK, quick=True, begun=begun, loops=quick)
+                return _looping(what, known, key, quick, begun)
         seconds = None if begun is None else begun.seconds
         if seconds is None and quick is not None and quick.seconds < math.inf:
             seconds = quick.seconds  # of loops that have ended
@@ -153,8 +153,7 @@ def decide(
         if found is None and begun is not None and quick is not None and wait is not None:
             quick.limit = max(quick.limit, quick.spent + wait.limit - wait.spent)
             if quick.serves(what.slices):  # they are as short, and go on until compiling pays
-                known.traced[key] = quick
-                return Decision(what, why=_QUICK, quick=True, begun=begun, loops=quick)
+                return _looping(what, known, key, quick, begun)
         if found is None:
             found = _trace(what, known, key, begun, saved, limited)
             if is_traced(found):  # what has been taken already
@@ -174,6 +173,17 @@ def decide(
     if begun is not None:  # it takes a slice
         return Decision(what, why=why, begun=begun)
     return _refusal(what, why, calls)
+
+
+def _looping(
+    what: Applied, known: FunctionCache, key: Hashable, quick: Quick, begun: Begun | None
+) -> Decision:
+    """Decide for the loop, which is noted; so are those with other numbers."""
+    if key is not None:
+        known.traced[key] = quick
+        if (others := family_of(what, is_new=True)) is not None:
+            others.quick = quick
+    return Decision(what, why=_QUICK, quick=True, begun=begun, loops=quick)
 
 
 def _is_asked_for(found: Any) -> bool:
@@ -384,7 +394,7 @@ def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
     seen: dict[str, Any] = {"results": results, "graph": traced.graph}
     if found.why is not None:
         return app.in_loop((and_compiled(found.what, found.why),), one, **seen), None
-    alive = _alive(one)
+    alive = running.alive(one)
 
     def run(x: Any, a: int) -> Any:
         one = Along(alive(), a, x, args, kwargs)
@@ -527,7 +537,7 @@ def _on_host(
         found_there = own_apply.same_on_host(mine, view, lambda x: traced(Rows(x, 1), mine.f))
         traced.agreed[view.shape, what.axis] = found_there, reasons
     result, reasons = traced.agreed[view.shape, what.axis]
-    alive = _alive(mine.f)
+    alive = running.alive(mine.f)
 
     def run(x: Any, a: int) -> Any:
         return running.at_once(traced, OnHost(alive(), a, own_apply.on_host(x), args, kwargs, x))
@@ -544,31 +554,6 @@ def _on_host(
     if args or kwargs or mine.f is not what.f:
         return p, None
     return p, _still(traced, what.f, what.axis, view, numpys_loop=False)
-
-
-def _alive(f: Any) -> Callable[[], Any]:
-    """A weak reference to the function of a remembered plan."""
-    if type(f) is BatchOfOne:
-        method, row = _alive(f.func), f.row
-        return lambda: BatchOfOne(method(), row)
-    if type(f) is FunctionType:
-        known = cache_of(f)[0]
-        find: Callable[[], Any] = lambda: known.function()  # noqa: E731  # or one made anew
-    elif type(f) is MethodType:
-        find = weakref.WeakMethod(f)
-    else:
-        try:
-            find = weakref.ref(f)
-        except TypeError:
-            return lambda: f
-
-    def function() -> Any:
-        found = find()
-        if found is None:
-            raise InputError("the function that this plan was made for is gone: keep it alive")
-        return found
-
-    return function
 
 
 def _still(

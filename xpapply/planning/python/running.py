@@ -6,15 +6,17 @@ import time
 import weakref
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
 from ... import config
-from ...errors import Differs, TooManyPaths, TraceError, UnsupportedError, said
+from ...errors import Differs, InputError, TooManyPaths, TraceError, UnsupportedError, said
 from ...frontends import name_of
 from ...frontends.python.run.record import AtOnce, Record
-from ...functions.cache import FunctionCache, cache_of
+from ...functions.cache import Family, FunctionCache, cache_of, families
+from ...functions.estimators import BatchOfOne
 from ...limits import LIMITS
 from ...loop.begun import Begun, Users
 from ...runtime import error_state
@@ -34,6 +36,19 @@ def always(f: Any) -> bool:
 def is_traced(found: Any) -> TypeGuard[TracedFunction]:
     """Whether it is a trace that can run."""
     return isinstance(found, AtOnce) and found.is_traced
+
+
+def family_of(what: Applied, is_new: bool = False) -> Family | None:
+    """What is known of such a call with other numbers; `is_new`: whether to begin with it."""
+    known, kind = families(what.f, is_new), None
+    if known is not None:
+        kind = what.kind
+    if known is None or kind is None:
+        return None
+    found: Family | None = known.get(kind)
+    if found is None and is_new:
+        found = known[kind] = Family()
+    return found
 
 
 @dataclass(slots=True)
@@ -246,6 +261,31 @@ def counts(traced: Any) -> bool:
     """
     now = config.current()
     return not now.engine and traced.library == "numpy" and now.fallback != "raise"
+
+
+def alive(f: Any) -> Callable[[], Any]:
+    """A weak reference to the function of a remembered plan."""
+    if type(f) is BatchOfOne:
+        method, row = alive(f.func), f.row
+        return lambda: BatchOfOne(method(), row)
+    if type(f) is FunctionType:
+        known = cache_of(f)[0]
+        find: Callable[[], Any] = lambda: known.function()  # noqa: E731  # or one made anew
+    elif type(f) is MethodType:
+        find = weakref.WeakMethod(f)
+    else:
+        try:
+            find = weakref.ref(f)
+        except TypeError:
+            return lambda: f
+
+    def function() -> Any:
+        found = find()
+        if found is None:
+            raise InputError("the function that this plan was made for is gone: keep it alive")
+        return found
+
+    return function
 
 
 def _tried(traced: Any, what: Applied, known: Sequence[Any]) -> tuple[Exception | None, Any]:

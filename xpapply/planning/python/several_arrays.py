@@ -111,6 +111,11 @@ class Several:
         return key_of(self.call, self.operands, self.dims)
 
     @property
+    def kind(self) -> Hashable:
+        """The same, whatever numbers there are among the arguments."""
+        return key_of(self.call, self.operands, self.dims, kinds=True)
+
+    @property
     def slices_of(self) -> tuple[ShapeDtype, ...]:
         """Shape and dtype of a slice of each array."""
         return tuple(ShapeDtype(core, arrays.dtype_name(x)) for core, x in self._with_cores())

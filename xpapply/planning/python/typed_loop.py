@@ -6,11 +6,14 @@ of another kind. The function itself runs for these, in order, after all others.
 
 from __future__ import annotations
 
+import copy
+import functools
 import time
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +24,8 @@ from ...frontends.python.run.comparison import cast, check_holds
 from ...frontends.python.run.record import AtOnce
 from ...frontends.python.run.rows import Block, Rows, RowsOfSeveral
 from ...functions.cache import BoundedDict
-from ...functions.guards import Guards
+from ...functions.guards import Guards, Place
+from ...functions.snapshots import number_kind
 from ...ir.avals import ShapeDtype
 from ...ir.typed import TypedFunction
 from ...ir.typed.function import WARNED
@@ -30,7 +34,6 @@ from ...loop.arguments import Arguments
 from ...loop.begun import Begun, Users
 from ...runtime.error_state import let_pass, scipy_tells
 from ...runtime.generators import Kept, in_order, seconds_of_states
-from ...runtime.warning_filters import paused
 from ..application import announce
 from ..ways import Run, Said, Way
 from .typed_results import (
@@ -47,6 +50,9 @@ from .typed_results import (
     with_texts,
 )
 from .unplanned import ENGINES, why_not_compiled
+
+if TYPE_CHECKING:
+    from ...functions.given import Given
 
 
 class ForNow(TraceError):
@@ -95,6 +101,12 @@ class TypedLoop(AtOnce):
     """Whether results are assumed from the source, unless the first slice differs."""
     doubt = ""
     """Why the first slice is left to the function, where that may be so of most."""
+    _values: Sequence[Any] = ()
+    """The numbers that are given."""
+    kinds: Sequence[Any] = ()
+    """Their types."""
+    _more: dict[str, Any] = {}  # noqa: RUF012  # never written to
+    """How compiled code gets them."""
 
     def __init__(
         self,
@@ -104,6 +116,7 @@ class TypedLoop(AtOnce):
         first: Any,
         seconds: float,
         ahead: Read | None = None,
+        places: Collection[Place] = (),
     ) -> None:
         super().__init__()
         # arguments are told apart by their content, which may change later
@@ -115,7 +128,7 @@ class TypedLoop(AtOnce):
             self._guards: Guards = ahead
             made = ahead.made
         else:
-            self._guards = Guards()
+            self._guards = Guards(places)
             made = typed_of(f, arguments, slices, self.results, self._guards, self.element)
         if not any(b.instructions[-1].op == "return" for b in made.blocks):
             raise TraceError(f"compiled, {made.marks[0].why if made.marks else 'it never returns'}")
@@ -123,6 +136,9 @@ class TypedLoop(AtOnce):
         if self._asks_scipy and scipy_tells():
             raise TraceError("scipy.special.errstate says more than to ignore errors")
         self.compiled: Any = self._backend(made)
+        if made.given:
+            self._names = self.given.names(f)
+            self._is_given(self.given.values(f, args, kwargs) or [])
         self._texts = any(map(is_text, self.results))
         self.overhead += seconds_of_states(made.sources)
         self.keeps = any(x.nbytes > LIMITS.typed_kept for x in made.constants)
@@ -133,7 +149,7 @@ class TypedLoop(AtOnce):
         self.asks_first &= differs
         self._others = BoundedDict()
         self.looped = 0
-        self._checked = False
+        self._checked, self._turn = False, 0
         self._marked: dict[int, int] = {}
         self.tree = _OnePath()
 
@@ -169,7 +185,36 @@ class TypedLoop(AtOnce):
         """Whether `f` is unchanged, and compiled functions are enabled."""
         if why_not_compiled() or (self._asks_scipy and scipy_tells()):
             return False
-        return self._guards(f)
+        return self._guards(f) and (not self._values or self.given.are(f, self._values))
+
+    @functools.cached_property
+    def given(self) -> Given:
+        """What it was read with; few functions are called with other numbers."""
+        from ...functions.given import Given
+
+        return Given(self._guards, self._arguments.args, self._arguments.kwargs)
+
+    def with_numbers(self, f: Any, arguments: Arguments) -> TypedLoop | None:
+        """The same for other given numbers; None: there are none, or something else has changed."""
+        values = self.given.values(f, arguments.args, arguments.kwargs) if self._values else None
+        if not values or [*map(number_kind, values)] != self.kinds:
+            return None
+        found = copy.copy(self)
+        args, kwargs = copied(arguments.args), copied(arguments.kwargs)
+        found._arguments = replace(arguments, args=args, kwargs=kwargs)
+        found.record, found.plans = self.record.for_another(), weakref.WeakSet()
+        found.agreed, found.ready = BoundedDict(), BoundedDict()
+        found.looped, found._marked, found._turn = 0, {}, self._turn + 1
+        found._checked = self._checked and found._turn > LIMITS.typed_given_checked
+        found._is_given(values)
+        return found
+
+    def _is_given(self, values: Sequence[Any]) -> None:
+        made = self.compiled.made
+        dtypes = [made.constants[k].dtype for k in made.given]
+        arrays = [np.array([x], dtype) for x, dtype in zip(values, dtypes, strict=True)]
+        self._values, self.kinds = values, [*map(number_kind, values)]
+        self._more = {"given": self.compiled.numbers(arrays)}
 
     @staticmethod
     def _is_best(made: TypedFunction, slices: Sequence[Any]) -> bool:
@@ -218,7 +263,7 @@ class TypedLoop(AtOnce):
         said = f"one compiled loop, {compiler.host().name}"
         if (width := self.compiled.width) > 1:
             said += f", {width} slices side by side"
-        return said
+        return f"{said}, with {self._names} given" if self._values else said
 
     def settle(self, rows: Rows) -> None:
         """Raise `ForNow` if there is a doubt, and most slices are as the first one."""
@@ -323,7 +368,7 @@ class TypedLoop(AtOnce):
         places = () if self._checked else {done, max(done, n // 3), max(done, 2 * n // 3), n - 1}
         with self.unspent(f, alone=False) as kept:
             try:
-                go, marks = self.compiled.in_order(rows.views, outs, len(rows.batch))
+                go, marks = self.compiled.in_order(rows.views, outs, len(rows.batch), **self._more)
                 # in one go, where none was marked before
                 how = by_itself, compared, [*places], n * (self._checked and not self._marked)
                 found = in_order(self.compiled.made.sources, go, marks, done, *how)
@@ -358,9 +403,11 @@ class TypedLoop(AtOnce):
         if results == self.results:
             return self
         found: TypedLoop | None = self._others.get(results)
+        if found is not None and self._values:
+            found = found.with_numbers(f, self._arguments)
         if found is None:
-            found = type(self)(f, self._arguments, slices, first, self.seconds)
-            self._others[results] = found
+            how = f, self._arguments, slices, first, self.seconds, None, [*self._guards.given]
+            found = self._others[results] = type(self)(*how)
         return found
 
     def _noted(self, marks: np.ndarray | None) -> np.ndarray:
@@ -533,7 +580,8 @@ class TypedLoop(AtOnce):
         views, originals = (rows.views, ()) if copy is None else ((copy,), rows.views)
         try:
             how = len(rows.batch), self.seconds, originals
-            marks = self.compiled.run(views, outs, *how, short=self._checked and copy is None)
+            short = self._checked and copy is None
+            marks = self.compiled.run(views, outs, *how, short=short, **self._more)
         except CompilerError as error:
             raise UnsupportedError(str(error)) from None
         if self._texts:
@@ -550,51 +598,3 @@ class _OnePath:
 
     count, branches, catches = 1, 0, False
     singly: tuple[Any, ...] = ()
-
-
-def tried(loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any) -> Begun:
-    """Call a function that was read for the first slices, and time it.
-
-    It gets copies, and raises what it raises.
-    """
-    several = slices if isinstance(slices, tuple) else (slices,)
-    return loop.calls(arguments.caller(f), several)
-
-
-def read(loop: type[TypedLoop], f: Any, arguments: Arguments, slices: Any) -> Read:
-    """Read a function for slices like these without a call.
-
-    Raises
-    ------
-    TraceError
-        If it cannot be compiled.
-    """
-    from ...frontends.python.source.frames import Guess
-
-    several, watch = slices if isinstance(slices, tuple) else (slices,), Read(Guess())
-    guess = watch.results if loop.guesses else None
-    with paused():
-        made = typed_of(f, arguments, several, guess, watch, loop.element)
-    loop.look_at(made)
-    watch.made, watch.sources = made if guess else None, made.sources
-    return watch
-
-
-def made(
-    loop: type[TypedLoop],
-    f: Any,
-    arguments: Arguments,
-    slices: Any,
-    begun: Begun,
-    ahead: Read | None = None,
-) -> TypedLoop:
-    """A function compiled from its source, for slices like the first.
-
-    `begun`: its first calls; `ahead`: what was read before.
-    """
-    several = slices if isinstance(slices, tuple) else (slices,)
-    with paused():
-        return loop(f, arguments, several, begun.results[0], begun.seconds, ahead)
-
-
-__all__ = ["TypedLoop", "made", "read", "tried"]

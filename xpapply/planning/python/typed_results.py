@@ -1,4 +1,4 @@
-"""Results of compiled functions: dtypes, shapes, texts.
+"""Functions that are read from their source, and their results: dtypes, shapes, texts.
 
 And whether they are those of real calls.
 """
@@ -6,20 +6,21 @@ And whether they are those of real calls.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 
 from ... import arrays
 from ...errors import TraceError
-from ...functions.guards import Guards
+from ...functions.guards import Guards, Place
 from ...ir.avals import ShapeDtype
 from ...ir.typed import TypedFunction
 from ...limits import LIMITS
 from ...loop.arguments import Arguments, Looped
+from ...loop.begun import Begun
 from ...runtime.generators import Source
-from ...runtime.warning_filters import silent
+from ...runtime.warning_filters import paused, silent
 from .unplanned import endless
 
 _ANY_TEXT = "str0"
@@ -204,8 +205,8 @@ class Read(Guards):
 
     sources: Sequence[Source] = ()
 
-    def __init__(self, results: Any) -> None:
-        super().__init__()
+    def __init__(self, results: Any, places: Collection[Place] = ()) -> None:
+        super().__init__(places)
         self.results = results
         self.made: TypedFunction | None = None
 
@@ -281,10 +282,75 @@ def typed_of(
             for r in results
         ]
     try:
-        return source.typed(f, given, named, inputs, expected, watch, element)
+        found = source.typed(f, given, named, inputs, expected, watch, element)
+        read_anew(found, watch)
+        return found
     except source.Leaves as leaves:
         error = TraceError(leaves.why)
     except TraceError as refused:
         error = refused
     error.unchanged = watch
     raise error
+
+
+def read_anew(made: TypedFunction, watch: Guards) -> None:
+    """Have other numbers come where the function reads those that are given."""
+    at = {id(x): k for k, x in enumerate(made.constants)}
+    for where, x in watch.given.items():
+        if id(x) not in at:
+            watch.given[where] = None
+    watch.give()
+    made.given = tuple(at[id(x)] for x in watch.given.values() if x is not None)
+
+
+# --- before and after the first calls -------------------------------------------------------------
+
+
+def tried(loop: Any, f: Any, arguments: Arguments, slices: Any) -> Begun:
+    """Call a function that was read for the first slices, and time it.
+
+    `loop`: the class of what runs it. It gets copies, and raises what it raises.
+    """
+    several = slices if isinstance(slices, tuple) else (slices,)
+    return loop.calls(arguments.caller(f), several)
+
+
+def read(
+    loop: Any, f: Any, arguments: Arguments, slices: Any, places: Collection[Place] = ()
+) -> Read:
+    """Read a function for slices like these without a call.
+
+    `places`: where numbers are given.
+
+    Raises
+    ------
+    TraceError
+        If it cannot be compiled.
+    """
+    from ...frontends.python.source.frames import Guess
+
+    several, watch = slices if isinstance(slices, tuple) else (slices,), Read(Guess(), places)
+    guess = watch.results if loop.guesses else None
+    with paused():
+        made = typed_of(f, arguments, several, guess, watch, loop.element)
+    loop.look_at(made)
+    watch.made, watch.sources = made if guess else None, made.sources
+    return watch
+
+
+def made(
+    loop: Any,
+    f: Any,
+    arguments: Arguments,
+    slices: Any,
+    begun: Begun,
+    ahead: Read | None = None,
+    places: Collection[Place] = (),
+) -> Any:
+    """A function compiled from its source, for slices like the first.
+
+    `begun`: its first calls; `ahead`: what was read before; `places`: where numbers are given.
+    """
+    several = slices if isinstance(slices, tuple) else (slices,)
+    with paused():
+        return loop(f, arguments, several, begun.results[0], begun.seconds, ahead, places)

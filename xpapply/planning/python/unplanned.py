@@ -43,22 +43,30 @@ def slices(axis: int, arr: Any) -> int:
     return math.prod(arr.shape) // max(1, arr.shape[axis])
 
 
-def trace_key(method: Hashable, axis: int, arr: Any, args: tuple, kwargs: dict) -> Hashable:
-    """The key of traces; None: traces are not kept."""
-    given = arguments(args, kwargs)
+def trace_key(
+    method: Hashable, axis: int, arr: Any, args: tuple, kwargs: dict, kinds: bool = False
+) -> Hashable:
+    """The key of traces; None: traces are not kept.
+
+    `kinds`: whatever numbers there are among the arguments.
+    """
+    given = arguments(args, kwargs, kinds)
     if given is None:
         return None
     return (method, arr.shape[axis], _dtype(arr), arrays.library(arr), given)
 
 
-def key_of(call: LoopedCall, operands: Sequence[Any], dims: Dims) -> Hashable:
-    """The key of traces of a function of several arrays; None: traces are not kept."""
+def key_of(call: LoopedCall, operands: Sequence[Any], dims: Dims, kinds: bool = False) -> Hashable:
+    """The key of traces of a function of several arrays; None: traces are not kept.
+
+    `kinds`: whatever numbers there are among the arguments.
+    """
     known = call.arguments
-    constants = arguments(*known.constants())
+    constants = arguments(*known.constants(), kinds)
     if constants is None:
         return None
     cores = map(dims.sizes.shape, dims.signature.inputs)
-    kinds = [
+    slices_of = [
         (core, _dtype(x), arrays.library(x), 0.0 if core or known.numbers else endless(x))
         for core, x in zip(cores, operands, strict=True)
     ]
@@ -70,7 +78,7 @@ def key_of(call: LoopedCall, operands: Sequence[Any], dims: Dims) -> Hashable:
         known.numbers,
         known.results,
         known.dtypes,
-        *kinds,
+        *slices_of,
     )
 
 

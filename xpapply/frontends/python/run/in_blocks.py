@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .... import arrays, config
-from ....arrays import streams
 from ....batching import NoRule, in_namespace
 from ....errors import Differs, OnlyTraced, Raises, TooLong, TooManyPaths, TraceError
 from ....ir.avals import ShapeDtype
@@ -76,7 +76,7 @@ class InBlocks:
         around: float = 0.0,
     ) -> None:
         self.library, self._arguments, self._tracing = library, arguments, tracing
-        with streams.shared(self.library):
+        with _one_stream(self.library):
             path, value = self._tracing(f, self._seen(sample))
         if isinstance(path.result, SideExit):
             if path.result.by_hand:
@@ -249,7 +249,7 @@ class InBlocks:
         if account is not None and account.tries:
             at_once = min(at_once, self._at_first(slices, account))
         try:
-            with streams.shared(self.library), progress.shown(slices) as walk.bar:
+            with _one_stream(self.library), progress.shown(slices) as walk.bar:
                 return self._run(walk, rows, slices, xp, f, at_once, count)
         except Exception as error:
             if not isinstance(rows, Chosen):  # those begin at another slice
@@ -466,7 +466,7 @@ class InBlocks:
         started = time.thread_time()  # whatever else keeps the machine busy
         self._tracing.limit, each = most, 0.0
         try:
-            with streams.shared(self.library):
+            with _one_stream(self.library):
                 path, value = self._tracing(f, self._seen(v))
         except TooLong:
             raise TooManyPaths(self.tree.too_many_in_time) from None
@@ -597,3 +597,12 @@ _PRODUCTS = frozenset(
     ]
 )
 """Calls that are, or have in them, products of matrices."""
+
+
+def _one_stream(library: str | None) -> AbstractContextManager[Any]:
+    """One stream for CuPy and torch, see `arrays.streams`; other libraries have none."""
+    if library != "cupy":
+        return nullcontext()
+    from ....arrays import streams
+
+    return streams.shared(library)

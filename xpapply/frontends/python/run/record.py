@@ -72,6 +72,13 @@ class Record:
         self._times = LIMITS.loops_per_run
         self.looped = math.inf
 
+    def for_another(self) -> Record:
+        """The record of the same with other numbers: it knows what runs take, if they go well."""
+        found = Record()
+        if self.does_well:
+            found.runs, found.looped, found._least = self.runs, self.looped, dict(self._least)
+        return found
+
     @property
     def rests(self) -> bool:
         """Whether the loop runs for now: it has not yet taken as long as the try."""

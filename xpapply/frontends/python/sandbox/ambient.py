@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ....functions.guards import LIBRARIES, Guards, lives_on
+from ....functions.guards import Guards
+from ....functions.snapshots import LIBRARIES, lives_on
 from ....limits import LIMITS
 from ....runtime import error_state
 from ....runtime.warning_filters import Place, silent

@@ -24,7 +24,7 @@ from ....arrays import library
 from ....batching import find, resolve
 from ....batching.names import CUPY, mirrored, public_names, root_of
 from ....functions.estimators import PACKAGES, BatchOfOne
-from ....functions.guards import LIBRARIES, MISSING, WRITTEN, Guards, home_of, lives_on
+from ....functions.guards import Guards
 from ....functions.purity import (
     HARMLESS_MODULES,
     INPUT_OUTPUT,
@@ -35,6 +35,7 @@ from ....functions.purity import (
     own_names,
     stores,
 )
+from ....functions.snapshots import LIBRARIES, MISSING, WRITTEN, home_of, lives_on
 from ....limits import LIMITS
 from ....loop.originals import Replaced
 from ..data_dependent import sets, shapes

@@ -12,7 +12,7 @@ import numpy as np
 
 from ....arrays import library
 from ....errors import TraceError
-from ....functions.guards import Guards
+from ....functions.guards import Guards, Where
 from ....ir.typed import Array, Block, Instruction, Literal, Mark, Register, Slot, TypedFunction
 from ....ir.typed.function import Type, Value
 from ....limits import LIMITS
@@ -249,6 +249,18 @@ class Blocks:
         self._constants[found.value] = x
         return found
 
+    def given(self, at: Where, path: tuple[int, ...], x: Num) -> Num:
+        """A number that was found somewhere; where such are given, one that each call reads."""
+        if (at, path) not in self.watch.given or x.dtype not in _GIVEN:
+            return x
+        array = self.watch.given[at, path]
+        if array is None:
+            assert isinstance(x.value, Literal)
+            array = self.watch.given[at, path] = np.array([x.value.value], x.dtype)
+        first = Literal(0, "int64")
+        value = self.op("element", x.dtype, self.constant(array).value, first)
+        return x._replace(value=value)
+
     def content(self, x: Abstract) -> np.ndarray | None:
         """The array of the user's that was just read, whose content counts from now on.
 
@@ -455,6 +467,10 @@ class Blocks:
         index = self._raised(handler, raises)
         self.do("jump")
         self._block.targets = (index,)
+
+
+_GIVEN = frozenset("float64 float32 int64 int32".split())
+"""Dtypes of numbers that are given, as `snapshots.number_kind` has them."""
 
 
 def results_dtype(dtype: str) -> str:

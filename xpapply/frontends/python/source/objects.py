@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from ....arrays import library
-from ....functions.guards import MISSING
+from ....functions.guards import Where
 from ....functions.purity import beside_cache
+from ....functions.snapshots import MISSING
 from ....ir.typed import Literal, Register
 from ....ir.typed.function import PARTS
 from ....library import of_lists, of_math, of_python, of_random
@@ -50,27 +51,36 @@ from .values import (
 )
 
 
-def known(t: Writes, x: Any) -> Abstract:
-    """An object as a value: numbers as such, tuples of what is in them."""
+def known(t: Writes, x: Any, at: Where | None = None, path: tuple[int, ...] = ()) -> Abstract:
+    """An object as a value: numbers as such, tuples of what is in them.
+
+    `at`, `path`: where it was found, if numbers may be given there.
+    """
     if t.element == DEVICE and isinstance(x, (np.generic, np.ndarray)):
         if fetched.may_be_so(t):
             raise fetched.Fetches("it fetches its slice")
         raise t.refuse("a number or an array of NumPy's beside those on a device")
     found = numbers.number(x)
     if found is not None:
-        return found
+        return found if at is None else t.given(at, path, found)
     if type(x) is tuple:
-        return Tup(tuple(known(t, y) for y in x))
+        return Tup(tuple(known(t, y, at, (*path, k)) for k, y in enumerate(x)))
     if isinstance(x, np.ndarray) and x.ndim:
         return t.constant(x)
     if t.element == DEVICE and library(x) == "cupy" and x.ndim:
         return t.constant(x)
     if type(x) is list:
-        items = tuple(known(t, y) for y in x)
+        items = tuple(known(t, y, at, (*path, k)) for k, y in enumerate(x))
         if all(isinstance(y, Num) for y in items) or all(map(texts.is_text, items)):
             return Tup(items, True)
         raise t.refuse("it reads a list")
     return Known(x)
+
+
+def of_dict(t: Writes, f: Any, name: str, x: dict[str, Any]) -> dict[str, Abstract]:
+    """The values of a dict that is an attribute of a function."""
+    at, first = t.watch.at(f, "attribute", name), len(x)
+    return {key: known(t, y, at, (first + k,)) for k, (key, y) in enumerate(x.items())}
 
 
 _OF_RANDOM = ("numpy.random", of_random.__name__)
@@ -94,7 +104,9 @@ def global_value(t: Writes, f: types.FunctionType, name: str) -> Abstract:
         at = ("cell", free.index(name)) if name in free else ("global", name)
         if of_generator(t.watch.place(f, *at)(f)) is not None:
             return generators.at_place(t, f, *at)
-        found = t.watch.look(f, *at)
+        found = t.watch.look(f, at[0], at[1], gives=True)
+        if found is not MISSING:
+            return known(t, found, t.watch.at(f, *at))
     if found is MISSING and name not in f.__code__.co_freevars:
         found = getattr(builtins, name, MISSING)
     if found is MISSING:
@@ -134,10 +146,10 @@ def attribute(t: Writes, x: Abstract, name: str, *to: Abstract) -> Abstract:
     if isinstance(holder, np.dtype) and name in ("kind", "char", "name", "itemsize", "str", "type"):
         return known(t, getattr(holder, name))
     if isinstance(holder, types.ModuleType):
-        found = t.watch.look(holder, "attribute", name)
+        found = t.watch.look(holder, "attribute", name, gives=True)
         if found is MISSING:
             raise t.refuse(f"{holder.__name__} has no {name}")
-        return known(t, found)
+        return known(t, found, t.watch.at(holder, "attribute", name))
     return _of_object(t, holder, name)
 
 
@@ -173,7 +185,7 @@ def _of_object(t: Writes, x: Any, name: str) -> Abstract:
     t.watch.kind(x)
     t.watch.attribute_of_class(cls, name)
     # it may get one of its own, in the place of its class's
-    entry = t.watch.look(x, "entry", name) if hasattr(x, "__dict__") else MISSING
+    entry = t.watch.look(x, "entry", name, gives=True) if hasattr(x, "__dict__") else MISSING
     if isinstance(in_class, types.FunctionType) and entry is MISSING:
         return Known(types.MethodType(in_class, x))
     if in_class is not MISSING and hasattr(type(in_class), "__get__"):
@@ -181,7 +193,7 @@ def _of_object(t: Writes, x: Any, name: str) -> Abstract:
     found = in_class if entry is MISSING else entry
     if found is MISSING:
         raise t.refuse(f"a {cls.__name__} has no attribute {name}")
-    return known(t, found)
+    return known(t, found, None if entry is MISSING else t.watch.at(x, "entry", name))
 
 
 def _holds(y: Any, x: Abstract) -> bool:
@@ -259,10 +271,11 @@ def callee(
         return Inlined(f.__func__, [known(t, f.__self__), *args], kwargs)
     if isinstance(f, functools.partial):
         inner, fixed, named = (
-            t.watch.look(f, "attribute", k) for k in ("func", "args", "keywords")
+            t.watch.look(f, "attribute", k, gives=True) for k in ("func", "args", "keywords")
         )
-        args = [*(known(t, x) for x in fixed), *args]
-        return callee(t, Known(inner), args, {k: known(t, x) for k, x in named.items()} | kwargs)
+        at = t.watch.at(f, "attribute", "args")
+        args = [*(known(t, x, at, (k,)) for k, x in enumerate(fixed)), *args]
+        return callee(t, Known(inner), args, of_dict(t, f, "keywords", named) | kwargs)
     method: Any = getattr(type(f), "__call__", None)  # noqa: B004  # not whether, but what
     if not isinstance(f, type) and isinstance(method, types.FunctionType):
         t.watch.kind(f)

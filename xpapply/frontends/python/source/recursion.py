@@ -306,11 +306,11 @@ class SharedCalls(RecursiveCalls, ABC):
             names = self._defined[f.number][1]
             return dict(zip(last, f.defaults, strict=True)) | dict(zip(names, f.named, strict=True))
         if not (f.__module__ or "").startswith(LIBRARY):
-            self.watch.function(f)
-        defaults = f.__defaults__ or ()
-        found = dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
-        found |= f.__kwdefaults__ or {}
-        return {name: objects.known(self, x) for name, x in found.items()}
+            self.watch.function(f, gives=True)
+        at, defaults = self.watch.at(f, "attribute", "__defaults__"), f.__defaults__ or ()
+        values = [objects.known(self, x, at, (k,)) for k, x in enumerate(defaults)]
+        found = dict(zip(positional[len(positional) - len(defaults) :], values, strict=True))
+        return found | objects.of_dict(self, f, "__kwdefaults__", f.__kwdefaults__ or {})
 
     @abstractmethod
     def count_of_parameters(self, f: Abstract) -> int:

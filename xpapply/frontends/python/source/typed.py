@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ....errors import TraceError
-from ....functions.guards import Guards
+from ....functions.guards import Guards, argument
 from ....ir.typed import Array, Literal, TypedFunction
 from ....ir.typed.counters import unchecked
 from ....ir.typed.ending import asked_once, counted_before
@@ -173,8 +173,8 @@ class Typer(SharedCalls):
     def run(self, arguments: Sequence[Abstract], named: Mapping[str, Abstract]) -> TypedFunction:
         """Write all blocks."""
         self.made.blocks.append(self._block)
-        given = [self._argument(x) for x in arguments]
-        by_name = {name: self._argument(x) for name, x in named.items()}
+        given = [self._argument(x, k) for k, x in enumerate(arguments)]
+        by_name = {name: self._argument(x, name) for name, x in named.items()}
         found = objects.callee(self, Known(self._f), given, by_name)
         if not isinstance(found, Inlined):
             raise self.refuse("it is no function of Python's")
@@ -240,9 +240,9 @@ class Typer(SharedCalls):
         found.cached = self.cached
         return found
 
-    def _argument(self, x: Abstract) -> Abstract:
+    def _argument(self, x: Abstract, name: int | str) -> Abstract:
         if not isinstance(x, Input):
-            return objects.known(self, x)
+            return objects.known(self, x, argument(name))
         kind = self.made.inputs[x.k]
         value = self.op("input", kind, what=x.k)
         if isinstance(kind, Array):

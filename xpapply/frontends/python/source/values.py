@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ....errors import TraceError
-from ....functions.guards import Guards
+from ....functions.guards import Guards, Where
 from ....ir.typed import Array, Literal, Register, TypedFunction
 from ....ir.typed.function import Type, Value
 
@@ -517,6 +517,9 @@ class Writes(Protocol):
 
     def mark_number(self, why: str) -> int:
         """The number of a mark on this line."""
+
+    def given(self, at: Where, path: tuple[int, ...], x: Num) -> Num:
+        """A number that was found somewhere; where such are given, one that each call reads."""
 
     def external(self, *name: str) -> int:
         """The number of a library's function."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .....functions.guards import MISSING
+from .....functions.snapshots import MISSING
 from .....library.solvers import of_products
 from .....library.solvers.odes import (
     backward,
