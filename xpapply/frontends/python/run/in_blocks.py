@@ -26,7 +26,7 @@ from ..trace.tree import Call, Path, SideExit, Tree
 from .account import Account, per_call
 from .comparison import cast, check_holds, check_same, host
 from .executor import Executor
-from .rows import Block, Chosen, Rows
+from .rows import Block, Chosen, Rows, flat_of, index_of
 
 
 class InBlocks:
@@ -319,7 +319,7 @@ class InBlocks:
             if dtypes is not None:
                 dtype = dtypes if self._arguments.results else dtypes[0]
             buffer = fill(shape, dtype)
-        flat = _flat(buffer, slices, len(batch))
+        flat = flat_of(buffer, slices, len(batch))
         self.looped, self.why_left = len(walk.off), walk.why
         off = set(walk.off)
         if not self._checked:
@@ -364,7 +364,7 @@ class InBlocks:
         """The results of those that are `off` by `f`, and the warnings of others, with as little
         around each call as the loop has."""
         call, asanyarray = self._arguments.caller(f), np.asanyarray
-        if isinstance(rows[_at(todo[0], rows)], tuple):  # as those of slices along several axes
+        if isinstance(rows[index_of(todo[0], rows)], tuple):  # along several axes
             call = partial(_with_each, call)
         begun, warning = walk.begun, walk.warning
         for k, v in zip(todo, rows.at(todo), strict=True):
@@ -372,7 +372,7 @@ class InBlocks:
                 known = walk.known(k) if k < begun and k in off else None
                 result = call(v) if known is None else known[0]
             except Exception as error:
-                raise Users(error, _at(k, rows)) from None
+                raise Users(error, index_of(k, rows)) from None
             if not warning or k in off:
                 flat[k, ...] = asanyarray(result)
 
@@ -404,7 +404,7 @@ class InBlocks:
         else:
             buffer = empty(shape, dtype)
         slices = math.prod(rows.batch)
-        flat = _flat(buffer, slices, len(rows.batch))
+        flat = flat_of(buffer, slices, len(rows.batch))
         pieces = rows.blocks(at_once)
         run: Callable[..., None] = partial(self._block, walk, flat)
         run(*next(pieces))
@@ -563,11 +563,6 @@ def _each(v: Any) -> Sequence[Any]:
     return v if isinstance(v, tuple) else (v,)
 
 
-def _at(k: int, rows: Rows) -> tuple[int, ...]:
-    """The index of a slice, from its number."""
-    return tuple(map(int, np.unravel_index(k, rows.batch)))
-
-
 def _with_each(call: Any, slices: tuple[Any, ...]) -> Any:
     return call(*slices)
 
@@ -576,13 +571,6 @@ def _nbytes(x: Any) -> int:
     """Bytes of a slice, a number counted as 8 at least."""
     aval = ShapeDtype(tuple(map(int, x.shape)), arrays.dtype_name(x))
     return max(8 * math.prod(aval.shape), aval.nbytes)
-
-
-def _flat(buffer: Any, slices: int, batch: int) -> Any:
-    """Results with the slices along one dim."""
-    if isinstance(buffer, Block):
-        return Block(_flat(x, slices, batch) for x in buffer.arrays)
-    return buffer.reshape(slices, *buffer.shape[batch:])
 
 
 def _array(x: Any) -> Any:

@@ -190,3 +190,15 @@ def _native(block: Any) -> Any:
     if getattr(block.dtype, "isnative", True):
         return block
     return block.astype(block.dtype.newbyteorder("="))
+
+
+def flat_of(buffer: Any, slices: int, batch: int) -> Any:
+    """Results with the slices along one dim."""
+    if isinstance(buffer, Block):
+        return Block(flat_of(x, slices, batch) for x in buffer.arrays)
+    return buffer.reshape(slices, *buffer.shape[batch:])
+
+
+def index_of(k: int, rows: Rows) -> tuple[int, ...]:
+    """The index of a slice, from its number."""
+    return tuple(map(int, np.unravel_index(k, rows.batch)))
