@@ -83,7 +83,6 @@ class Compiled:
             x.op in COMPARE and np.dtype(str(x.args[0].type)).kind == "f" for x in instructions
         )
         self._frame = text_of.fields(made)
-        self._given = tuple(self._frame.constants[k][0] for k in made.given)
         self._tables: list[np.ndarray] = []
         self._arenas: list[Arena] = []
         self._layouts = BoundedDict()
@@ -92,7 +91,7 @@ class Compiled:
 
     def numbers(self, arrays: Sequence[np.ndarray]) -> Numbers:
         """What `TypedFunction.given` are for a call."""
-        return Numbers(self._given, arrays)
+        return Numbers([self._frame.constants[k][0] for k in self.made.given], arrays)
 
     @property
     def seconds(self) -> float:
@@ -322,7 +321,8 @@ class Compiled:
         count, tile = layout.count, layout.tile if form == LANES else 0
         arena = self._memory(layout.tile, workers)
         kit.place(arena, tile, workers)
-        given.into(kit.frames)
+        if given is not NO_NUMBERS:
+            given.into(kit.frames)
         noting, known = noted() if self._may_warn else 0, layout.rates[form]
         function, operands = self._function(form, layout), layout.given(everything)
         began = time.perf_counter()

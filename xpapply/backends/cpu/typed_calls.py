@@ -270,13 +270,13 @@ class Numbers(NamedTuple):
 
     Attributes
     ----------
-    bases : tuple of int
+    bases : sequence of int
         Where the frame has the addresses of those.
     arrays : sequence of array
         Of one number each; who calls holds them.
     """
 
-    bases: tuple[int, ...] = ()
+    bases: Sequence[int] = ()
     arrays: Sequence[np.ndarray] = ()
 
     def into(self, frames: np.ndarray) -> None:
@@ -316,8 +316,10 @@ class Call(NamedTuple):
 
     def frames(self, count: int) -> np.ndarray:
         """Frames of so many threads, but for their memory."""
-        found = np.tile(self.layout.words, (count, 1))
-        self.numbers.into(found)
+        words = self.layout.words
+        found = words.copy()[None] if count == 1 else np.tile(words, (count, 1))
+        if self.numbers is not NO_NUMBERS:
+            self.numbers.into(found)
         return found
 
     def firsts(self, count: int) -> list[np.ndarray]:

@@ -167,14 +167,11 @@ def _compiled(
     except Exception as error:
         known.traced[SOURCE, key] = _faulty(error)
         return None
-    if family is not None and not found.keeps:
-        family.note(found)
     if rival is not None:
         if not found.is_quicker(rows, rival):
             known.traced[SOURCE, key] = Refused("its trace is quicker", found.unchanged)
             return None
-        running.remember(known, key, found)
-        return found
+        return _remembered(known, key, found, family)
     found.seconds = max(found.seconds, seconds or 0.0)  # first slices may take less than others
     # it is longer than it looked; what reading it has taken is gone in any case
     if not wanted and what.slices * found.seconds < LIMITS.typed_worth * found.compiling:
@@ -187,6 +184,15 @@ def _compiled(
         running.remember(known, (SOURCE, key), found)
         # a tracer that has to be loaded waits for the next call
         return found if begun is not None and _TRACES not in sys.modules else None
+    return _remembered(known, key, found, family)
+
+
+def _remembered(
+    known: FunctionCache, key: Hashable, found: TypedLoop, family: Family | None
+) -> TypedLoop:
+    """What runs `f` from now on, and with other numbers, once these come."""
+    if family is not None and not found.keeps:
+        family.note(found)
     running.remember(known, key, found)
     return found
 

@@ -45,9 +45,10 @@ def family_of(what: Applied, is_new: bool = False) -> Family | None:
         kind = what.kind
     if known is None or kind is None:
         return None
-    found: Family | None = known.get(kind)
+    key = kind, config.current().engine  # one that is asked for chooses otherwise
+    found: Family | None = known.get(key)
     if found is None and is_new:
-        found = known[kind] = Family()
+        found = known[key] = Family()
     return found
 
 
