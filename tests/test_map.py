@@ -48,7 +48,7 @@ LINES = """
     codegen 20550 -> 21950 shuffles, MT19937, long sums, how a GPU loads, libm's steps, formulas
     library 13400 -> 15400 generators, nnls, splines, BLAS, samples, distributions, densities
     planning 10950 -> 11330 time limits, kernels that loops wait for, texts, what fill is not for
-    backends 9290 -> 9920 machine code for GPUs on disk, kernels with their arguments, short calls
+    backends 9290 -> 9940 machine code for GPUs on disk, kernels with their arguments, interruptions
     ir 8700 -> 9530 functions of hosts, quotients, loops that end, choices, catches in lanes
     batching 5650 -> 6180 least squares of rows of a mask, rank tests, tables of counts
     models 4700
@@ -58,7 +58,7 @@ LINES = """
     pandas 2150 -> 4260 groups transformed, nullable dtypes, lists, methods of Series, classes
     functions 2150 -> 2220 what a cache keeps, what is prepared by identity
     patching 1750 -> 1860 groups transformed and filtered, one look at all names
-    runtime 1650 -> 1950 seeds of MT19937, generators that are spawned, libm, the collector's rest
+    runtime 1650 -> 1970 seeds of MT19937, generators that are spawned, libm, interruptions
     slice_functions 1600 -> 1630 complex numbers as pairs, which stood in special
     testing 1500
     lowering 1150
