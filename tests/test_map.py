@@ -47,8 +47,8 @@ LINES = """
     frontends 36750 -> 38550 generators, masks, nnls, splines, distributions, eigenvalues
     codegen 20550 -> 22120 shuffles, MT19937, long sums, how a GPU loads, formulas, its functions
     library 13400 -> 15480 generators, nnls, splines, BLAS, samples, distributions, densities
-    planning 10950 -> 11530 time limits, calls beside the loop, kernels that loops wait for, texts
-    backends 9290 -> 9970 machine code for GPUs on disk, kernels with their arguments, short calls
+    planning 10950 -> 11540 time limits, calls beside the loop, kernels that loops wait for, texts
+    backends 9290 -> 9990 machine code for GPUs on disk, kernels with their arguments, short calls
     ir 8700 -> 9620 functions of hosts, quotients, loops that end, choices, margins in functions
     batching 5650 -> 6590 least squares of rows of a mask, rank tests, shares of values
     models 4700
@@ -58,7 +58,7 @@ LINES = """
     pandas 2150 -> 4280 groups transformed, nullable dtypes, lists, methods of Series, labels
     functions 2150 -> 2600 advice on dtypes, snapshots of values, what a cache keeps
     patching 1750 -> 1860 groups transformed and filtered, one look at all names
-    runtime 1650 -> 1950 seeds of MT19937, generators that are spawned, what libm computes
+    runtime 1650 -> 1970 seeds of MT19937, generators that are spawned, what libm computes
     slice_functions 1600 -> 1630 complex numbers as pairs, which stood in special
     testing 1500
     lowering 1150

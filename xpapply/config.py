@@ -385,7 +385,7 @@ class options:  # called as a function
         return f"<options({changes}): in force inside 'with' only>"
 
     def __del__(self) -> None:
-        made = self._made
+        made = getattr(self, "_made", None)  # there is none where an interruption came first
         if made is None or sys.is_finalizing():
             return
         file, line, space = made

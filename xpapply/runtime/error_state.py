@@ -7,6 +7,8 @@ as often as the filters let it.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import itertools
 import sys
 import warnings
@@ -85,6 +87,12 @@ def _at(code: CodeType, instruction: int) -> Hashable:
     return instruction if found is None or None in found else found
 
 
+def _reported(add: Callable[[Place], object] | None, kind: str, _: int) -> None:
+    frame = sys._getframe(1)  # of the code that called NumPy
+    if add is not None:
+        add((kind, frame.f_code, _at(frame.f_code, frame.f_lasti)))
+
+
 class noting:
     """Record what NumPy reports and Python warns of inside: ``add(place)``.
 
@@ -97,28 +105,40 @@ class noting:
         The error state: what is noted has "call".
     """
 
-    __slots__ = ("_add", "_before", "_filters", "_state")
+    __slots__ = ("_add", "_before", "_call", "_filters", "_is_set", "_state")
 
     def __init__(self, add: Callable[[Place], object] | None, state: dict[str, str]) -> None:
-        self._add = add
-        self._state: Any = np.errstate(**state, call=self._reported)  # type: ignore[arg-type]
-
-    def _reported(self, kind: str, _: int) -> None:
-        frame = sys._getframe(1)  # of the code that called NumPy
-        if self._add is not None:
-            self._add((kind, frame.f_code, _at(frame.f_code, frame.f_lasti)))
+        self._add, self._is_set = add, False
+        self._filters: Any = None
+        # it does not hold this object, so that `__del__` comes
+        self._call: Any = functools.partial(_reported, add)
+        self._state: Any = np.errstate(**state, call=self._call)  # type: ignore[arg-type]
 
     def __enter__(self) -> None:
-        self._before, here.add = here.add, self._add
-        filters: Any = warnings.filters
-        filters.insert(0, NOTED)  # no lock: it is for this thread alone
-        self._filters = filters
+        self._before, self._filters = here.add, warnings.filters
+        self._filters.insert(0, NOTED)  # no lock: it is for this thread alone
+        here.add = self._add
         self._state.__enter__()
+        self._is_set = True
 
     def __exit__(self, *error: Any) -> None:
-        self._state.__exit__(*error)
-        self._filters.remove(NOTED)
-        here.add = self._before
+        if self._is_set:
+            self._state.__exit__(*error)
+            self._is_set = False
+        if self._filters is not None:
+            filters, self._filters = self._filters, None
+            here.add = self._before
+            filters.remove(NOTED)
+
+    def __del__(self) -> None:
+        """End it where an interruption came before `__exit__`, or in it: a thread that went on
+        noting would never show a warning again.
+        """
+        if self._is_set or self._filters is not None:
+            if self._is_set and np.geterrcall() is not self._call:  # one around it has ended
+                self._is_set, self._before = False, here.add
+            with contextlib.suppress(ValueError):  # of another thread
+                self.__exit__()
 
 
 IGNORED = dict.fromkeys(KINDS.values(), "ignore")

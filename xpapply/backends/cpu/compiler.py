@@ -11,6 +11,7 @@ from __future__ import annotations
 import concurrent.futures.thread  # noqa: F401  # before a fork: a child of one that loads it waits
 import contextvars
 import os
+import sys
 import weakref
 from collections.abc import Callable
 from dataclasses import astuple
@@ -196,11 +197,24 @@ def begun(make: Callable[[], _Made]) -> Callable[[], _Made]:
     one that was forked meanwhile does not have it, and makes the thing itself.
     """
     process = os.getpid()
+    _let_go()
     try:
         future = threads.pool(1).submit(contextvars.copy_context().run, make)
     except RuntimeError:  # the interpreter ends
         return make
     return lambda: future.result() if os.getpid() == process else make()
+
+
+def _let_go() -> None:
+    """Give back llvmlite's lock, if this thread has it: another one would wait for ever.
+
+    Nobody has it who is in no call of llvmlite's, but after Ctrl-C at the end of such a call.
+    """
+    ffi = sys.modules.get("llvmlite.binding.ffi")
+    held: Any = getattr(getattr(getattr(ffi, "lib", None), "_lock", None), "_lock", None)
+    if hasattr(held, "_is_owned"):
+        while held._is_owned():
+            held.release()
 
 
 class Deferred(Budget, Generic[_Made]):
