@@ -378,3 +378,24 @@ def test_long_runs_have_constants(made):
     known = len(made)
     agree(smoothed, 0.7)
     assert len(made) == known
+
+
+def test_a_partial_of_a_function_is_another_function(monkeypatch):
+    """Its places are others."""
+    monkeypatch.setattr(LIMITS, "typed_worth", 0.0)
+
+    def made(k):
+        def f(v, more=0.0):
+            s = more
+            for a in v:
+                s = k * a + s if a > s else s * 0.9
+            return s
+
+        return f
+
+    x = RNG.normal(size=(200, 7))
+    for k in (0.5, 0.25, 0.125):
+        for g in (made(k), functools.partial(made(k), more=k), functools.partial(made(k))):
+            with xpapply.options(engine="cpu"):
+                got = xpapply.apply_along_axis(g, 1, x)
+            np.testing.assert_array_equal(got, np.apply_along_axis(g, 1, x))

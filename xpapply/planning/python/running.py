@@ -45,7 +45,8 @@ def family_of(what: Applied, is_new: bool = False) -> Family | None:
         kind = what.kind
     if known is None or kind is None:
         return None
-    key = kind, config.current().engine  # one that is asked for chooses otherwise
+    # an engine that is asked for chooses otherwise; places of a partial are not its function's
+    key = type(what.f), kind, config.current().engine
     found: Family | None = known.get(key)
     if found is None and is_new:
         found = known[key] = Family()
