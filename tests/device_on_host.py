@@ -9,6 +9,7 @@ import numpy as np
 from xpapply.backends.cpu import host
 from xpapply.codegen.llvm.typed import device, device_arrays, device_kernel
 from xpapply.codegen.llvm.typed.forms import Frame
+from xpapply.ir.typed.function import OTHER
 
 _numbers = itertools.count()
 _kept = []
@@ -33,7 +34,7 @@ class OnHost:
             differs = ctypes.c_uint8(0)
             places = [x.ctypes.data + k * x.strides[0] for x in (*arrays, *outs)]
             mark = f(ctypes.addressof(differs), *words, *places) & 0xFFFFFFFF
-            marks[k] = device.OTHER if differs.value and k == 0 and not mark else mark
+            marks[k] = OTHER if differs.value and k == 0 and not mark else mark
         return marks
 
     def _compiled(self, arrays, outs):
