@@ -380,9 +380,8 @@ def test_long_runs_have_constants(made):
     assert len(made) == known
 
 
-def test_a_partial_of_a_function_is_another_function(monkeypatch):
+def test_a_partial_of_a_function_is_another_function():
     """Its places are others."""
-    monkeypatch.setattr(LIMITS, "typed_worth", 0.0)
 
     def made(k):
         def f(v, more=0.0):

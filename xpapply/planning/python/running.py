@@ -46,7 +46,7 @@ def family_of(what: Applied, is_new: bool = False) -> Family | None:
     if known is None or kind is None:
         return None
     # an engine that is asked for chooses otherwise; places of a partial are not its function's
-    key = type(what.f), kind, config.current().engine
+    key = weakref.ref(type(what.f)), kind, config.current().engine
     found: Family | None = known.get(key)
     if found is None and is_new:
         found = known[key] = Family()
