@@ -43,14 +43,14 @@ PAIRS = BatchingRule("numpy.linalg.eig, complex", _pairs, fresh=True)
 
 
 def _is_plain(recorder: Recorder, a: Any) -> bool:
-    """Whether `a` is a real array of NumPy's, of which eigenvalues may be real or complex."""
+    """Whether `a` is a real array of NumPy's that depends on the slice."""
     moving = isinstance(a, Tracer) and a.ref is not None and isinstance(a.value, np.ndarray)
-    return moving and recorder.library == "numpy" and a.dtype.kind in "fiub" and not _are_complex()
+    return moving and recorder.library == "numpy" and a.dtype.kind in "fiub"
 
 
 def eigvals(recorder: Recorder, a: Any) -> Any:
     """As complex numbers, or their real parts."""
-    if not _is_plain(recorder, a) or a.ndim != 2:
+    if not _is_plain(recorder, a) or a.ndim != 2 or _are_complex():
         return NotImplemented
     found = recorder.call(VALUES, lambda x: _complex(np.linalg.eigvals(x)), (a,))
     return found.real if (found.imag == 0).all() else found
@@ -58,7 +58,7 @@ def eigvals(recorder: Recorder, a: Any) -> Any:
 
 def eig(recorder: Recorder, a: Any) -> Any:
     """The same with eigenvectors."""
-    if not _is_plain(recorder, a) or a.ndim != 2:
+    if not _is_plain(recorder, a) or a.ndim != 2 or _are_complex():
         return NotImplemented
     kind: Any = type(recorder.real(lambda: np.linalg.eig(a.value)))
     found = recorder.call(PAIRS, lambda x: _complex(tuple(np.linalg.eig(x))), (a,))
