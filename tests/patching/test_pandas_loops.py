@@ -14,7 +14,6 @@ from outcomes import outcome
 from thresholds import always_plan
 
 import xpapply
-from xpapply.functions.cache import clear
 from xpapply.limits import LIMITS
 from xpapply.patching import originals, places
 
@@ -76,8 +75,6 @@ def always(monkeypatch):
 def check(run, *, loop=None, at_once=None):
     """The same as without `patch`, twice."""
     wanted, warned = outcome(run)
-    if at_once:
-        clear()  # other tests have noted loops of the same functions, by other limits
     with xpapply.patch() as patched:
         outcomes = [outcome(run), outcome(run)]
     for found, also in outcomes:
