@@ -2,13 +2,17 @@
 
 import ast
 import functools
+import gc
 import linecache
+import weakref
 
 import numpy as np
 import pytest
 
 from xpapply.errors import TraceError
+from xpapply.frontends.python.source.reading import find
 from xpapply.frontends.python.source.reading.find import tree_of
+from xpapply.limits import LIMITS
 
 
 def decorated(f):
@@ -109,3 +113,19 @@ def test_of_a_lambda_only_its_statement_is_read(is_text, monkeypatch):
     assert ast.unparse(tree.body) == "v * 2"
     assert tree.lineno == f.__code__.co_firstlineno
     assert (max(read) > 1000) is is_text
+
+
+def test_trees_of_what_is_in_no_file_are_kept_for_as_long_as_their_code():
+    tree = ast.parse("def made(v):\n    return v + 1").body[0]
+    space = {}
+    exec(compile(ast.Module([tree], []), __file__, "exec"), space)
+    f = space["made"]
+    find.keep(f.__code__, tree)
+    others = [f.__code__.replace(co_name=f"other_{k}") for k in range(LIMITS.remembered + 1)]
+    for other in others:
+        find.keep(other, tree)
+    assert find.tree_of(f) is tree
+    code = weakref.ref(f.__code__)
+    del f, space
+    gc.collect()  # its globals have it
+    assert code() is None

@@ -8,6 +8,7 @@ import dis
 import inspect
 import linecache
 import types
+import weakref
 from collections.abc import Iterator
 
 from .....errors import TraceError
@@ -16,7 +17,9 @@ from .....functions.cache import BoundedDict
 Tree = ast.FunctionDef | ast.Lambda
 
 _trees: BoundedDict = BoundedDict()
-"""Syntax trees, by code: of one that ran once."""
+"""Syntax trees of functions in files, by code: of one that ran once."""
+_kept: weakref.WeakKeyDictionary[types.CodeType, Tree] = weakref.WeakKeyDictionary()
+"""Those of functions that are in no file, where they cannot be found again."""
 
 
 def tree_of(f: types.FunctionType) -> Tree:
@@ -28,7 +31,7 @@ def tree_of(f: types.FunctionType) -> Tree:
         If there is no source, or if it is another one by now.
     """
     code = f.__code__
-    found = _trees.get(code)
+    found = _kept.get(code) or _trees.get(code)
     if found is None:
         found = _trees[code] = _found(f)
     return found  # type: ignore[no-any-return]
@@ -36,7 +39,8 @@ def tree_of(f: types.FunctionType) -> Tree:
 
 def keep(code: types.CodeType, tree: Tree) -> None:
     """Know the syntax tree of a function that was made of it, and is in no file."""
-    _trees[code] = tree
+    _kept.pop(code, None)  # an equal one, which may be gone before this one
+    _kept[code] = tree
 
 
 def _found(f: types.FunctionType) -> Tree:
