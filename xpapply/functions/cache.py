@@ -256,38 +256,38 @@ def _forget(
 def _of_code(f: FunctionType) -> FunctionCache:
     # The globals by their address: they are looked at again before anything is used. So are the
     # contents of containers, which are told apart by their class alone.
-    place, parts = id(f.__globals__), _parts(f)
+    place, own = id(f.__globals__), parts(f)
     found = _by_code.get(f.__code__)
     if (
         found is None
         or found[0] != place
-        or len(found[1]) != len(parts)
-        or not all(map(same, parts, found[1]))
+        or len(found[1]) != len(own)
+        or not all(map(same, own, found[1]))
     ):
-        found = _by_code[f.__code__] = place, [snapshot(x) for x in parts], FunctionCache()
+        found = _by_code[f.__code__] = place, [snapshot(x) for x in own], FunctionCache()
     known = found[2]
     if known.function() is not f:
         known.function = weakref.ref(f)
     return known
 
 
-def _parts(f: FunctionType) -> list[Any]:
-    """The key of functions with the same code."""
-    parts: list[Any] = []
+def parts(f: FunctionType) -> list[Any]:
+    """What tells functions with the same code apart: defaults, and what they close over."""
+    found: list[Any] = []
     if f.__defaults__:
-        parts += map(_part, f.__defaults__)
+        found += map(_part, f.__defaults__)
     if f.__kwdefaults__:
-        parts += map(_part, f.__kwdefaults__.values())
+        found += map(_part, f.__kwdefaults__.values())
     if f.__closure__ is None:
-        return parts
+        return found
     # a counter that it counts with does not make another function of it, which runs in the loop
     written = writes(f.__code__)
     for name, cell in zip(f.__code__.co_freevars, f.__closure__, strict=True):
         try:
-            parts.append(None if name in written else _part(cell.cell_contents))
+            found.append(None if name in written else _part(cell.cell_contents))
         except ValueError:  # not yet set
-            parts.append(None)
-    return parts
+            found.append(None)
+    return found
 
 
 def _part(x: Any) -> Any:

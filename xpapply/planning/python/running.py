@@ -15,7 +15,7 @@ from ... import config
 from ...errors import Differs, InputError, TooManyPaths, TraceError, UnsupportedError, said
 from ...frontends import name_of
 from ...frontends.python.run.record import AtOnce, Record
-from ...functions.cache import Family, FunctionCache, cache_of, families
+from ...functions.cache import Family, FunctionCache, cache_of, families, parts
 from ...functions.estimators import BatchOfOne
 from ...functions.purity import python_function
 from ...limits import LIMITS
@@ -42,7 +42,7 @@ def is_traced(found: Any) -> TypeGuard[TracedFunction]:
 def family_of(what: Applied, is_new: bool = False) -> Family | None:
     """What is known of such a call with other numbers; `is_new`: whether to begin with it."""
     own = python_function(what.f)
-    if own is None or any(map(_holds_function, own.__closure__ or ())):
+    if own is None or any(type(x) is FunctionType for x in parts(own)):
         return None  # what these cost depends on which function that is
     known, kind = families(what.f, is_new), None
     if known is not None:
@@ -55,13 +55,6 @@ def family_of(what: Applied, is_new: bool = False) -> Family | None:
     if found is None and is_new:
         found = known[key] = Family()
     return found
-
-
-def _holds_function(cell: Any) -> bool:
-    try:
-        return type(cell.cell_contents) is FunctionType
-    except ValueError:  # not yet set
-        return False
 
 
 @dataclass(slots=True)
