@@ -44,7 +44,7 @@ def test_no_folder_is_crowded():
 
 
 LINES = """
-    frontends 36750 -> 38550 generators, masks, nnls, splines, distributions, eigenvalues
+    frontends 36750 -> 38560 generators, masks, nnls, splines, distributions, eigenvalues
     codegen 20550 -> 22120 shuffles, MT19937, long sums, how a GPU loads, formulas, its functions
     library 13400 -> 15480 generators, nnls, splines, BLAS, samples, distributions, densities
     planning 10950 -> 11550 time limits, calls beside the loop, kernels that loops wait for, texts
