@@ -320,7 +320,7 @@ def center_of_mass(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     """Of slices with one axis: of more, sums are in the order in which a slice lies."""
     given = bound(call, args, kwargs)
     x = given.get("input")
-    if xp is not np or set(given) > {"input"} or not isinstance(x, Batched) or x.ndim != 1:
+    if xp is not np or set(given) - {"input"} or not isinstance(x, Batched) or x.ndim != 1:
         return by_rows(xp, call, args, kwargs)
     if x.array.shape[1] == 0 or not (x.dtype.kind in "iu" or x.dtype == np.float64):
         return by_rows(xp, call, args, kwargs)

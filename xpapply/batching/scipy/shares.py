@@ -10,7 +10,7 @@ import numpy as np
 from ...limits import LIMITS
 from .. import Batched
 from ..rules import batch_size, bound, leaves
-from .axis import _usual, by_rows, not_finite, repeated, result_type, split
+from .axis import _usual, by_rows, not_finite, repeated, result_type, split, with_nan
 
 # --- shares -------------------------------------------------------------------------------
 
@@ -50,13 +50,9 @@ def percentileofscore(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
         within = np.count_nonzero(each <= of, axis=-1) if "=" in parts else 0
         more = below < within if "+" in parts else 0
         found[k : k + step] = (below + within + more) * (factor / count)
-    found[_is_nan(values).any(-1)] = np.nan
-    found[_is_nan(several)] = np.nan
+    found[with_nan(np, values)] = np.nan
+    found[several != several] = np.nan
     return Batched(found.reshape(scores.shape))
-
-
-def _is_nan(x: Any) -> Any:
-    return np.isnan(x) if x.dtype.kind == "f" else np.zeros(x.shape, bool)
 
 
 def scoreatpercentile(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
@@ -81,6 +77,8 @@ def scoreatpercentile(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
 
 _EXACT = 10_000
 """The longest samples whose p-values SciPy computes by counting."""
+_FIRST = {"greater": True, "less": False}
+"""Whether the statistic is how far a sample is above, where that is not the larger of two."""
 
 
 def kstest(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
@@ -138,7 +136,7 @@ def _one_sample(
         upper, lower = np.arange(1.0, count + 1) / count - below, below - np.arange(count) / count
         plus, where_plus = _largest(upper, x)
         minus, where_minus = _largest(lower, x)
-        first = {"greater": True, "less": False}.get(alternative, plus > minus)
+        first = np.broadcast_to(_FIRST.get(alternative, plus > minus), len(x))
         d, where = np.where(first, plus, minus), np.where(first, where_plus, where_minus)
         tail = stats.kstwo if alternative == "two-sided" else stats.ksone
         p = tail.sf(d, count)
@@ -146,7 +144,7 @@ def _one_sample(
             d, np.clip(p, 0.0, 1.0) if alternative == "two-sided" else p
         )
         made.statistic_location = where
-        made.statistic_sign = np.where(first, np.int8(1), np.int8(-1)) + np.zeros(len(x), np.int8)
+        made.statistic_sign = np.where(first, 1, -1).astype(np.int8)
         return made
 
     return split(xp, call, args, kwargs, run, [x.array, *numbers], not_finite)

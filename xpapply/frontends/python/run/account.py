@@ -137,8 +137,7 @@ class Account:
 
         The first block tells nothing: it finds the ways that slices go.
         """
-        price = self.seconds + self.more / max(1, self.done)
-        loss = (self._each - price) * slices * self._threads
+        loss = (self._each - self._price) * slices * self._threads
         if self._blocks > 1 and loss > 0 and not self.is_spent:
             self.is_spent = self.left < loss and (self.keeps or self._is_worse)
         return self.is_spent
@@ -153,5 +152,9 @@ class Account:
     @property
     def _is_worse(self) -> bool:
         """Whether the remaining slices take longer than the loop over all of them."""
-        price = self.seconds + self.more / max(1, self.done)
-        return (self.slices - self.done) * self._each > self.slices * price
+        return (self.slices - self.done) * self._each > self.slices * self._price
+
+    @property
+    def _price(self) -> float:
+        """Seconds of the loop for a slice, by those that are done."""
+        return self.seconds + self.more / max(1, self.done)
