@@ -46,7 +46,7 @@ def test_no_folder_is_crowded():
 LINES = """
     frontends 36750 -> 38560 generators, masks, nnls, splines, distributions, eigenvalues
     codegen 20550 -> 22120 shuffles, MT19937, long sums, how a GPU loads, formulas, its functions
-    library 13400 -> 15480 generators, nnls, splines, BLAS, samples, distributions, densities
+    library 13400 -> 15490 generators, nnls, splines, BLAS, samples, distributions, densities
     planning 10950 -> 11550 time limits, calls beside the loop, kernels that loops wait for, texts
     backends 9290 -> 9990 machine code for GPUs on disk, kernels with their arguments, short calls
     ir 8700 -> 9620 functions of hosts, quotients, loops that end, choices, margins in functions

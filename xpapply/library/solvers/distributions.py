@@ -451,6 +451,11 @@ def quantile(
     return of(q, c, special) * scale + loc
 
 
+def is_plain(any_sign: Any, c: Any, loc: Any, scale: Any) -> Any:
+    """Whether a distribution with these parameters has values that are no NaN."""
+    return scale > 0 and math.isfinite(scale) and math.isfinite(loc) and allows(any_sign, c)
+
+
 def shares(
     of: Any,
     ends: Any,
@@ -463,7 +468,7 @@ def shares(
     sides: Any,
 ) -> Any:
     """`share` of each element; `sides`: what is given for those beside the support."""
-    if not (scale > 0 and math.isfinite(scale) and math.isfinite(loc) and allows(any_sign, c)):
+    if not is_plain(any_sign, c, loc, scale):
         raise ValueError
     low, high = ends(c)
     below, above = sides
@@ -493,7 +498,7 @@ def quantiles(
     sides: Any,
 ) -> Any:
     """`quantile` of each element; `sides`: which end of the support a share of 0 and of 1 is."""
-    if not (scale > 0 and math.isfinite(scale) and math.isfinite(loc) and allows(any_sign, c)):
+    if not is_plain(any_sign, c, loc, scale):
         raise ValueError
     found = ends(c)
     first, last = sides
