@@ -298,6 +298,17 @@ def test_lengths_that_are_scaled_have_the_bits_of_the_host():
     np.testing.assert_allclose(out, want, rtol=1e-7)
 
 
+def test_a_slice_that_a_helper_fetches():
+    """What comes before it is then NumPy's, too."""
+    with standin_cupy.installed() as cupy:
+
+        def fetched(v):
+            return cupy.asarray(fit_of_a_peak(v))
+
+        function = made(fetched, "float64", [standin_cupy.ndarray(np.zeros(2))])
+    assert function.fetches
+
+
 @pytest.mark.gpu
 def test_a_fit_on_a_gpu(cupy):
     got, want = on_gpu(cupy, fit_of_a_peak, peaks(1000))

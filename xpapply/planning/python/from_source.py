@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import config
-from ...errors import DRAWS, TraceError
+from ...errors import DRAWS, TraceError, said
 from ...functions.cache import Family, FunctionCache
 from ...functions.guards import Guards, Place
 from ...functions.purity import has_loop
@@ -134,9 +134,9 @@ def _compiled(
                     begun = typed_results.tried(loop, what.f, what.arguments, slice0)
             except Exception as error:  # whatever runs now raises it too, and says where
                 let_pass(error)
-                known.traced[SOURCE, key] = Awaited(
-                    LIMITS.typed_worth * price(what.f), 0.0, seconds or 0.0
-                )
+                tried = Awaited(LIMITS.typed_worth * price(what.f), 0.0, seconds or 0.0)
+                tried.raised = said(error)
+                known.traced[SOURCE, key] = tried
                 return None
             if seconds is None and what.slices * begun.seconds < cost:
                 tried = Awaited(cost, spent, begun.seconds)

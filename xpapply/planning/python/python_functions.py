@@ -468,6 +468,9 @@ def _otherwise(
     f, axis, arr, args, kwargs = what.f, what.axis, what.arr, what.args, what.kwargs
     if config.current().engine:
         name = frontends.name_of(app.f)
+        waits = running.waits_for(cache_of(f)[0], what.key)
+        if waits is not None and waits.raised:
+            why = f"for the first slice it raises {waits.raised}"
         raise UnsupportedError(f"engine {config.current().engine!r} cannot run {name}: {why}")
     try:
         known = _agreed(what)

@@ -190,14 +190,17 @@ class Awaited(Budget):
     cost, seconds : float
     was_read : callable or None
         Whether its source, which can be compiled, is as it was when it was read.
+    raised : str
+        What `f` raised for the first slice, so that nothing was compiled; "": nothing.
     """
 
-    __slots__ = ("cost", "seconds", "was_read")
+    __slots__ = ("cost", "raised", "seconds", "was_read")
 
     def __init__(self, cost: float, spent: float, seconds: float = 0.0) -> None:
         super().__init__(cost, LIMITS.typed_waits)
         self.cost, self.spent, self.seconds = cost, spent, seconds
         self.was_read: Callable[[Any], bool] | None = None
+        self.raised = ""
 
 
 def waits_for(known: FunctionCache, key: Any) -> Awaited | None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .....errors import TraceError
-from .....functions.purity import names, opcodes, python_function, steps_of
+from .....functions.purity import helpers, names, opcodes, steps_of
 from ..values import Abstract, Arr, Num, OnDevice, Tup, Writes
 
 
@@ -37,9 +37,8 @@ def may_be_so(t: Any) -> bool:
 
 
 def may_fetch(f: Any) -> bool:
-    """Whether a function names anything that fetches slices, or numbers of them."""
-    own = python_function(f)
-    return own is not None and not names(own.__code__).isdisjoint(_FETCH)
+    """Whether a function, or one that it calls, names what fetches slices or numbers of them."""
+    return any(not names(own.__code__).isdisjoint(_FETCH) for own in helpers(f))
 
 
 _FETCH = frozenset("get asnumpy item tolist float int".split())
