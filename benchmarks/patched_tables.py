@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 import xpapply
 
@@ -32,6 +33,15 @@ def index(row: Any) -> Any:
 def label(row: Any) -> Any:
     score = row["weight"] / row["height"] ** 2
     return "high" if score > 25 else "low" if score < 18.5 else None
+
+
+def written(row: Any) -> str:
+    return f"{row.year}: {row.height:.2f} {row.unit}"
+
+
+def parts(row: Any) -> Any:
+    decade = row["year"] // 10 * 10
+    return pd.Series({"decade": f"{decade}s", "weight": row["weight"], "unit": row["unit"]})
 
 
 def raw_range(v: Any) -> Any:
@@ -63,8 +73,6 @@ def standard(x: Any) -> Any:
 
 def doors(rows: int) -> dict[str, Callable[[], Any]]:
     """Calls of pandas alone, but for an engine's name, by what they are called here."""
-    import pandas as pd
-
     rng = np.random.default_rng(0)
     table = pd.DataFrame(
         {
@@ -81,6 +89,8 @@ def doors(rows: int) -> dict[str, Callable[[], Any]]:
     return {
         "DataFrame.apply, a row by names": lambda: table.apply(index, axis=1),
         "DataFrame.apply, a row's text": lambda: numbers.apply(label, axis=1),
+        "DataFrame.apply, text of a row": lambda: table.apply(written, axis=1),
+        "DataFrame.apply, columns of a row": lambda: table.apply(parts, axis=1),
         "DataFrame.apply, raw=True": lambda: numbers.apply(raw_range, axis=1, raw=True),
         "Series.map": lambda: x.map(of_number),
         "DataFrame.map": lambda: numbers.map(of_number),
@@ -131,8 +141,6 @@ def timed(name: str, rows: int, turns: int) -> dict[str, Any]:
 
 def same(mine: Any, theirs: Any) -> bool:
     """Whether two results are one, but for rounding."""
-    import pandas as pd
-
     check = pd.testing.assert_series_equal
     if isinstance(mine, pd.DataFrame):
         check = pd.testing.assert_frame_equal

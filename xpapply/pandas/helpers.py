@@ -234,3 +234,21 @@ def average(a: Any, weights: Any) -> Any:
     if scale == 0:
         raise ZeroDivisionError("Weights sum to zero, can't be normalized")
     return (a * weights).sum() / scale
+
+
+class Columns(dict[Any, Any]):
+    """What a Series that is a result for a row would be made of, by its labels."""
+
+
+class Elements(Columns):
+    """The same, of a list without labels."""
+
+
+def columns(found: dict[Any, Any]) -> Columns:
+    """``pd.Series({"a": ...})``, to be made with those of all rows."""
+    return Columns(found)
+
+
+def elements(found: dict[Any, Any]) -> Elements:
+    """``pd.Series([...])``, to be made with those of all rows."""
+    return Elements(found)

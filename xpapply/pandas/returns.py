@@ -91,17 +91,74 @@ class Made:
 
     def of(self, f: FunctionType) -> FunctionType:
         """The function, with what `f` reaches."""
-        cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
-        cells[NUMPY] = types.CellType(np)
-        for name in self.code.co_freevars:
-            if (known := helper(name)) is not None:
-                cells[name] = types.CellType(known)
-        closure = tuple(cells[name] for name in self.code.co_freevars)
-        made = FunctionType(self.code, f.__globals__, f.__name__, f.__defaults__, closure)
-        made.__kwdefaults__, made.__qualname__ = f.__kwdefaults__, f.__qualname__
-        made.__module__ = f.__module__
-        find.keep(self.code, self.tree)
-        return made
+        return function_of(self.code, self.tree, f)
+
+
+def function_of(code: CodeType, tree: ast.FunctionDef, f: FunctionType) -> FunctionType:
+    """The function of code that is written anew, with what `f` reaches."""
+    cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
+    cells[NUMPY] = types.CellType(np)
+    for name in code.co_freevars:
+        if (known := helper(name)) is not None:
+            cells[name] = types.CellType(known)
+    closure = tuple(cells[name] for name in code.co_freevars)
+    made = FunctionType(code, f.__globals__, f.__name__, f.__defaults__, closure)
+    made.__kwdefaults__, made.__qualname__ = f.__kwdefaults__, f.__qualname__
+    made.__module__ = f.__module__
+    find.keep(code, tree)
+    return made
+
+
+def compiled(written: ast.FunctionDef, f: FunctionType) -> CodeType:
+    """The code of `f`, written anew as this tree."""
+    code = f.__code__
+    names = {n.id for n in ast.walk(written) if isinstance(n, ast.Name)}
+    free = [*code.co_freevars, NUMPY, *sorted(filter(helper, names))]
+    assigned = "; ".join(f"{name} = None" for name in free if name.isidentifier())
+    if written.name not in free:
+        assigned = f"global {written.name}; {assigned}"
+    outer = ast.parse(f"def outer():\n    {assigned}")
+    outer.body[0].body.append(written)  # type: ignore[attr-defined]
+    made = compile(ast.fix_missing_locations(outer), code.co_filename, "exec", 0, True)
+    inside: list[CodeType] = [made]
+    for c in inside:
+        for x in c.co_consts:
+            if isinstance(x, CodeType):
+                if c.co_name == "outer" and x.co_name == written.name:
+                    return x.replace(co_name=code.co_name, co_qualname=code.co_qualname)
+                inside.append(x)
+    raise AssertionError(written.name)
+
+
+def elements_of(value: ast.Call) -> dict[Hashable, ast.expr]:
+    """The elements of a Series that a call of ``pd.Series`` makes, by their labels.
+
+    Raises
+    ------
+    Refused
+        If its labels are no constants.
+    """
+    args, more = value.args, {k.arg: k.value for k in value.keywords}
+    if len(args) != 1 or {*more} - {"index"}:
+        raise Refused("it returns a Series")
+    index, data = more.get("index"), args[0]
+    keys: list[Any]
+    if isinstance(data, ast.Dict) and index is None:
+        keys, values = data.keys, data.values
+    elif isinstance(data, (ast.List, ast.Tuple)):
+        keys, values = [ast.Constant(k) for k in range(len(data.elts))], data.elts
+        if isinstance(index, (ast.List, ast.Tuple)):
+            keys = index.elts
+        elif index is not None:
+            raise Refused("it returns a Series")
+    else:
+        raise Refused("it returns a Series")
+    if len(keys) != len(values) or not all(isinstance(k, ast.Constant) for k in keys):
+        raise Refused("it returns a Series whose labels are no constants")
+    found = {k.value: v for k, v in zip(keys, values, strict=True)}
+    if len(found) != len(keys) or not found or any(isinstance(v, ast.Starred) for v in values):
+        raise Refused("it returns a Series")
+    return found
 
 
 _made: BoundedDict = kept(BoundedDict())
@@ -225,32 +282,13 @@ class _Writer:
             returned.elts += [x for _ in range(most - one.numbers) for x in _numbers(0, INTEGER)]
         if any(isinstance(n, Windows) for n in ast.walk(written)):
             raise Refused("windows of a Series within the function")
-        code = self._compiled(written)
+        code = compiled(written, self._f)
         silent = series.whole and not series.asks_numpy
         sites = tuple(x for x, _ in self._spread or ())
         return Made(
             code, written, self._texts, gives, names, series.whole, columns, silent, sites,
             tuple(series.asked), _is_masked(labels), self._classes,
         )  # fmt: skip
-
-    def _compiled(self, written: ast.FunctionDef) -> CodeType:
-        code = self._f.__code__
-        names = {n.id for n in ast.walk(written) if isinstance(n, ast.Name)}
-        free = [*code.co_freevars, NUMPY, *sorted(filter(helper, names))]
-        assigned = "; ".join(f"{name} = None" for name in free if name.isidentifier())
-        if written.name not in free:
-            assigned = f"global {written.name}; {assigned}"
-        outer = ast.parse(f"def outer():\n    {assigned}")
-        outer.body[0].body.append(written)  # type: ignore[attr-defined]
-        made = compile(ast.fix_missing_locations(outer), code.co_filename, "exec", 0, True)
-        inside: list[CodeType] = [made]
-        for c in inside:
-            for x in c.co_consts:
-                if isinstance(x, CodeType):
-                    if c.co_name == "outer" and x.co_name == written.name:
-                        return x.replace(co_name=code.co_name, co_qualname=code.co_qualname)
-                    inside.append(x)
-        raise AssertionError(written.name)
 
     # --- statements -------------------------------------------------------------------------
 
@@ -350,27 +388,7 @@ class _Writer:
                 return dict(enumerate(value.elts))
         if not isinstance(value, ast.Call) or self._series.value(value.func) is not pd.Series:
             return None
-        args, more = value.args, {k.arg: k.value for k in value.keywords}
-        if len(args) != 1 or {*more} - {"index"}:
-            raise Refused("it returns a Series")
-        index, data = more.get("index"), args[0]
-        keys: list[Any]
-        if isinstance(data, ast.Dict) and index is None:
-            keys, values = data.keys, data.values
-        elif isinstance(data, (ast.List, ast.Tuple)):
-            keys, values = [ast.Constant(k) for k in range(len(data.elts))], data.elts
-            if isinstance(index, (ast.List, ast.Tuple)):
-                keys = index.elts
-            elif index is not None:
-                raise Refused("it returns a Series")
-        else:
-            raise Refused("it returns a Series")
-        if len(keys) != len(values) or not all(isinstance(k, ast.Constant) for k in keys):
-            raise Refused("it returns a Series whose labels are no constants")
-        found = {k.value: v for k, v in zip(keys, values, strict=True)}
-        if len(found) != len(keys) or not found or any(isinstance(v, ast.Starred) for v in values):
-            raise Refused("it returns a Series")
-        return found
+        return elements_of(value)
 
     def _pair(self, value: ast.expr, name: str) -> tuple[list[ast.stmt], list[ast.expr]]:
         """Statements, and then a number and its kind."""

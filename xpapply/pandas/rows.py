@@ -19,6 +19,7 @@ from .applied import Host, Job, Own, Refusal
 from .elements import nullable, numbers_dtype, numbers_of, plain
 from .labels import Labels, Refused
 from .lost import but_lost
+from .named_rows import Rows
 from .results import (
     NOT_SURE,
     OF_MANY_KINDS,
@@ -42,19 +43,19 @@ def apply(
     kwargs: dict[str, Any],
     own: Callable[[Any], Any],
     host: Host,
-    expand: bool = False,
+    result_type: str | None = None,
 ) -> Any:
-    """What ``frame.apply(f, axis=1)`` gives; `own` is that, with such a function.
-
-    `expand`: whether lists become columns.
-    """
+    """What ``frame.apply(f, axis=1)`` gives; `own` is that, with such a function."""
 
     def call(k: int) -> Any:
         return f(_row(frame, k), *args, **kwargs)
 
     if type(frame) is not pd.DataFrame or not all(frame.shape) or applied.is_few(len(frame)):
         return own(f)
-    job = Job(f, own, call, len(frame), host=host)
+    job, expand = Job(f, own, call, len(frame), host=host), result_type == "expand"
+    with suppress(Refused):
+        by_name = Rows(frame, f, args, kwargs, result_type)
+        job.own, job.call, job.by_pandas = by_name.loop, by_name.call, call
     with Refusal() as refused:
         values, lost = _values(frame)
         if values is not None:

@@ -90,8 +90,7 @@ def _apply_standard(original: Callable[..., Any], self: Any) -> Any:
             self.func = before
 
     args, kwargs = tuple(self.args), dict(self.kwargs)
-    expand = self.result_type == "expand"
-    run = functools.partial(rows.apply, frame, f, args, kwargs, own, expand=expand)
+    run = functools.partial(rows.apply, frame, f, args, kwargs, own, result_type=self.result_type)
     return _counted("DataFrame.apply", f, len(frame), own, run, LIMITS.unknown_rows)
 
 

@@ -1,0 +1,309 @@
+"""pandas' loop over rows without a Series for each: for functions that read elements by name alone.
+
+``row.a``, ``row["b"]``, ``row.get("c")`` and ``row.name`` become parameters, and the function is
+called with the elements that the Series would have. Whatever else it does is Python's: it is called
+once for each row, in order.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Hashable, Sequence
+from contextlib import suppress
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.core.apply import frame_apply
+
+from ..errors import TraceError
+from ..frontends.python.source.reading import find
+from ..functions.cache import BoundedDict, kept
+from ..functions.purity import names as names_of
+from .applied import Known, given
+from .helpers import Columns, Elements
+from .known import meant
+from .labels import Labels, Refused
+from .returns import compiled, elements_of, function_of
+from .series import Rewriter
+from .trees import bound, constant, copied, helped
+
+_NAME, _ELEMENT = "_xpapply_name", "_xpapply_element_{}"
+"""The parameters that are the label of the row, and an element of it."""
+_LOOKS = frozenset("locals vars dir eval exec globals currentframe _getframe".split())
+"""What may see the names of parameters."""
+_LATER = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+class Rows:
+    """The rows of a table, by the elements that a function reads.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The table.
+    f, args, kwargs
+        The function, and what it gets beside a row.
+    result_type : str or None
+        As of ``DataFrame.apply``.
+
+    Raises
+    ------
+    TraceError
+        If it does something else with a row than to read elements of known names.
+    """
+
+    def __init__(
+        self, frame: pd.DataFrame, f: Any, args: tuple, kwargs: dict[str, Any], result_type: Any
+    ) -> None:
+        if type(f) is not FunctionType:
+            raise Refused("it is no function of Python")
+        if isinstance(frame.columns, pd.MultiIndex) or not frame.columns.is_unique:
+            raise Refused("its columns have labels of several levels, or some of them twice")
+        _check(f, args, kwargs)
+        columns = tuple(frame.columns.tolist())
+        key = f.__code__, meant(f), columns, tuple(map(type, columns))
+        found = _written.get(key)
+        if found is None:
+            try:
+                found = _Reader(f, columns).written()
+            except TraceError as error:
+                found = error
+            _written[key] = found
+        if isinstance(found, TraceError):
+            raise found.with_traceback(None)
+        code, tree, places = found
+        self._frame, self._args, self._kwargs = frame, args, kwargs
+        self._result_type, self._places = result_type, places
+        self._f = function_of(code, tree, f)
+        self._each: list[Sequence[Any]] | None = None
+        self._columns: dict[int, Columns] = {}
+        if not _is_known(frame):
+            raise Refused("its rows are of a dtype whose elements pandas makes for each row")
+
+    @property
+    def _elements(self) -> list[Sequence[Any]]:
+        """The elements of all rows that are read, for each of the parameters."""
+        if self._each is None:
+            of_rows = [p for p in self._places if p is not None]
+            read = dict(zip(of_rows, elements(self._frame, of_rows), strict=True))
+            self._each = [self._labels() if p is None else read[p] for p in self._places]
+        return self._each
+
+    def _labels(self) -> Sequence[Any]:
+        """Those of all rows, as pandas' loop names them."""
+        index = self._frame.index
+        if isinstance(self._frame.iloc[0].dtype, np.dtype):
+            return list(index)
+        return [index[k] for k in range(len(index))]
+
+    def call(self, k: int) -> Any:
+        """The result for a row."""
+        found = self._f(*(x[k] for x in self._elements), *self._args, **self._kwargs)
+        if isinstance(found, Columns):
+            self._columns[k] = found
+            return _series(found)
+        return found
+
+    def loop(self, f: Any) -> Any:
+        """What pandas gives; `f`: the function, or one of which some results are known."""
+        known = f.known | self._columns if type(f) is Known else {}
+        inner, args, kwargs = self._f, self._args, self._kwargs
+        results: dict[int, Any] = {}
+        each: Any = zip(*self._elements, strict=True)
+        for k, row in enumerate(each if self._places else [()] * len(self._frame)):
+            found = given(known[k]) if k in known else inner(*row, *args, **kwargs)
+            # as in pandas, whose results may be one and the same Series
+            results[k] = found.copy(deep=False) if isinstance(found, pd.Series) else found
+        made = None if self._result_type else _table([*results.values()], self._frame.index)
+        if made is None:
+            some = {k: _series(x) for k, x in results.items() if isinstance(x, Columns)}
+            how = {"axis": 1, "result_type": self._result_type, "kwargs": {}}
+            op: Any = frame_apply(self._frame, len, **how)  # type: ignore[arg-type]
+            made = op.wrap_results(results | some, op.result_index)
+        return made.__finalize__(self._frame, method="apply")
+
+
+def _series(x: Columns) -> pd.Series:
+    return pd.Series([*x.values()] if isinstance(x, Elements) else dict(x))
+
+
+def _table(results: list[Any], index: pd.Index) -> pd.DataFrame | None:
+    """What Series become, made column by column; None: they are not all alike."""
+    first = results[0]
+    if not isinstance(first, Columns):
+        return None
+    of, labels, kinds = type(first), [*first], [*map(type, first.values())]
+    if not _KINDS.issuperset(kinds):
+        return None
+    for x in results:
+        if type(x) is not of or [*x] != labels or [*map(type, x.values())] != kinds:
+            return None
+    series = _series(first)
+    dtype = series.dtype
+    columns = [*zip(*(x.values() for x in results), strict=True)]
+    if isinstance(dtype, np.dtype) and dtype.kind in "bif":
+        try:
+            values = np.array(columns, dtype).T
+        except OverflowError:  # of some rows the Series are objects
+            return None
+        return pd.DataFrame(values, index, series.index)
+    made = pd.DataFrame(dict(enumerate(columns)), index, dtype=dtype)
+    made.columns = series.index
+    return made.infer_objects()
+
+
+_KINDS = frozenset({int, float, bool, str, np.float64, np.int64, np.bool_})
+"""Classes of elements of which a Series has one dtype, whichever they are."""
+_written: BoundedDict = kept(BoundedDict())
+"""By the code of a function, and the labels of columns."""
+
+
+def _check(f: FunctionType, args: tuple, kwargs: dict[str, Any]) -> None:
+    """Refuse arguments of which Python says how many there may be."""
+    try:
+        inspect.signature(f).bind(None, *args, **kwargs)
+    except TypeError:
+        raise Refused("it does not take such arguments") from None
+
+
+def _is_known(frame: pd.DataFrame) -> bool:
+    """Whether the elements of a row are those of its columns, or of the table as an array."""
+    dtype, dtypes = frame.iloc[0].dtype, frame.dtypes.tolist()
+    if isinstance(dtype, np.dtype) and dtype.kind in "biufcO":
+        return True
+    is_known = isinstance(dtype, pd.StringDtype) or dtype.kind in "Mm"
+    return is_known and all(d == dtype for d in dtypes)
+
+
+def elements(frame: pd.DataFrame, places: Sequence[int]) -> list[Sequence[Any]]:
+    """Those of some columns, as pandas' loop finds them in the Series of a row."""
+    dtype = frame.iloc[0].dtype
+    if isinstance(dtype, np.dtype) and dtype.kind in "biufc":
+        values = frame.to_numpy()
+        return [list(values[:, k]) for k in places]  # NumPy's numbers, as they are now
+    if dtype.kind == "O":
+        return [frame.iloc[:, k].to_numpy(object).tolist() for k in places]
+    return [list(frame.iloc[:, k]) for k in places]
+
+
+class _Reader(ast.NodeTransformer):
+    """Puts parameters in the place of a row's elements."""
+
+    def __init__(self, f: FunctionType, columns: tuple[Hashable, ...]) -> None:
+        self._f, self._columns = f, columns
+        self._read: dict[int | None, str] = {}
+        self._row, self._depth = "", 0
+        self._names = Rewriter(f, "", Labels(None), "")
+
+    def written(self) -> tuple[Any, Any, list[int | None]]:
+        """The code, its tree, and of which column each parameter is; None: the row's label."""
+        if not _LOOKS.isdisjoint(names_of(self._f.__code__)):
+            raise Refused("it may look at its own names")
+        if self._f.__code__.co_flags & _LATER:
+            raise Refused("it is a generator, or a coroutine")
+        tree = copied(find.tree_of(self._f))
+        arguments = tree.args
+        target = arguments.posonlyargs or arguments.args
+        if not target or len(arguments.defaults) >= len(arguments.posonlyargs + arguments.args):
+            raise Refused("its first argument has no name, or a default")
+        first = target[0]
+        if any(first.arg in _bound(n) for n in ast.walk(tree) if n is not first):
+            raise Refused("the name of its row is that of something else, too")
+        self._row = first.arg
+        is_lambda = isinstance(tree, ast.Lambda)
+        body = [ast.copy_location(ast.Return(tree.body), tree.body)] if is_lambda else tree.body
+        body = [self.visit(s) for s in body]
+        target[:1] = [ast.arg(name) for name in self._read.values()]
+        for argument in ast.walk(arguments):
+            if isinstance(argument, ast.arg):
+                argument.annotation = None
+        arguments.defaults = [ast.Constant(None) for _ in arguments.defaults]
+        arguments.kw_defaults = [x and ast.Constant(None) for x in arguments.kw_defaults]
+        name = self._f.__name__ if self._f.__name__.isidentifier() else "function"
+        made = ast.FunctionDef(name, arguments, body, [], lineno=tree.lineno)
+        ast.fix_missing_locations(ast.copy_location(made, tree))
+        return compiled(made, self._f), made, [*self._read]
+
+    def visit_Return(self, node: ast.Return) -> ast.Return:
+        if node.value is not None:
+            node.value = self.visit(node.value) if self._depth else self._result(node.value)
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
+        self._depth += 1
+        found = self.generic_visit(node)
+        self._depth -= 1
+        return found
+
+    def _result(self, node: ast.expr) -> Any:
+        """What is returned: in the place of a Series what it is made of."""
+        if isinstance(node, ast.IfExp):
+            test = self.visit(node.test)
+            return ast.IfExp(test, self._result(node.body), self._result(node.orelse))
+        if isinstance(node, ast.Call) and self._names.value(node.func) is pd.Series:
+            with suppress(Refused):
+                found = elements_of(node)
+                labels: list[Any] = [ast.Constant(k) for k in found]  # type: ignore[arg-type]
+                each = ast.Dict(labels, [self.visit(x) for x in found.values()])
+                listed = not isinstance(node.args[0], ast.Dict) and not node.keywords
+                return ast.copy_location(helped("elements" if listed else "columns", each), node)
+        return self.visit(node)
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id == self._row:
+            raise Refused(f"it uses the row itself, line {node.lineno}")
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        if not self._is_row(node.value):
+            return self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load):
+            raise Refused(f"it sets an attribute of its row, line {node.lineno}")
+        if node.attr == "name":
+            return self._parameter(None, node)
+        if hasattr(_SERIES, node.attr) or hasattr(pd.Series, node.attr):
+            raise Refused(f"it uses {node.attr} of its row, line {node.lineno}")
+        return self._element(node.attr, node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        if not self._is_row(node.value):
+            return self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load):
+            raise Refused(f"it writes to its row, line {node.lineno}")
+        return self._element(constant(node.slice), node)
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        f = node.func
+        if isinstance(f, ast.Attribute) and f.attr == "get" and self._is_row(f.value):
+            rest = node.args[1:]
+            if node.args and not node.keywords and all(isinstance(x, ast.Constant) for x in rest):
+                return self._element(constant(node.args[0]), node)
+        return self.generic_visit(node)
+
+    def _is_row(self, node: ast.expr) -> bool:
+        return isinstance(node, ast.Name) and node.id == self._row
+
+    def _element(self, label: Any, node: ast.expr) -> ast.expr:
+        own = [k for k, x in enumerate(self._columns) if type(x) is type(label) and x == label]
+        if not own or type(label) not in (str, int):
+            raise Refused(f"it reads a part of its row that is no known column, line {node.lineno}")
+        return self._parameter(own[0], node)
+
+    def _parameter(self, k: int | None, node: ast.expr) -> ast.expr:
+        name = self._read.setdefault(k, _NAME if k is None else _ELEMENT.format(k))
+        return ast.copy_location(ast.Name(name, ast.Load()), node)
+
+
+def _bound(node: ast.AST) -> tuple[Any, ...]:
+    """Names that a node binds."""
+    if isinstance(node, ast.alias):
+        return (node.asname or node.name,)
+    if isinstance(node, (ast.MatchAs, ast.MatchStar)):
+        return (node.name,)
+    return (node.rest,) if isinstance(node, ast.MatchMapping) else tuple(bound(node))
+
+
+_SERIES = pd.Series([0], dtype=object)
