@@ -437,3 +437,46 @@ def test_functions_of_a_notebook_have_names_by_what_they_compute(monkeypatch):
         return identity.of(space["f"])
 
     assert named(2.0) == named(2.0) != named(3.0)
+
+
+# --- objects that are gone ----------------------------------------------------------------------
+
+
+class Mark:
+    """Of which a function asks only whether it is there."""
+
+
+def marked(v):
+    return v.sum() if MARK is None else v.max()
+
+
+def marked_in_a_loop(v):
+    found = 0.0
+    for x in v:
+        found = found + x if MARK is None else max(found, x)
+    return found
+
+
+def marked_in_a_list(v):
+    return v.sum() if MARKS[0] is None else v.max()
+
+
+def marked_attribute(v):
+    return v.sum() if HOLDER.mark is None else v.max()
+
+
+MARK, MARKS, HOLDER = Mark(), [Mark()], types.SimpleNamespace(mark=Mark())
+
+
+@pytest.mark.parametrize("f", [marked, marked_in_a_loop, marked_in_a_list, marked_attribute])
+def test_none_in_the_place_of_what_is_gone(f, monkeypatch):
+    """A reference to an object that is gone gives None."""
+    x = np.random.default_rng(0).random((3000, 5))
+    monkeypatch.setitem(globals(), "MARK", None)  # which is put back
+    for kind in (Mark, type(None), Mark, type(None)):
+        # nothing else holds it
+        globals()["MARK"] = MARKS[0] = HOLDER.mark = kind()
+        want = np.apply_along_axis(f, 1, x)
+        with xpapply.options(fallback="silent"):
+            for _ in range(2):
+                np.testing.assert_allclose(xpapply.apply_along_axis(f, 1, x), want)

@@ -238,7 +238,8 @@ class Limits:
     warm_calls = 4  # the least of them ...
     timed_seconds = 1e-3  # ... and for how long, where nothing else is to be measured
     path_price = 0.5  # part of one call that is taken for what calls on a further path take
-    dear_path = 4.0  # times the price from which on the first of these is called twice more
+    # times the price from which on such calls are made twice more: short ones, and a first long one
+    dear_path = 4.0
     path_sample = 1024  # slices that tell whether there are too many paths
     trace_steps = 20_000  # steps of a trace at most
     trace_seconds = 5.0  # seconds of a trace at most

@@ -276,6 +276,7 @@ WHOLE = [
     lambda r: sys._getframe().f_locals["r"].k,
     table,
     matched,
+    pd.Series.describe,
 ]
 
 

@@ -1176,3 +1176,51 @@ def test_the_first_slices_may_return_at_once():
         again = xpapply.apply_along_axis(f, -1, arr)
     for result in (got, again):
         np.testing.assert_allclose(result, np.apply_along_axis(f, -1, arr))
+
+
+def test_what_has_changed_is_not_tried_anew_while_its_loop_runs(monkeypatch):
+    """What a call makes, and its trace looks at, may be gone at any time."""
+
+    def f(v):
+        return v.max() if v[0] > 0.5 else v.min()
+
+    traces, own = [], python_functions._trace
+    monkeypatch.setattr(python_functions, "_trace", lambda *a: traces.append(a) or own(*a))
+    quiet = xpapply.options(fallback="silent", compile=False)
+    with quiet, LIMITS.set(plan_worth=0.0, first_call=1.0):
+        xpapply.apply_along_axis(f, 1, ARR)
+        found = trace_of(f)
+        monkeypatch.setattr(found, "unchanged", lambda f: False)
+        with LIMITS.set(loops_per_run=1.0):
+            found.record.in_vain(1e6)
+        found.record.given_up = 1
+        for _ in range(3):
+            xpapply.apply_along_axis(f, 1, ARR)
+        assert len(traces) == 1
+        found.record.loops.limit = 0.0
+        xpapply.apply_along_axis(f, 1, ARR)
+    assert len(traces) == 2
+    assert trace_of(f).record.given_up == 1  # so that it is tried less and less often
+
+
+def test_paths_of_short_calls_are_not_dear(monkeypatch):
+    """What looks at a short call takes ten times as long as the call."""
+
+    def f(v):
+        found = 0.0
+        for x in v:
+            found += x if x > 0.5 else -1.0
+        return found
+
+    arr, dear = RNG.random((3000, 5)), []
+    own = account.Account.adds
+
+    def adds(self, slices, seconds):
+        own(self, slices, seconds)
+        dear.append(seconds > 2 * self.seconds)
+
+    monkeypatch.setattr(account.Account, "adds", adds)
+    with LIMITS.set(plan_worth=0.0, first_call=1.0), xpapply.options(compile=False):
+        xpapply.apply_along_axis(f, 1, arr)
+    assert len(dear) > 10
+    assert sum(dear) < len(dear) / 4

@@ -38,7 +38,7 @@ from .snapshots import (
     snapshot,
 )
 
-_MISSINGS = itertools.repeat(MISSING)
+_MISSINGS, _NONES = itertools.repeat(MISSING), itertools.repeat(None)
 
 
 def _is_same_array(x: np.ndarray, was: tuple[Any, Any]) -> bool:
@@ -165,10 +165,12 @@ class _Places:
                 return False
             values[:] = now
         names, values = self.weak
-        if names and not all(
-            map(operator.is_, map(get, names, _MISSINGS), map(operator.call, values))
-        ):
-            return False
+        if names:
+            found = [*map(operator.call, values)]
+            if not all(map(operator.is_, map(get, names, _MISSINGS), found)):
+                return False
+            if any(map(operator.is_, found, _NONES)):  # it is gone, and None is in its place
+                return False
         names, values = self.deep
         return not names or all(map(same, map(get, names, _MISSINGS), values))
 

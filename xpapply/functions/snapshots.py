@@ -203,7 +203,7 @@ def same(now: Any, was: Any) -> bool:
         return True
     kind = type(was)
     if kind is Weak:
-        return was() is now
+        return now is not None and was() is now  # None is no reference to what is gone
     if kind is Contents:
         return isinstance(now, CONTAINERS) and bool(was.same(now))
     if kind is Alike:

@@ -32,8 +32,8 @@ from .trees import bound, constant, copied, helped
 
 _NAME, _ELEMENT = "_xpapply_name", "_xpapply_element_{}"
 """The parameters that are the label of the row, and an element of it."""
-_LOOKS = frozenset("locals vars dir eval exec globals currentframe _getframe".split())
-"""What may see the names of parameters."""
+_LOOKS = frozenset("locals vars dir eval exec globals currentframe _getframe super".split())
+"""What may see parameters without their names."""
 _LATER = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 

@@ -98,8 +98,14 @@ def decide(
             return _looping(what, known, key, remembered, begun)
         quick, remembered = remembered, None
     found: TracedFunction | TypedLoop | Refused | None = remembered
+    tries = 0  # of earlier traces
     if found is not None and not (found.unchanged(what.f) and _is_asked_for(found)):
-        found = None
+        record = found.record if is_traced(found) else None
+        tries = 0 if record is None else record.given_up
+        # while its loop runs, it matters little whether it has changed; what each call makes may
+        # be gone at any time
+        if record is None or not record.rests or config.current().engine:
+            found = None
     if found is None and key is not None and family_of(what) is not None:
         from . import from_source
 
@@ -158,6 +164,7 @@ def decide(
             found = _trace(what, known, key, begun, saved, limited)
             if is_traced(found):  # what has been taken already
                 found.record.planning += reading
+                found.record.given_up = tries
             if wait is None or not _is_first_read(what):  # else it has been asked, and waits
                 how = begun, seconds, found, spent, limited
                 found = _compiled(what, known, key, *how) or found

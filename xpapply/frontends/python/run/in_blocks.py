@@ -476,7 +476,9 @@ class InBlocks:
             called = time.perf_counter()
             self._same(value, self._tried(f, v))
             each = time.perf_counter() - called + self._around
-            if each > LIMITS.dear_path * self.seconds and not self._is_warm:
+            # what looks at a short call takes longer than that, a long one may load things
+            unsure = each < LIMITS.timed_seconds or not self._is_warm
+            if each > LIMITS.dear_path * self.seconds and unsure:
                 each = self._warmed(f, v)
             self.seconds = min(self.seconds, each)
         self._spent += time.thread_time() - started
