@@ -47,7 +47,7 @@ LINES = """
     frontends 36750 -> 38560 generators, masks, nnls, splines, distributions, eigenvalues
     codegen 20550 -> 22120 shuffles, MT19937, long sums, how a GPU loads, formulas, its functions
     library 13400 -> 15490 generators, nnls, splines, BLAS, samples, distributions, densities
-    planning 10950 -> 11550 time limits, calls beside the loop, kernels that loops wait for, texts
+    planning 10950 -> 11560 time limits, calls beside the loop, kernels that loops wait for, texts
     backends 9290 -> 9990 machine code for GPUs on disk, kernels with their arguments, short calls
     ir 8700 -> 9620 functions of hosts, quotients, loops that end, choices, margins in functions
     batching 5650 -> 6590 least squares of rows of a mask, rank tests, shares of values
@@ -55,7 +55,7 @@ LINES = """
     . 3890 -> 3910 limits of helpers
     cli 3000
     loop 2600 -> 2630 results that end a loop at once
-    pandas 2150 -> 4640 named rows, groups transformed, nullable dtypes, methods of Series
+    pandas 2150 -> 4660 named rows, groups transformed, nullable dtypes, methods of Series
     functions 2150 -> 2600 advice on dtypes, snapshots of values, what a cache keeps
     patching 1750 -> 1860 groups transformed and filtered, one look at all names
     runtime 1650 -> 1970 seeds of MT19937, generators that are spawned, what libm computes

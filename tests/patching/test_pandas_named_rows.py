@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -283,6 +284,55 @@ WHOLE = [
 @pytest.mark.parametrize("f", WHOLE)
 def test_what_asks_for_more_of_a_row_is_pandas_own(f):
     check(MIXED, f)
+
+
+class Labelled:
+    """Objects that are called, and their methods."""
+
+    def __init__(self, by):
+        self.by, self.seen = by, []
+
+    def label(self, row, more="", /):
+        self.seen.append(row.k)
+        return f"{row.s}{self.by}{row.k}{more}"
+
+    def __call__(self, row, more=""):
+        return self.label_of(row.s, row.k) + more
+
+    def label_of(self, s, k):
+        return f"{s}{self.by}{k}"
+
+    @staticmethod
+    def plain(row):
+        return f"{row.s}{row.k}"
+
+    @classmethod
+    def of_class(cls, row):
+        return f"{cls.__name__}{row.k}"
+
+
+def placed(start, row, by=1, *rest, more=2):
+    return [start, row.k, by, rest, more]
+
+
+CALLED = {
+    "method": (Labelled("-").label, {}),
+    "method with more": (Labelled("-").label, {"args": ("!",)}),
+    "object": (Labelled("-"), {"more": "!"}),
+    "static": (Labelled.plain, {}),
+    "of class": (Labelled.of_class, {}),
+    "partial": (partial(placed, 5), {}),
+    "partial with names": (partial(placed, 5, more=4), {"args": (3, 4)}),
+    "partial by name": (partial(placed, "x", by=3), {"more": 5}),
+    "partial of partial": (partial(partial(placed, 5), more=1), {"more": 5}),
+    "partial of a method": (partial(Labelled("-").label), {"args": ("?",)}),
+}
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_what_holds_a_function(name, monkeypatch):
+    f, how = CALLED[name]
+    check(MIXED, f, monkeypatch, **how)
 
 
 def test_variables_outside_are_its_own(monkeypatch):

@@ -8,10 +8,11 @@ once for each row, in order.
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -58,26 +59,26 @@ class Rows:
     def __init__(
         self, frame: pd.DataFrame, f: Any, args: tuple, kwargs: dict[str, Any], result_type: Any
     ) -> None:
-        if type(f) is not FunctionType:
-            raise Refused("it is no function of Python")
+        f, before, kwargs = _unwrapped(f, kwargs)
         if isinstance(frame.columns, pd.MultiIndex) or not frame.columns.is_unique:
             raise Refused("its columns have labels of several levels, or some of them twice")
-        _check(f, args, kwargs)
+        _check(f, (*before, None, *args), kwargs)
         columns = tuple(frame.columns.tolist())
-        key = f.__code__, meant(f), columns, tuple(map(type, columns))
+        key = f.__code__, len(before), meant(f), columns, tuple(map(type, columns))
         found = _written.get(key)
         if found is None:
             try:
-                found = _Reader(f, columns).written()
+                found = _Reader(f, len(before), columns).written()
             except TraceError as error:
                 found = error
             _written[key] = found
         if isinstance(found, TraceError):
             raise found.with_traceback(None)
         code, tree, places = found
+        made = function_of(code, tree, f)
         self._frame, self._args, self._kwargs = frame, args, kwargs
         self._result_type, self._places = result_type, places
-        self._f = function_of(code, tree, f)
+        self._f = functools.partial(made, *before) if before else made
         self._each: list[Sequence[Any]] | None = None
         self._columns: dict[int, Columns] = {}
         if not _is_known(frame):
@@ -161,10 +162,30 @@ _written: BoundedDict = kept(BoundedDict())
 """By the code of a function, and the labels of columns."""
 
 
+def _unwrapped(f: Any, kwargs: dict[str, Any]) -> tuple[FunctionType, tuple, dict[str, Any]]:
+    """The function that a call runs, and what it gets before a row, and by name."""
+    before: tuple[Any, ...] = ()
+    while type(f) is not FunctionType:
+        if type(f) is functools.partial:
+            before, kwargs, f = (*f.args, *before), {**f.keywords, **kwargs}, f.func
+        elif type(f) is MethodType:
+            before, f = (f.__self__, *before), f.__func__
+        elif type(call := getattr(type(f), "__call__", None)) is FunctionType:  # noqa: B004
+            before, f = (f, *before), call
+        else:
+            raise Refused("it is no function of Python")
+    if any(x is _PLACEHOLDER for x in before):
+        raise Refused("it has places for arguments")
+    return f, before, kwargs
+
+
+_PLACEHOLDER = getattr(functools, "Placeholder", object())
+
+
 def _check(f: FunctionType, args: tuple, kwargs: dict[str, Any]) -> None:
     """Refuse arguments of which Python says how many there may be."""
     try:
-        inspect.signature(f).bind(None, *args, **kwargs)
+        inspect.signature(f).bind(*args, **kwargs)
     except TypeError:
         raise Refused("it does not take such arguments") from None
 
@@ -192,8 +213,8 @@ def elements(frame: pd.DataFrame, places: Sequence[int]) -> list[Sequence[Any]]:
 class _Reader(ast.NodeTransformer):
     """Puts parameters in the place of a row's elements."""
 
-    def __init__(self, f: FunctionType, columns: tuple[Hashable, ...]) -> None:
-        self._f, self._columns = f, columns
+    def __init__(self, f: FunctionType, place: int, columns: tuple[Hashable, ...]) -> None:
+        self._f, self._place, self._columns = f, place, columns
         self._read: dict[int | None, str] = {}
         self._row, self._depth = "", 0
         self._names = Rewriter(f, "", Labels(None), "")
@@ -205,18 +226,20 @@ class _Reader(ast.NodeTransformer):
         if self._f.__code__.co_flags & _LATER:
             raise Refused("it is a generator, or a coroutine")
         tree = copied(find.tree_of(self._f))
-        arguments = tree.args
-        target = arguments.posonlyargs or arguments.args
-        if not target or len(arguments.defaults) >= len(arguments.posonlyargs + arguments.args):
-            raise Refused("its first argument has no name, or a default")
-        first = target[0]
-        if any(first.arg in _bound(n) for n in ast.walk(tree) if n is not first):
+        arguments, place = tree.args, self._place
+        every = [*arguments.posonlyargs, *arguments.args]
+        if len(every) <= place or len(arguments.defaults) >= len(every) - place:
+            raise Refused("its row has no name, or a default")
+        row = every[place]
+        if any(row.arg in _bound(n) for n in ast.walk(tree) if n is not row):
             raise Refused("the name of its row is that of something else, too")
-        self._row = first.arg
+        self._row = row.arg
         is_lambda = isinstance(tree, ast.Lambda)
         body = [ast.copy_location(ast.Return(tree.body), tree.body)] if is_lambda else tree.body
         body = [self.visit(s) for s in body]
-        target[:1] = [ast.arg(name) for name in self._read.values()]
+        target = arguments.posonlyargs if row in arguments.posonlyargs else arguments.args
+        at = target.index(row)
+        target[at : at + 1] = [ast.arg(name) for name in self._read.values()]
         for argument in ast.walk(arguments):
             if isinstance(argument, ast.arg):
                 argument.annotation = None
@@ -237,6 +260,8 @@ class _Reader(ast.NodeTransformer):
         found = self.generic_visit(node)
         self._depth -= 1
         return found
+
+    visit_AsyncFunctionDef: Any = visit_FunctionDef
 
     def _result(self, node: ast.expr) -> Any:
         """What is returned: in the place of a Series what it is made of."""
