@@ -14,6 +14,7 @@ from xpapply.limits import LIMITS
 
 pd = pytest.importorskip("pandas", "3")
 named_rows = pytest.importorskip("xpapply.pandas.named_rows")
+through = pytest.importorskip("xpapply.pandas.through").through
 N = 300
 RNG = np.random.default_rng(0)
 MIXED = pd.DataFrame(
@@ -333,6 +334,64 @@ CALLED = {
 def test_what_holds_a_function(name, monkeypatch):
     f, how = CALLED[name]
     check(MIXED, f, monkeypatch, **how)
+
+
+def scored(row, weights, *, more=0.0):
+    return f"{row.a * weights['a'] + more:.3f}"
+
+
+def numbered(row, by):
+    return row.a * by if row.k > 4 else -row.a
+
+
+def counted_up(row, by):
+    global _by
+    _by = by + 1
+    return f"{row.k}{by}"
+
+
+WEIGHTS, _by = {"a": 2.0}, 1
+
+
+def outer_of(by):
+    def f(row):
+        """Hand a row on."""
+        return scored(row, WEIGHTS, more=by)
+
+    return f
+
+
+@pytest.mark.parametrize(
+    ("f", "is_through"),
+    [
+        (lambda r: scored(r, WEIGHTS), True),
+        (lambda r: scored(r, WEIGHTS, more=-1.5), True),
+        (lambda r: scored(r, more=2.0, weights=WEIGHTS), True),
+        (lambda r: numbered(r, 3), True),
+        (outer_of(4.0), True),
+        (lambda r: outer_of(1.0)(r), False),
+        (lambda r: scored(r, {"a": r.k}), False),
+        (lambda r: scored(r, *[WEIGHTS]), False),
+        (lambda r: scored(r, weights=WEIGHTS), False),
+        (lambda r: numbered(r, r.k), False),
+        (lambda r: numbered(r, r), False),
+        (lambda r: numbered(r), True),
+        (lambda r: numbered(r, _missing), False),  # noqa: F821
+        (lambda r: counted_up(r, _by), False),
+        (lambda r: str(numbered(r, 3)), False),
+        (lambda r: str(r), False),
+        (lambda r, by=2: numbered(r, by), False),
+    ],
+)
+def test_functions_that_hand_their_row_on(f, is_through, monkeypatch):
+    assert (through(f, (), {})[0] is not f) == is_through
+    monkeypatch.setitem(globals(), "_by", 1)
+    want = outcome(lambda: MIXED.apply(f, axis=1))
+    monkeypatch.setitem(globals(), "_by", 1)
+    with xpapply.patch(), xpapply.options(fallback="silent"):
+        for _ in range(2):
+            monkeypatch.setitem(globals(), "_by", 1)
+            assert alike(outcome(lambda: MIXED.apply(f, axis=1)), want)
 
 
 def test_variables_outside_are_its_own(monkeypatch):

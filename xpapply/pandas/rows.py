@@ -31,6 +31,7 @@ from .results import (
     rows_of,
 )
 from .returns import Made, made
+from .through import Call, through
 from .trees import constant
 
 COLUMN = "_xpapply_column_{}"
@@ -53,14 +54,15 @@ def apply(
     if type(frame) is not pd.DataFrame or not all(frame.shape) or applied.is_few(len(frame)):
         return own(f)
     job, expand = Job(f, own, call, len(frame), host=host), result_type == "expand"
+    what = through(f, args, kwargs)
     with suppress(Refused):
-        by_name = Rows(frame, f, args, kwargs, result_type)
+        by_name = Rows(frame, *what, result_type)
         job.own, job.call, job.by_pandas = by_name.loop, by_name.call, call
     with Refusal() as refused:
-        values, lost = _values(frame)
+        rest, (values, lost) = _rest(frame, f, args, kwargs), _values(frame)
         if values is not None:
-            return _of_arrays(frame, values, lost, job, args, kwargs, expand)
-        return _of_columns(frame, job, args, kwargs, expand)
+            return _of_arrays(frame, values, lost, job, what, rest, expand)
+        return _of_columns(frame, job, what, rest, expand)
     assert refused.why is not None
     return host.by_pandas(job, refused.why)
 
@@ -101,9 +103,10 @@ def _numbers(column: pd.Series, nullable: bool) -> tuple[np.ndarray, np.ndarray]
 
 
 def _of_arrays(
-    frame: pd.DataFrame, values: np.ndarray, lost: Any, job: Job, args: tuple, kwargs: Any,
+    frame: pd.DataFrame, values: np.ndarray, lost: Any, job: Job, what: Call, rest: Any,
     expand: bool,
 ) -> Any:  # fmt: skip
+    f, args, kwargs = what
     gaps = values.dtype.kind == "f" and bool(np.isnan(values).any())
     labels = Labels(_names(frame), values.dtype.kind.replace("u", "i"), gaps)
     if values.dtype.char not in "?ldf":
@@ -112,16 +115,16 @@ def _of_arrays(
     if is_masked:
         labels = replace(labels, masked=True, gaps=False)
     classes = is_masked and bool(lost.any())  # what NA becomes may stand among numbers
-    of = made(job.f, labels, expand=expand, classes=classes)
+    of = made(f, labels, expand=expand, classes=classes)
     known = is_masked and (lost == frame.isna().to_numpy()).all()
     if known and of.whole and values.dtype.kind == "f" and lost.any():
         with suppress(Refused):  # then rows that lack something are pandas' own calls
-            of = made(job.f, replace(labels, gaps=True), expand=expand)
+            of = made(f, replace(labels, gaps=True), expand=expand)
             values, lost = np.where(lost, np.nan, values), None
     if values.dtype == np.float32 and (of.whole or of.gives != "numbers"):
         raise Refused("whole rows are float32, which pandas rounds in its own way: astype(float)")
     encode, signature, dtypes = _results(of, frame)
-    function = of.of(job.f)
+    function = of.of(f)
     rows = None if lost is None else lost[:, _read(of, lost.shape[1])].any(1)
     again = of.gives == "columns" or (rows is not None and rows.any())
     if again and (why := applied.why_impure(function)):
@@ -133,7 +136,7 @@ def _of_arrays(
             whole=of.whole, silent=of.silent and not is_masked,
         ))  # fmt: skip
 
-    found = but_lost(rows, of, job, run, _rest(frame, job, args, kwargs))
+    found = but_lost(rows, of, job, run, rest)
     if is_masked and of.gives == "slices" and not isinstance(found, Own):
         if found.shape != values.shape or (np.isnan(found) & ~np.isnan(values)).any():
             found = Own(job.host.by_pandas(job, "NaN comes to be in a nullable dtype"))
@@ -151,12 +154,12 @@ def _read(of: Made, count: int) -> Any:
     return sorted({*places}) if known else slice(None)
 
 
-def _rest(frame: pd.DataFrame, job: Job, args: tuple, kwargs: dict[str, Any]) -> Any:
+def _rest(frame: pd.DataFrame, f: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """pandas' own calls for some of the rows."""
 
     def results(at: np.ndarray) -> Any:
         for row in frame_apply(frame.iloc[at], len, axis=1, kwargs={}).series_generator:
-            yield job.f(row, *args, **kwargs)
+            yield f(row, *args, **kwargs)
 
     return results
 
@@ -230,15 +233,14 @@ def _frame(pairs: list[Any], of: Made, frame: pd.DataFrame, job: Job) -> pd.Data
 # --- rows whose elements are of several kinds ---------------------------------------------------
 
 
-def _of_columns(
-    frame: pd.DataFrame, job: Job, args: tuple, kwargs: dict[str, Any], expand: bool
-) -> Any:
+def _of_columns(frame: pd.DataFrame, job: Job, what: Call, rest: Any, expand: bool) -> Any:
     """Columns of numbers become arguments; those of texts too, for each set of texts in turn."""
+    f, args, kwargs = what
     names = _names(frame)
     known = [COLUMN.format(k) if _is_taken(d) else "" for k, d in enumerate(frame.dtypes)]
     nullable_ones = [c for c in range(len(known)) if not isinstance(frame.dtypes.iloc[c], np.dtype)]
     classes = bool(nullable_ones) and bool(frame.iloc[:, nullable_ones].isna().to_numpy().any())
-    of = made(job.f, Labels(names, "O", columns=tuple(known)), expand=expand, classes=classes)
+    of = made(f, Labels(names, "O", columns=tuple(known)), expand=expand, classes=classes)
     if of.gives == "slices":
         raise Refused("it returns a Series of elements of several kinds")
     encode, _, dtypes = _results(of, frame)
@@ -261,7 +263,7 @@ def _of_columns(
         lost |= missing
     if not operands:
         raise Refused("it reads no column of numbers")
-    function = of.of(job.f)
+    function = of.of(f)
     again = texts or of.gives == "columns" or lost.any()
     if again and (why := applied.why_impure(function)):
         raise Refused(why)
@@ -274,7 +276,7 @@ def _of_columns(
         of_all = job, function, some, "", dtypes, encode, (*given, *args), kwargs
         return applied.results(applied.applied(*of_all))
 
-    return _labelled(but_lost(lost, of, job, run, _rest(frame, job, args, kwargs)), of, frame, job)
+    return _labelled(but_lost(lost, of, job, run, rest), of, frame, job)
 
 
 def _by_texts(
