@@ -14,7 +14,7 @@ from xpapply.limits import LIMITS
 
 pd = pytest.importorskip("pandas", "3")
 named_rows = pytest.importorskip("xpapply.pandas.named_rows")
-through = pytest.importorskip("xpapply.pandas.through").through
+through = pytest.importorskip("xpapply.pandas.known").through
 N = 300
 RNG = np.random.default_rng(0)
 MIXED = pd.DataFrame(
@@ -351,6 +351,7 @@ def counted_up(row, by):
 
 
 WEIGHTS, _by = {"a": 2.0}, 1
+MORE = {"weights": WEIGHTS}
 
 
 def outer_of(by):
@@ -372,7 +373,7 @@ def outer_of(by):
         (lambda r: outer_of(1.0)(r), False),
         (lambda r: scored(r, {"a": r.k}), False),
         (lambda r: scored(r, *[WEIGHTS]), False),
-        (lambda r: scored(r, weights=WEIGHTS), False),
+        (lambda r: scored(r, **MORE), False),
         (lambda r: numbered(r, r.k), False),
         (lambda r: numbered(r, r), False),
         (lambda r: numbered(r), True),

@@ -17,6 +17,7 @@ from ..loop.arguments import Looped
 from . import applied
 from .applied import Host, Job, Own, Refusal
 from .elements import nullable, numbers_dtype, numbers_of, plain
+from .known import Call, through
 from .labels import Labels, Refused
 from .lost import but_lost
 from .named_rows import Rows
@@ -31,7 +32,6 @@ from .results import (
     rows_of,
 )
 from .returns import Made, made
-from .through import Call, through
 from .trees import constant
 
 COLUMN = "_xpapply_column_{}"
