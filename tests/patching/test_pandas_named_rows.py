@@ -350,6 +350,24 @@ def counted_up(row, by):
     return f"{row.k}{by}"
 
 
+def counted_on(row, by):
+    up()
+    return f"{row.k}{by}"
+
+
+def up():
+    global _by, counted_on
+    _by += 1
+    if _by == 50:
+        counted_on = other_count
+
+
+def other_count(row, by):
+    _same()
+    return len(row) + by
+
+
+_same, own_count = (lambda: None), counted_on
 WEIGHTS, _by = {"a": 2.0}, 1
 MORE = {"weights": WEIGHTS}
 
@@ -378,20 +396,21 @@ def outer_of(by):
         (lambda r: numbered(r, r), False),
         (lambda r: numbered(r), True),
         (lambda r: numbered(r, _missing), False),  # noqa: F821
-        (lambda r: counted_up(r, _by), False),
+        (lambda r: counted_up(r, _by), True),
+        (lambda r: counted_on(r, _by), True),
         (lambda r: str(numbered(r, 3)), False),
         (lambda r: str(r), False),
         (lambda r, by=2: numbered(r, by), False),
     ],
 )
 def test_functions_that_hand_their_row_on(f, is_through, monkeypatch):
-    assert (through(f, (), {})[0] is not f) == is_through
-    monkeypatch.setitem(globals(), "_by", 1)
+    assert (through(f, (), {}).f is not f) == is_through
+    for name, value in (("_by", 1), ("counted_on", own_count)):
+        monkeypatch.setitem(globals(), name, value)
     want = outcome(lambda: MIXED.apply(f, axis=1))
-    monkeypatch.setitem(globals(), "_by", 1)
     with xpapply.patch(), xpapply.options(fallback="silent"):
         for _ in range(2):
-            monkeypatch.setitem(globals(), "_by", 1)
+            globals().update(_by=1, counted_on=own_count)
             assert alike(outcome(lambda: MIXED.apply(f, axis=1)), want)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+from dataclasses import dataclass, field
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -12,7 +13,7 @@ import pandas as pd
 
 from ..errors import TraceError
 from ..frontends.python.source.reading import find
-from ..functions.purity import of_library, opcodes, steps_of
+from ..functions.purity import of_library
 from .trees import constant
 
 BY_METHOD = {
@@ -80,25 +81,38 @@ def meant(f: FunctionType) -> tuple[Any, ...]:
 
 # --- functions that do nothing but hand their row on: lambda row: score(row, weights) ---------
 
-Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
-"""A function, and what it gets beside a row."""
-_WRITES = steps_of("STORE_GLOBAL DELETE_GLOBAL STORE_DEREF DELETE_DEREF")
+
+@dataclass
+class Called:
+    """A function, and what it gets beside a row."""
+
+    f: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    held: list[tuple[FunctionType, ast.expr, Any]] = field(default_factory=list)
+    """By which functions and expressions these were found, and what they were."""
+
+    def unchanged(self) -> bool:
+        """Whether the same would be called with the same: `f` may bind names anew."""
+        return all(_value(f, node) is value for f, node, value in self.held)
+
+
 _NONE: Any = object()
 
 
-def through(f: Any, args: tuple, kwargs: dict[str, Any]) -> Call:
+def through(f: Any, args: tuple, kwargs: dict[str, Any]) -> Called:
     """What is called for each row in the end, if all others only hand the row on."""
-    found: Call | None = f, args, kwargs
+    found = Called(f, args, kwargs)
     for _ in range(4):
-        assert found is not None
-        f, args, kwargs = found
-        found = None if args or kwargs else _handed_on(f)
-        if found is None:
+        inner = None if found.args or found.kwargs else _handed_on(found.f)
+        if inner is None:
             break
-    return f, args, kwargs
+        inner.held += found.held
+        found = inner
+    return found
 
 
-def _handed_on(f: Any) -> Call | None:
+def _handed_on(f: Any) -> Called | None:
     """What a function calls with its row, and returns; None: it does something else."""
     if type(f) is not FunctionType or f.__defaults__ or f.__kwdefaults__:
         return None
@@ -116,14 +130,14 @@ def _handed_on(f: Any) -> Call | None:
         return None
     if type(g) is not FunctionType or of_library(g.__code__.co_filename):
         return None
-    if not _WRITES.isdisjoint(opcodes(g.__code__)):  # of what it is given in the next call, perhaps
-        return None
     given = [*rest, *(k.value for k in node.keywords)]
     values = [_NONE if isinstance(x, ast.Name) and x.id == row else _value(f, x) for x in given]
     if any(x is _NONE for x in values) or any(k.arg is None for k in node.keywords):
         return None
     kwargs = dict(zip((str(k.arg) for k in node.keywords), values[len(rest) :], strict=True))
-    return g, tuple(values[: len(rest)]), kwargs
+    held = [(f, node.func, g)]
+    held += [(f, x, v) for x, v in zip(given, values, strict=True) if constant(x) is None]
+    return Called(g, tuple(values[: len(rest)]), kwargs, held)
 
 
 def _returned(tree: Any) -> ast.expr | None:

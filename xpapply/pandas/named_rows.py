@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from types import FunctionType, MethodType
 from typing import Any
@@ -25,7 +25,7 @@ from ..functions.cache import BoundedDict, kept
 from ..functions.purity import names as names_of
 from .applied import Known, given
 from .helpers import Columns, Elements
-from .known import meant
+from .known import Called, meant
 from .labels import Labels, Refused
 from .returns import compiled, elements_of, function_of
 from .series import Rewriter
@@ -45,8 +45,10 @@ class Rows:
     ----------
     frame : DataFrame
         The table.
-    f, args, kwargs
+    what : Called
         The function, and what it gets beside a row.
+    by_pandas : callable
+        ``by_pandas(k)`` is what pandas' way gives for a row.
     result_type : str or None
         As of ``DataFrame.apply``.
 
@@ -57,9 +59,10 @@ class Rows:
     """
 
     def __init__(
-        self, frame: pd.DataFrame, f: Any, args: tuple, kwargs: dict[str, Any], result_type: Any
+        self, frame: pd.DataFrame, what: Called, by_pandas: Callable[[int], Any], result_type: Any
     ) -> None:
-        f, before, kwargs = _unwrapped(f, kwargs)
+        f, before, kwargs = _unwrapped(what.f, what.kwargs)
+        args, self._what, self._by_pandas = what.args, what, by_pandas
         if isinstance(frame.columns, pd.MultiIndex) or not frame.columns.is_unique:
             raise Refused("its columns have labels of several levels, or some of them twice")
         _check(f, (*before, None, *args), kwargs)
@@ -114,8 +117,14 @@ class Rows:
         inner, args, kwargs = self._f, self._args, self._kwargs
         results: dict[int, Any] = {}
         each: Any = zip(*self._elements, strict=True)
+        held = bool(self._what.held)
         for k, row in enumerate(each if self._places else [()] * len(self._frame)):
-            found = given(known[k]) if k in known else inner(*row, *args, **kwargs)
+            if k in known:
+                found = given(known[k])
+            elif held and not self._what.unchanged():
+                found = self._by_pandas(k)
+            else:
+                found = inner(*row, *args, **kwargs)
             # as in pandas, whose results may be one and the same Series
             results[k] = found.copy(deep=False) if isinstance(found, pd.Series) else found
         made = None if self._result_type else _table([*results.values()], self._frame.index)

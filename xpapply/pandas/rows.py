@@ -17,7 +17,7 @@ from ..loop.arguments import Looped
 from . import applied
 from .applied import Host, Job, Own, Refusal
 from .elements import nullable, numbers_dtype, numbers_of, plain
-from .known import Call, through
+from .known import Called, through
 from .labels import Labels, Refused
 from .lost import but_lost
 from .named_rows import Rows
@@ -56,7 +56,7 @@ def apply(
     job, expand = Job(f, own, call, len(frame), host=host), result_type == "expand"
     what = through(f, args, kwargs)
     with suppress(Refused):
-        by_name = Rows(frame, *what, result_type)
+        by_name = Rows(frame, what, call, result_type)
         job.own, job.call, job.by_pandas = by_name.loop, by_name.call, call
     with Refusal() as refused:
         rest, (values, lost) = _rest(frame, f, args, kwargs), _values(frame)
@@ -103,10 +103,10 @@ def _numbers(column: pd.Series, nullable: bool) -> tuple[np.ndarray, np.ndarray]
 
 
 def _of_arrays(
-    frame: pd.DataFrame, values: np.ndarray, lost: Any, job: Job, what: Call, rest: Any,
+    frame: pd.DataFrame, values: np.ndarray, lost: Any, job: Job, what: Called, rest: Any,
     expand: bool,
 ) -> Any:  # fmt: skip
-    f, args, kwargs = what
+    f, args, kwargs = what.f, what.args, what.kwargs
     gaps = values.dtype.kind == "f" and bool(np.isnan(values).any())
     labels = Labels(_names(frame), values.dtype.kind.replace("u", "i"), gaps)
     if values.dtype.char not in "?ldf":
@@ -233,9 +233,9 @@ def _frame(pairs: list[Any], of: Made, frame: pd.DataFrame, job: Job) -> pd.Data
 # --- rows whose elements are of several kinds ---------------------------------------------------
 
 
-def _of_columns(frame: pd.DataFrame, job: Job, what: Call, rest: Any, expand: bool) -> Any:
+def _of_columns(frame: pd.DataFrame, job: Job, what: Called, rest: Any, expand: bool) -> Any:
     """Columns of numbers become arguments; those of texts too, for each set of texts in turn."""
-    f, args, kwargs = what
+    f, args, kwargs = what.f, what.args, what.kwargs
     names = _names(frame)
     known = [COLUMN.format(k) if _is_taken(d) else "" for k, d in enumerate(frame.dtypes)]
     nullable_ones = [c for c in range(len(known)) if not isinstance(frame.dtypes.iloc[c], np.dtype)]
