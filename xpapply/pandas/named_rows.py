@@ -116,6 +116,10 @@ class Rows:
         known = f.known | self._columns if type(f) is Known else {}
         inner, args, kwargs = self._f, self._args, self._kwargs
         results: dict[int, Any] = {}
+        # tuples of numbers and texts are nothing that the collector of garbage goes through
+        parts: dict[int, tuple[Any, ...]] = {}
+        first: Columns | None = None
+        labels: list[Any] = []
         each: Any = zip(*self._elements, strict=True)
         held = bool(self._what.held)
         for k, row in enumerate(each if self._places else [()] * len(self._frame)):
@@ -125,14 +129,27 @@ class Rows:
                 found = self._by_pandas(k)
             else:
                 found = inner(*row, *args, **kwargs)
+            if isinstance(found, Columns):
+                if first is None:
+                    first, labels = found, [*found]
+                if type(found) is type(first) and [*found] == labels:
+                    parts[k] = (*found.values(),)
+                    continue
+                found = _series(found)
             # as in pandas, whose results may be one and the same Series
             results[k] = found.copy(deep=False) if isinstance(found, pd.Series) else found
-        made = None if self._result_type else _table([*results.values()], self._frame.index)
+        made = None
+        if first is not None and not results and not self._result_type:
+            made = _table(first, [*parts.values()], self._frame.index)
         if made is None:
-            some = {k: _series(x) for k, x in results.items() if isinstance(x, Columns)}
+            if first is not None:
+                of = type(first)
+                some = {k: _series(of(zip(labels, x, strict=True))) for k, x in parts.items()}
+                every = results | some
+                results = {k: every[k] for k in range(len(self._frame))}
             how = {"axis": 1, "result_type": self._result_type, "kwargs": {}}
             op: Any = frame_apply(self._frame, len, **how)  # type: ignore[arg-type]
-            made = op.wrap_results(results | some, op.result_index)
+            made = op.wrap_results(results, op.result_index)
         return made.__finalize__(self._frame, method="apply")
 
 
@@ -140,20 +157,17 @@ def _series(x: Columns) -> pd.Series:
     return pd.Series([*x.values()] if isinstance(x, Elements) else dict(x))
 
 
-def _table(results: list[Any], index: pd.Index) -> pd.DataFrame | None:
-    """What Series become, made column by column; None: they are not all alike."""
-    first = results[0]
-    if not isinstance(first, Columns):
+def _table(first: Columns, rows: list[tuple[Any, ...]], index: pd.Index) -> pd.DataFrame | None:
+    """What Series with the labels of the first become, made column by column.
+
+    None: the classes of their elements differ.
+    """
+    columns = [*zip(*rows, strict=True)]
+    kinds = [{*map(type, x)} for x in columns]
+    if not all(len(k) == 1 and k <= _KINDS for k in kinds):
         return None
-    of, labels, kinds = type(first), [*first], [*map(type, first.values())]
-    if not _KINDS.issuperset(kinds):
-        return None
-    for x in results:
-        if type(x) is not of or [*x] != labels or [*map(type, x.values())] != kinds:
-            return None
     series = _series(first)
     dtype = series.dtype
-    columns = [*zip(*(x.values() for x in results), strict=True)]
     if isinstance(dtype, np.dtype) and dtype.kind in "bif":
         try:
             values = np.array(columns, dtype).T
