@@ -463,7 +463,8 @@ def test_whoever_follows_its_lines_sees_them(how):
             pytest.skip("needs Python 3.12, and no debugger")
         tools.use_tool_id(tools.DEBUGGER_ID, "ours")
         try:
-            assert "follows its lines" in str(xpapply.explain(_halved, -1, arr))
+            assert "compiled loop" not in str(xpapply.explain(_halved, -1, arr))
+            assert "follows its lines" in str(xpapply.explain(_counted, -1, arr))
         finally:
             tools.free_tool_id(tools.DEBUGGER_ID)
         return
