@@ -55,7 +55,7 @@ LINES = """
     . 3890 -> 3910 limits of helpers
     cli 3000
     loop 2600 -> 2630 results that end a loop at once
-    pandas 2150 -> 4770 named rows, groups transformed, nullable dtypes, methods of Series
+    pandas 2150 -> 4790 named rows, groups transformed, nullable dtypes, methods of Series
     functions 2150 -> 2600 advice on dtypes, snapshots of values, what a cache keeps
     patching 1750 -> 1860 groups transformed and filtered, one look at all names
     runtime 1650 -> 1970 seeds of MT19937, generators that are spawned, what libm computes

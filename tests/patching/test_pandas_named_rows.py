@@ -483,6 +483,8 @@ def first_of_many(row):
         (lambda r: pd.Series({"k": len(str(r.s)) > 1, "a": r.b}), True),
         (lambda r: pd.Series({"k": len(str(r.s)) > 1, "a": r.k}), True),
         (lambda r: pd.Series({"k": 2 ** (r.k * 9) * len(str(r.s))}), False),
+        (lambda r: pd.Series({"k": 2**63 if r.name == 0 else len(str(r.s))}), False),
+        (lambda r: pd.Series({"k": 2**63 + len(str(r.s))}), False),
         (lambda r: pd.Series({"k": len(str(r.s)), "a": r.k if r.b else r.a}), False),
         (lambda r: pd.Series({"k": r.o, "a": r.k}), False),
         (lambda r: pd.Series({"k": str(r.k)}) if r.b else pd.Series({"q": str(r.k)}), False),

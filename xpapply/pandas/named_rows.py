@@ -174,6 +174,8 @@ def _table(first: Columns, rows: list[tuple[Any, ...]], index: pd.Index) -> pd.D
         except OverflowError:  # of some rows the Series are objects
             return None
         return pd.DataFrame(values, index, series.index)
+    if isinstance(dtype, np.dtype) and dtype.kind != "O":  # unsigned, where all are large integers
+        return None
     made = pd.DataFrame(dict(enumerate(columns)), index, dtype=dtype)
     made.columns = series.index
     return made.infer_objects()
@@ -312,7 +314,8 @@ class _Reader(ast.NodeTransformer):
             raise Refused(f"it sets an attribute of its row, line {node.lineno}")
         if node.attr == "name":
             return self._parameter(None, node)
-        if hasattr(_SERIES, node.attr) or hasattr(pd.Series, node.attr):
+        own = getattr(pd.Series, "_internal_names_set", ())
+        if node.attr in own or hasattr(_SERIES, node.attr) or hasattr(pd.Series, node.attr):
             raise Refused(f"it uses {node.attr} of its row, line {node.lineno}")
         return self._element(node.attr, node)
 
