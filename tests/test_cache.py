@@ -155,6 +155,7 @@ FACTS = {
     "special": "dtypes",
     "testing": "functions of libraries",
     "patching.along_axis": "how long NumPy's own loop takes",
+    "planning.python.unplanned": "what is on disk",
     "planning.adapters": "which classes of arrays are in memory, without labels",
     "backends.cpu.crew": "where helpers begin",
     "backends.cpu.externals": "where functions of libraries are",

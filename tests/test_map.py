@@ -47,7 +47,7 @@ LINES = """
     frontends 36750 -> 38560 generators, masks, nnls, splines, distributions, eigenvalues
     codegen 20550 -> 22120 shuffles, MT19937, long sums, how a GPU loads, formulas, its functions
     library 13400 -> 15490 generators, nnls, splines, BLAS, samples, distributions, densities
-    planning 10950 -> 11560 time limits, calls beside the loop, kernels that loops wait for, texts
+    planning 10950 -> 11610 limits, calls beside loops, kernels that loops wait for, prices on disk
     backends 9290 -> 9990 machine code for GPUs on disk, kernels with their arguments, short calls
     ir 8700 -> 9620 functions of hosts, quotients, loops that end, choices, margins in functions
     batching 5650 -> 6590 least squares of rows of a mask, rank tests, shares of values

@@ -2,6 +2,9 @@
 
 import bisect
 import functools
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -125,6 +128,62 @@ def test_names_tell_what_reading_takes():
     assert unplanned.price(through_a_helper) > plain + 0.5
     find = optimize.least_squares
     assert unplanned.price(lambda v: find(np.cos, v)) > 1  # a name of a function around it
+    within = unplanned.price(lambda v: optimize.curve_fit(np.cos, v, v, bounds=(0, 1)))
+    assert within > unplanned.price(lambda v: optimize.curve_fit(np.cos, v, v)) + 0.2
+    shortest = unplanned.price(lambda v: optimize.minimize(np.cos, v))
+    assert unplanned.price(lambda v: optimize.minimize(np.cos, v, method="Powell")) < shortest - 0.4
+
+
+IN_A_PROCESS = """
+import numpy as np, xpapply
+from scipy.integrate import quad
+
+def area(x):
+    return quad(lambda t: t * t, 0.0, x)[0]
+
+def halved(v):
+    while v > 1.0:
+        v = 0.5 * v
+    return v
+
+with xpapply.options(engine="cpu"):
+    xpapply.vectorize(area)(np.arange(9.0))
+    xpapply.vectorize(halved)(np.arange(9.0))
+"""
+
+
+def area(x):
+    return integrate.quad(lambda t: t * t, 0.0, x)[0]
+
+
+def test_what_reading_takes_is_noted_beside_the_machine_code(tmp_path):
+    """Of dear functions alone: what is short costs no look at the disk."""
+    script = tmp_path / "script.py"
+    script.write_text(IN_A_PROCESS)
+    env = os.environ | {"XPAPPLY_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, str(script)], env=env, check=True)
+    files = [*(tmp_path / "kernels").iterdir()]
+    assert len(files) == 3
+    assert sum(x.stat().st_size < 100 for x in files) == 1
+
+
+def test_its_price_is_what_another_process_noted(monkeypatch, tmp_path):
+    other = lambda x: integrate.quad(lambda t: t + t, 0.0, x)[0]  # noqa: E731
+    monkeypatch.setenv("XPAPPLY_CACHE_DIR", str(tmp_path))
+    before, price = unplanned._earlier, unplanned.price
+    try:
+        before.cache_clear()
+        dear = price(area)
+        unplanned.note(area, 0.1)
+        assert price(area) == dear  # this one compiles it
+        before.cache_clear()
+        assert price(area) == pytest.approx(0.1 * LIMITS.typed_written)
+        assert abs(price(other) - dear) < 0.1
+        unplanned.note(area, 0.05)  # once is enough
+        before.cache_clear()
+        assert price(area) == pytest.approx(0.1 * LIMITS.typed_written)
+    finally:
+        before.cache_clear()
 
 
 def boxed(x):

@@ -23,7 +23,7 @@ from ...runtime.error_state import let_pass
 from . import running
 from .applied import Along, Applied
 from .running import SOURCE, Awaited, Refused, is_traced
-from .unplanned import ENGINES, price, why_not_compiled
+from .unplanned import ENGINES, earlier, note, price, why_not_compiled
 
 if TYPE_CHECKING:
     from .traced import TracedFunction
@@ -124,9 +124,12 @@ def _compiled(
     family = running.family_of(what, is_new=True) if what.rules == "numpy" else None
     places = () if family is None else _given(what, family)
     how = (places,) * bool(places)
+    reading = 0.0
     try:
         if begun is None:
+            started = time.thread_time()
             ahead = typed_results.read(loop, what.f, what.arguments, slice0, *how)
+            reading = time.thread_time() - started
             try:
                 from ...runtime.generators import Kept
 
@@ -145,7 +148,7 @@ def _compiled(
                     return None
         started = time.thread_time()
         found = typed_results.made(loop, what.f, what.arguments, slice0, begun, ahead, *how)
-        reading = time.thread_time() - started
+        reading += time.thread_time() - started
         if why := what.why_other(found, begun.results[0]):
             raise TraceError(why)
         if found.doubt:
@@ -174,12 +177,14 @@ def _compiled(
         return _remembered(known, key, found, family)
     found.seconds = max(found.seconds, seconds or 0.0)  # first slices may take less than others
     # it is longer than it looked; what reading it has taken is gone in any case
-    if not wanted and what.slices * found.seconds < LIMITS.typed_worth * found.compiling:
+    compiling = 0.0 if earlier(what.f) else found.compiling
+    if not wanted and what.slices * found.seconds < LIMITS.typed_worth * compiling:
         spent = tried.spent if isinstance(tried, Awaited) else spent
-        more = Awaited(LIMITS.typed_worth * (found.compiling + reading), spent, found.seconds)
+        more = Awaited(LIMITS.typed_worth * (compiling + reading), spent, found.seconds)
         if not more.is_over:
             known.traced[SOURCE, key] = more
             return None
+    note(what.f, reading)
     if not (found.is_best or bool(what.untraced) or engine) and (well or traced is None):
         running.remember(known, (SOURCE, key), found)
         # a tracer that has to be loaded waits for the next call

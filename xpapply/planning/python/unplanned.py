@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import functools
 import math
+import struct
 import sys
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -145,7 +146,42 @@ def price(f: Any) -> float:
     of_library = _of_solvers(f) + LIMITS.typed_page * _pages(f)
     if draws(f):
         of_library += LIMITS.typed_minimum
-    return LIMITS.typed_compiling + LIMITS.typed_per_byte * size + loads + llvm + of_library
+    made = LIMITS.typed_compiling + LIMITS.typed_per_byte * size + loads + llvm + of_library
+    return min(made, earlier(f) or math.inf)
+
+
+def earlier(f: Any) -> float:
+    """CPU seconds that a dear function takes if its machine code is on disk; 0: not known."""
+    return _earlier(_codes(f)) if _of_solvers(f) >= LIMITS.typed_noted else 0.0
+
+
+def note(f: Any, reading: float) -> None:
+    """Note what reading a dear function has taken, which is compiled now, for other processes."""
+    if reading > 0 and _of_solvers(f) >= LIMITS.typed_noted and not earlier(f):
+        from ...backends.cpu import disk_cache
+
+        took = struct.pack("d", LIMITS.typed_written * reading)
+        disk_cache.write(_entry(_codes(f)), took)
+
+
+@functools.lru_cache(64)
+def _earlier(codes: tuple[CodeType, ...]) -> float:
+    from ...backends.cpu import disk_cache
+
+    found = disk_cache.read(_entry(codes)) or b""
+    return struct.unpack("d", found)[0] if len(found) == 8 else 0.0  # type: ignore[no-any-return]
+
+
+def _codes(f: Any) -> tuple[CodeType, ...]:
+    return tuple(own.__code__ for own in helpers(f))
+
+
+def _entry(codes: tuple[CodeType, ...]) -> str:
+    """The key on disk of what reading a function takes."""
+    from ...functions import identity
+
+    version = sys.modules[__name__.partition(".")[0]].__version__
+    return f"took\0{version}\0{identity.of(*codes)}"
 
 
 def _pages(f: Any) -> int:
@@ -252,28 +288,38 @@ _NAMED = FunctionType, BuiltinFunctionType, type
 
 
 def _of_solver(name: str, own: FunctionType) -> float:
-    told = _told(own) if name in _LONG else set()
-    if name == "fmin_l_bfgs_b" or not told.isdisjoint(_LONG.get(name, ())):
-        return LIMITS.typed_long_solver
-    if name == "solve_ivp" and not told.isdisjoint(("events", "dense_output")):
-        return LIMITS.typed_solver
+    told = _told(own) if name in _TOLD else set()
+    for words, row in _TOLD.get(name, ()):
+        if not told.isdisjoint(words):
+            return getattr(LIMITS, row)  # type: ignore[no-any-return]
     return next((getattr(LIMITS, row) for row, of in _SOLVERS.items() if name in of), 0.0)
 
 
 _CURVES = frozenset(
     "CubicSpline PchipInterpolator Akima1DInterpolator interp1d solve_banded".split()
 )
-_LONG = {"minimize": ("bounds", "l-bfgs-b"), "solve_ivp": ("radau", "bdf")}
-"""Names that show a solver of which more is compiled."""
-_SOLVERS = {
-    "typed_solver": frozenset(
-        "curve_fit least_squares leastsq minimize nnls fmin_bfgs fmin_cg fmin_powell fsolve "
-        "root".split()
+_BOUNDS = ((("bounds", "loss", "trf", "dogbox"), "typed_bounded_solver"),)
+_TOLD: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
+    "curve_fit": _BOUNDS,
+    "least_squares": _BOUNDS,
+    "minimize": (
+        (("bounds", "l-bfgs-b"), "typed_long_solver"),
+        (("nelder-mead", "powell"), "typed_minimum"),
     ),
-    "typed_long_solver": frozenset(["lsq_linear"]),
-    "typed_short_solver": frozenset("quad solve_ivp genextreme genpareto weibull_min".split()),
+    "solve_ivp": (
+        (("radau", "bdf"), "typed_long_solver"),
+        (("events", "dense_output"), "typed_bounded_solver"),
+    ),
+}
+"""Words that show what of a solver is compiled, and which row says how much that is."""
+_SOLVERS = {
+    "typed_long_solver": frozenset(["fmin_l_bfgs_b"]),
+    "typed_solver": frozenset("curve_fit least_squares leastsq minimize fmin_bfgs fmin_cg".split()),
+    "typed_short_solver": frozenset(
+        "quad solve_ivp fsolve root nnls lsq_linear genextreme genpareto weibull_min".split()
+    ),
     "typed_minimum": frozenset(
-        "fmin minimize_scalar fminbound splrep splev UnivariateSpline "
+        "fmin fmin_powell minimize_scalar fminbound splrep splev UnivariateSpline "
         "InterpolatedUnivariateSpline make_interp_spline gumbel_r".split()
     ),
     "typed_root": frozenset("brentq brenth bisect ridder newton root_scalar gaussian_kde".split()),

@@ -423,7 +423,7 @@ class _Reader(Formats):
         for g in e.generators:
             if g.is_async:
                 raise self._refuse("an asynchronous comprehension", e)
-            calm = Const(is_calm(g.iter, [e], self._tree))
+            calm = Const(is_calm(g.iter, [e], self._names))
             iterator = self._step("iterator", e.lineno, self.expression(g.iter), calm)
             if not afters:  # all that follows knows the comprehension's own names
                 own = {n.id: f"{n.id}.{next(self._counter)}" for n in targets}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from .....library import of_iteration
-from .steps import RAISED, YIELDED, Const, Operand, Writer, changes_nothing, is_calm
+from .steps import RAISED, YIELDED, Const, Names, Operand, Writer, changes_nothing, is_calm
 
 BINARY = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
@@ -39,7 +39,7 @@ class Statements(Writer):
 
     def __init__(self, tree: ast.FunctionDef | ast.Lambda) -> None:
         super().__init__()
-        self._tree = tree
+        self._tree, self._names = tree, Names(tree)
         self._loops: list[_Loop] = []
         self._around: list[_Around] = []
         self._exceptions: list[str] = []
@@ -145,7 +145,7 @@ class Statements(Writer):
             ends = (ast.Break, ast.Return, ast.Raise)
             if endless and not any(isinstance(x, ends) for x in ast.walk(n)):
                 raise self._refuse("a generator without an end", n)
-        if not changes_nothing(inside, self._tree):
+        if not changes_nothing(inside, self._names):
             raise self._refuse("a generator that changes something: a list instead", self._tree)
         self._step("list", self._tree.lineno, (), to=YIELDED)
 
@@ -264,7 +264,7 @@ class Statements(Writer):
         self._looped(s, inside, head, done, after)
 
     def _For(self, s: ast.For) -> None:
-        calm = Const(is_calm(s.iter, s.body, self._tree))
+        calm = Const(is_calm(s.iter, s.body, self._names))
         iterator = self._step("iterator", s.lineno, self.expression(s.iter), calm)
         head, inside, done, after = (self._part() for _ in range(4))
         self._jump(head)
@@ -538,7 +538,7 @@ def _stays(value: ast.expr, tree: ast.FunctionDef | ast.Lambda) -> bool:
     body = tree.body if isinstance(tree, ast.FunctionDef) else [tree.body]
     if any(isinstance(n, (ast.With, ast.Try)) for s in body for n in ast.walk(s)):
         return False
-    return is_calm(value, body, tree)
+    return is_calm(value, body, Names(tree))
 
 
 def _is_plain(e: ast.expr) -> bool:

@@ -276,13 +276,13 @@ _MAKES = frozenset(
 """Functions that give something new."""
 
 
-def is_calm(iterated: ast.expr, body: Sequence[ast.AST], function: ast.AST) -> bool:
+def is_calm(iterated: ast.expr, body: Sequence[ast.AST], function: Names) -> bool:
     """Whether a loop's body writes to nothing that its iterable may be made of.
 
     Names that it gives a value are none that functions read within what is gone through. What it
     writes into is new: it was made by the function, has one name, and is not gone through.
     """
-    defined = {n.name: n for n in ast.walk(function) if isinstance(n, ast.FunctionDef)}
+    defined = function.defined
     inside = _with_called([n for s in body for n in ast.walk(s)], defined)
     made = _with_called([*ast.walk(iterated)], defined)
     own = {id(n) for n in made}
@@ -298,16 +298,14 @@ def is_calm(iterated: ast.expr, body: Sequence[ast.AST], function: ast.AST) -> b
     written = list(_written(inside))
     if not all(isinstance(n, ast.Name) for n in written):
         return False
-    return all(
-        isinstance(n, ast.Name) and n.id not in read and _is_fresh(n.id, function) for n in written
-    )
+    return {n.id for n in written if isinstance(n, ast.Name)} <= function.fresh - read
 
 
-def changes_nothing(inside: Sequence[ast.AST], function: ast.AST) -> bool:
+def changes_nothing(inside: Sequence[ast.AST], function: Names) -> bool:
     """Whether a function writes only to objects that it makes itself."""
     if any(isinstance(n, (ast.Nonlocal, ast.Global, ast.FunctionDef)) for n in inside):
         return False
-    return all(isinstance(n, ast.Name) and _is_fresh(n.id, function) for n in _written(inside))
+    return all(isinstance(n, ast.Name) and n.id in function.fresh for n in _written(inside))
 
 
 def _reads_late(f: ast.AST) -> set[str]:
@@ -362,35 +360,41 @@ def _root(e: ast.AST) -> ast.AST:
     return e
 
 
-def _is_fresh(name: str, function: ast.AST) -> bool:
-    """Whether a name holds only new objects that no other name holds."""
-    is_made = False
-    for n in ast.walk(function):
-        if isinstance(n, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) and n.value is not None:
-            targets = n.targets if isinstance(n, ast.Assign) else [n.target]
-            if any(isinstance(t, ast.Name) and t.id == name for t in targets):
-                if not _makes(n.value):
-                    return False
-                is_made = True
-            elif any(_gives(t, name) for t in targets):
-                return False
-            some = n.value.elts if isinstance(n.value, (ast.Tuple, ast.List)) else [n.value]
-            if any(isinstance(x, ast.Name) and x.id == name for x in some):
-                return False
-        elif isinstance(n, (ast.For, ast.comprehension)):
-            if _gives(n.target, name):
-                return False
-        elif isinstance(n, ast.arg) and n.arg == name:
-            return False
-    return is_made
+class Names:
+    """Names of a function, which are looked for once."""
+
+    def __init__(self, function: ast.AST) -> None:
+        self._function = function
+
+    @functools.cached_property
+    def defined(self) -> dict[str, ast.FunctionDef]:
+        """The functions that it defines."""
+        return {n.name: n for n in ast.walk(self._function) if isinstance(n, ast.FunctionDef)}
+
+    @functools.cached_property
+    def fresh(self) -> frozenset[str]:
+        """Those that hold only new objects which no other name holds."""
+        made, others = set[str](), set[str]()
+        for n in ast.walk(self._function):
+            if isinstance(n, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) and n.value is not None:
+                for t in n.targets if isinstance(n, ast.Assign) else [n.target]:
+                    if isinstance(t, ast.Name):
+                        (made if _makes(n.value) else others).add(t.id)
+                    else:
+                        others |= _stored(t)
+                some = n.value.elts if isinstance(n.value, (ast.Tuple, ast.List)) else [n.value]
+                others |= {x.id for x in some if isinstance(x, ast.Name)}
+            elif isinstance(n, (ast.For, ast.comprehension)):
+                others |= _stored(n.target)
+            elif isinstance(n, ast.arg):
+                others.add(n.arg)
+        return frozenset(made - others)
 
 
-def _gives(target: ast.expr, name: str) -> bool:
-    """Whether a target assigns a name."""
-    return any(
-        isinstance(x, ast.Name) and x.id == name and isinstance(x.ctx, ast.Store)
-        for x in ast.walk(target)
-    )
+def _stored(target: ast.expr) -> set[str]:
+    """The names that a target assigns."""
+    names = (n for n in ast.walk(target) if isinstance(n, ast.Name))
+    return {n.id for n in names if isinstance(n.ctx, ast.Store)}
 
 
 def _makes(value: ast.expr) -> bool:
