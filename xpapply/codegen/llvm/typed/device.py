@@ -160,7 +160,6 @@ class DeviceWriter(FunctionWriter):
         # else is left to LLVM: fits within bounds take a third so, or four times as long
         self.unrolls = not made.functions
         self._first_loop = LOOPS
-        self.most_rounds = ROUNDS
 
     def text(self) -> str:
         """The function: it gives 0, or the number of a mark."""
@@ -171,6 +170,10 @@ class DeviceWriter(FunctionWriter):
         given += [f"ptr %in{k}" for k in range(len(self.made.inputs))]
         given += [f"ptr noalias %out{k}" for k in range(len(self.made.results))]
         return f"define internal i32 @slice({', '.join(given)}) alwaysinline nounwind #0 {{{rest}"
+
+    def begins(self, index: int) -> str:
+        """The initial value of a counter: memory in use, or the rounds that are left."""
+        return super().begins(index) if index == ARENA else str(ROUNDS + 1)
 
     def back(self, block: Block, target: int) -> str:
         """Loops over few elements are written one round after the other, or none is."""
@@ -435,6 +438,20 @@ def _differs(w: FunctionWriter, x: Instruction) -> None:
     w.line("store i1 true, ptr %differs")
 
 
+def _round(w: FunctionWriter, x: Instruction) -> None:
+    """Count rounds down, so that LLVM sees no number that rises to a bound.
+
+    A loop that is to be unrolled and ends in a way that it does not see would be written out four
+    million times: the process hangs.
+    """
+    rounds, least = w.rounds(), "llvm.usub.sat.i64"
+    w.declared[least] = f"declare i64 @{least}(i64, i64)"
+    left = w.emit(f"load i64, ptr {rounds}")
+    left = w.emit(f"call i64 @{least}(i64 {left}, i64 {w.value(x.args[0]) if x.args else 1})")
+    w.line(f"store i64 {left}, ptr {rounds}")
+    w.mark_if(w.emit(f"icmp eq i64 {left}, 0"), x.what)
+
+
 WRITES = frozenset(
     (
         *"set element,fill,copy,copy list,append,new,repeat,set list item".split(","),
@@ -459,6 +476,6 @@ def _hooked(write: Any) -> Any:
 _OF_DEVICES = {
     "cast": _cast, "call": _call, "differs": _differs, "map": device_arrays.map_,
     "as type": device_arrays.as_type, "reduce": device_arrays.reduce_, "dot": device_arrays.dot,
-    "ufunc": device_arrays.ufunc, "new list": _new_list,
+    "ufunc": device_arrays.ufunc, "new list": _new_list, "round": _round,
 }  # fmt: skip
 _OPERATIONS = {name: _hooked(write) for name, write in (OPERATIONS | _OF_DEVICES).items()}
