@@ -29,7 +29,7 @@ def until_eight(v):
     for a in v:
         if n >= 8:
             break
-        n += 1
+        n += 2
         for b in v:
             found += a * b
     return found

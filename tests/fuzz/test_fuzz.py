@@ -14,7 +14,12 @@ MORE = {"loops": 15, "tables": 4}
 """Times as many, of generators whose cases are quick."""
 
 
-@pytest.mark.parametrize("name", fuzz.names())
+NAMES = [
+    pytest.param(name, marks=[pytest.mark.gpu] * (name == "on_a_gpu")) for name in fuzz.names()
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_generators_find_nothing(name):
     if getattr(importlib.import_module(f"fuzz.{name}"), "FORKS", False):
         # a process that has loaded JAX warns of forks

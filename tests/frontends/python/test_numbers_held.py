@@ -1,5 +1,8 @@
 """Numbers of CuPy's slices are parts of them: what is written into a number that a name holds."""
 
+import functools
+import operator
+
 import numpy as np
 import pytest
 import standin_cupy
@@ -92,7 +95,125 @@ def of_a_float(v):
     return v * s
 
 
+def least(v):
+    s = min(v[0], v[-1])
+    s += 1
+    return s
+
+
+def greatest_of_one_and_a_new_one(v):
+    s = max(v[0], v[-1] * 0)
+    s -= v[1]
+    return s * v[0]
+
+
+def least_or_not(v):
+    s = v[0] + 3 if v[0] < v[-1] else min(v[0], v[1])
+    s *= v[1]
+    return s
+
+
+def least_of_all(v):
+    s = min(v)
+    s -= 1
+    return v.sum() + s
+
+
+def least_of_own(v):
+    a, b = v[0] * 2, v[1] * 3
+    s = min(a, b)
+    s += 1
+    return a * b + s
+
+
+def in_order(v):
+    a, *_ = sorted([v[0], v[1], v[2]])
+    a += 1
+    return v.sum() + a
+
+
+def in_order_of_all(v):
+    a, *_ = sorted(v)
+    a += 1
+    return v.sum() + a
+
+
+def by_key(v):
+    s = max(v[0], v[1], key=lambda x: -x)
+    s += 1
+    return s + v.sum()
+
+
+def either(v):
+    s = v[0] or v[1]
+    s += 2
+    return s + v.sum()
+
+
+def reshaped(v):
+    s = v[0].reshape(())
+    s += 2
+    return s + v.sum()
+
+
+def with_an_axis(v):
+    s = v[0].ravel()
+    s += 2
+    return s[0] + v.sum()
+
+
+def turned(v):
+    s = v[0].T
+    s += 2
+    return s + v.sum()
+
+
+def as_it_is(v):
+    s = v[0].astype(v.dtype, copy=False)
+    s += 2
+    return s + v.sum()
+
+
+def all_of_it(v):
+    s = v[0][...]
+    s += 2
+    return s + v.sum()
+
+
+def squeezed(v):
+    s = v[0].squeeze()
+    s += 2
+    return s + v.sum()
+
+
+def positive(v):
+    s = +v[0]
+    s += 2
+    return s + v.sum()
+
+
+def in_a_list(v):
+    s = [v[0], v[1]]
+    s[0] += 2
+    return s[0] + v.sum()
+
+
+def by_reduce(v):
+    s = functools.reduce(min, [v[0], v[1], v[2]])
+    s += 2
+    return s + v.sum()
+
+
+def by_operator(v):
+    s = v[0]
+    operator.iadd(s, 2)
+    return s + v.sum()
+
+
 FUNCTIONS = [
+    least, greatest_of_one_and_a_new_one, least_or_not, least_of_all, least_of_own, in_order,
+    in_order_of_all, by_key, either, reshaped, squeezed, with_an_axis, turned, as_it_is, all_of_it,
+    positive, in_a_list, by_reduce, by_operator,
     of_slice, of_slice_twice, through_loop, unpacked, of_own, of_own_written_later, of_part, result,
     summed, keeps_dtype, power, of_a_float,
 ]  # fmt: skip

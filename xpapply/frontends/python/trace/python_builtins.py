@@ -200,9 +200,18 @@ def _extreme(name: str) -> Callable[..., Any]:
             return python(*args, **kwargs)
         no_nan(recorder, x)
         # the first of equal ones, as in Python: 0.0 and -0.0 are equal
-        return x[function_call(recorder, getattr(np, f"arg{name}"), (x,), {})]
+        return _one_of(x[function_call(recorder, getattr(np, f"arg{name}"), (x,), {})])
 
     return extreme
+
+
+def _one_of(found: Any) -> Any:
+    """A copy of an operand, in whose place Python has the operand itself: it is not written to."""
+    if isinstance(found, Tracer) and (
+        found.recorder.library != "numpy" or not isinstance(found.value, np.generic)
+    ):
+        found.owned = False
+    return found
 
 
 def _sorted(recorder: Recorder, iterable: Any, /, *, key: Any = None, reverse: bool = False) -> Any:
@@ -216,7 +225,7 @@ def _sorted(recorder: Recorder, iterable: Any, /, *, key: Any = None, reverse: b
         return sorted(iterable, key=key, reverse=reverse)
     no_nan(recorder, x)
     found = function_call(recorder, np.sort, (x[::-1] if reverse else x,), {"kind": "stable"})
-    return list(found[::-1] if reverse else found)
+    return [_one_of(y) for y in (found[::-1] if reverse else found)]
 
 
 def _truths(name: str) -> Callable[..., Any]:

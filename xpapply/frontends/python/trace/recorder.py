@@ -231,7 +231,10 @@ class Recorder:
             view_of = next((t.ref.index for t in found if t.ref and _is_view(real, t.value)), None)
             step = self._step(row, real, args, kwargs, nbytes=nbytes, view_of=view_of)
         self.steps.append(step)
-        return self._boxed(real, Ref(self.calls), structure, [] if is_part else found)
+        made = self._boxed(real, Ref(self.calls), structure, [] if is_part else found)
+        if self.library == "cupy" and row.name in _OF_THE_SAME and np.ndim(real) == 0:
+            made.owned = False  # an array without axes, as its operand is
+        return made
 
     def of_numbers(self) -> None:
         """Say of the last call that it is an operator of NumPy's numbers, not a ufunc."""
@@ -428,6 +431,8 @@ class Recorder:
             return True
         if real is t.value:  # what some functions give back where there is nothing to do
             return True
+        if self.library == "cupy" and isinstance(t.value, np.generic):  # an array without axes
+            return bool(real.size == 1 and real.dtype == t.value.dtype)
         if real.base is None or not isinstance(t.value, np.ndarray):
             return False
         return np.may_share_memory(real, t.value)
@@ -505,6 +510,12 @@ def twice(tree: Any) -> Any:
         return Batched(t.value[None].expand(2, *t.value.shape).clone())
 
     return replaced(both, tree)
+
+
+_OF_THE_SAME = frozenset(
+    f"numpy.{name}" for name in "reshape squeeze transpose real broadcast_to".split()
+)
+"""Functions that give views of arrays without axes, which are numbers of NumPy's here."""
 
 
 def _nbytes(real: Any) -> int:
