@@ -249,16 +249,23 @@ def edits(v):
     return row[-1]
 
 
+def squares(v):
+    n = 0
+    for x in v:
+        n = n + x**2
+    return n - v.ptp()
+
+
 FLOATS = (
-    longest_run, recurrence, added, states, drawdown, wholes, smoothed, crossings, first_above,
-    inversions, smallest_gap, on_both, activated, sorted_copy, smeared, moving, edits,
+    squares, longest_run, recurrence, added, states, drawdown, wholes, smoothed, crossings,
+    first_above, inversions, smallest_gap, on_both, activated, sorted_copy, smeared, moving, edits,
     accumulated,
 )  # fmt: skip
 """Those of all floats, with NaN and infinities."""
 OF_FINITE = (collatz, divisor, bisected, rarely_by_zero, root, whole_numbers)
 INTEGERS = (
-    longest_run, added, drawdown, collatz, divisor, wholes, crossings, first_above, inversions,
-    smallest_gap, bits, sorted_copy, smeared, edits,
+    squares, longest_run, added, drawdown, collatz, divisor, wholes, crossings, first_above,
+    inversions, smallest_gap, bits, sorted_copy, smeared, edits,
 )  # fmt: skip
 
 

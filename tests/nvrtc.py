@@ -96,10 +96,11 @@ def elementwise_source(text: NetworkKernel | RegionKernel) -> str:
             const = "" if name == "y" else "const "
             names.append(f"{const}{TYPES[dtype]}& {name} = _raw_{name}[_ind.get()];")
     preamble = getattr(text, "preamble", "")
+    halves = any("float16" in p for p in parameters)  # CuPy includes it for these alone
     return f"""
 #include <cupy/complex.cuh>
 #include <cupy/carray.cuh>
-#include <cupy/float16.cuh>
+{"#include <cupy/float16.cuh>" if halves else ""}
 {preamble}
 extern "C" __global__ void {text.name}({", ".join(parameters)}, CIndexer<1, 1> _ind) {{
   {getattr(text, "loop_prep", "")};

@@ -96,6 +96,8 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
     def __getattr__(self, name):
         if name.startswith("_"):
             raise AttributeError(name)
+        if name == "ptp":  # NumPy's arrays have it no more
+            return wrapped(lambda *args, **kwargs: np.ptp(self._array, *args, **kwargs))
         found = getattr(self._array, name)
         if callable(found):
             return wrapped(found)

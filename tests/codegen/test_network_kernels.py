@@ -219,6 +219,22 @@ def test_nvrtc_compiles_results_of_any_dtype(cupy, dtype):
 
 
 @nvrtc_only
+def test_nvrtc_compiles_float16_between_others(cupy):
+    """What CuPy's exp of small integers is computed in."""
+    import nvrtc
+
+    b = Builder()
+    v = b.input(ShapeDtype((4,), "uint8"))
+    y = b.op("exp", b.op("cast", v, dtype="float16"))
+    graph = prepare(b.graph(b.op("cast", y, dtype="float64")))
+    source = nvrtc.elementwise_source(scalar_network.network_kernel(graph, Access(1, 0, True), 2))
+    assert nvrtc.compile_source(source, "sm_90")
+    for region in regions(batch(graph)).values():
+        text = elementwise.region_kernel(batch(graph), region)
+        assert nvrtc.compile_source(nvrtc.elementwise_source(text), "sm_90")
+
+
+@nvrtc_only
 def test_nvrtc_compiles_regions(cupy, torch):
     """Bias and activation of every network in one kernel each."""
     import nvrtc

@@ -43,8 +43,18 @@ def chosen(v):
     return found
 
 
+def four_deep(v):
+    found = 0.0
+    for a in v:
+        for b in v:
+            for c in v:
+                for d in v:
+                    found += a * b * c * d
+    return found
+
+
 def compile_all():
-    for f in (pairs, until_eight, chosen):
+    for f in (pairs, until_eight, chosen, four_deep):
         for length in (4, 5, 8, 9, 16):
             with standin_cupy.installed():
                 function = made(f, "float64", [np.zeros(())], length)

@@ -69,7 +69,18 @@ template <> __device__ __forceinline__ float xpapply_relu<float>(const float x) 
 }
 #endif
 """
-"""Functions that expressions call, to stand before every kernel."""
+"""Functions that expressions call."""
+
+
+def helpers(graph: Graph) -> str:
+    """What stands before a kernel of CuPy's classes of kernels.
+
+    They include float16 for what they are given and give, and not for numbers in between.
+    """
+    halves = any(n.aval.dtype == "float16" for n in graph.nodes)
+    include = "#if __has_include(<cupy/float16.cuh>)\n#include <cupy/float16.cuh>\n#endif\n"
+    return include * halves + HELPERS
+
 
 _FUNCTION = re.compile(r"\b(?!xp)([a-z]\w*)\(")
 _T = re.compile(r"\bT\b")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..ir.graph import Graph
 from ..ir.rewrite import Region
-from .cxx import HELPERS, statements
+from .cxx import helpers, statements
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class RegionKernel:
     out_params: str
     operation: str
     name: str
-    preamble: str = HELPERS
+    preamble: str
 
 
 def region_kernel(graph: Graph, region: Region) -> RegionKernel:
@@ -34,4 +34,5 @@ def region_kernel(graph: Graph, region: Region) -> RegionKernel:
         out_params=f"{nodes[region.out].aval.dtype} y",
         operation=operation,
         name="xpapply_" + "_".join(nodes[i].op for i in region.nodes)[:60],
+        preamble=helpers(graph),
     )

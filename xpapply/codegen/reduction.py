@@ -9,13 +9,8 @@ from dataclasses import dataclass
 from ..ir.graph import Graph
 from ..ir.ops import OPS, Kind
 from ..ir.rewrite import MATVEC
-from .cxx import HELPERS, TYPES, literal, statements
+from .cxx import TYPES, helpers, literal, statements
 from .graph_queries import prepare
-
-_FLOAT16 = """#if __has_include(<cupy/float16.cuh>)
-#include <cupy/float16.cuh>
-#endif
-"""
 
 
 @dataclass(frozen=True)
@@ -127,10 +122,8 @@ def reduction_kernel(graph: Graph) -> Reduction | None:
     ]
     OUT = TYPES[graph.result.dtype]
     numbers_in = [f"{TYPES[nodes[a].aval.dtype]} c{a}" for a in numbers]
-    # CuPy's own text for long slices, by CUB, includes nothing for float16, and takes the names
-    # of types for granted
-    halves = "float16" in (dtype, graph.input.dtype, graph.result.dtype)
-    preamble = f"""{_FLOAT16 if halves else ""}{HELPERS}
+    # CuPy's own text for long slices, by CUB, takes the names of types for granted
+    preamble = f"""{helpers(graph)}
 typedef {TYPES[graph.input.dtype]} type_in0_raw;
 typedef {OUT} type_out0_raw;
 __device__ __forceinline__ {R} xpapply_map({", ".join(arguments)}) {{

@@ -20,6 +20,8 @@ _OLDEST_ISA = 74
 
 UNROLL = "llvm.loop.unroll.full"
 """The metadata of loops to be unrolled."""
+_MOST_ROUNDS = "-pragma-unroll-full-max-iterations={}", 100, 1_000_000
+"""LLVM's option of such loops, and its values here and elsewhere."""
 _PASSES = (
     *("always_inliner", "sroa", "simplify_cfg", "instruction_combine", "loop_simplify", "lcssa"),
     *("loop_rotate", "instruction_combine", "loop_unroll", "sroa", "instruction_combine"),
@@ -70,14 +72,22 @@ def ptx(text: str, architecture: int) -> bytes:
 def _unrolled(binding: Any, module: Any, own: Any) -> Any:
     """A module whose loops that are to be unrolled are, as far as LLVM can.
 
-    What it cannot must not ask for it any more: LLVM would print a warning for each.
+    What it cannot must not ask for it any more: LLVM would print a warning for each. Where it does
+    not see how a loop ends, but that it counts up to a limit, as of rounds or of a small integer,
+    it would write out millions of rounds: the process hangs.
     """
     passes = binding.create_new_module_pass_manager()
     if not all(hasattr(passes, f"add_{p}_pass") for p in _PASSES):
         return module
     for name in _PASSES:
         getattr(passes, f"add_{name}_pass")()
-    passes.run(module, binding.create_pass_builder(own, binding.create_pipeline_tuning_options()))
+    option, most, otherwise = _MOST_ROUNDS
+    builder = binding.create_pass_builder(own, binding.create_pipeline_tuning_options())
+    binding.set_option("xpapply", option.format(most))
+    try:
+        passes.run(module, builder)
+    finally:
+        binding.set_option("xpapply", option.format(otherwise))
     text = str(module)
     return (
         binding.parse_assembly(text.replace(UNROLL, "xpapply.loop")) if UNROLL in text else module

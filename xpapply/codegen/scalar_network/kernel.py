@@ -10,7 +10,7 @@ import numpy as np
 from ...ir.graph import Graph
 from ...ir.ops import OPS
 from ..access import Access, locate
-from ..cxx import HELPERS, TYPES
+from ..cxx import TYPES, helpers
 from . import register_network as function
 from .register_network import RegisterNetwork, register_network
 
@@ -111,7 +111,7 @@ def network_kernel(graph: Graph, access: Access, slices: int) -> NetworkKernel:
     preamble = _TYPES.format(T=TYPES[f.dtype], IN=TYPES[graph.input.dtype], THREADS=THREADS)
     if access.vector:
         preamble += "#define XPAPPLY_VECTOR\n"
-    preamble += HELPERS + f.text
+    preamble += helpers(graph) + f.text
     if size * np.dtype(f.dtype).itemsize <= SHARED_BYTES:
         loop_prep = f"""
 __shared__ xpapply_t4 xpapply_w[{size // lanes}];

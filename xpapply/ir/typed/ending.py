@@ -139,16 +139,16 @@ def counted_before(made: TypedFunction) -> None:
         asked = [x for x in head if x.op == "round"]
         if len(asked) != 1 or asked[0].args or head[-1].op != "branch":
             continue
-        inside = _inside(made, k)
-        if inside is None:
+        blocks = inside(made, k)
+        if blocks is None:
             continue
-        for small, large in _ends(made.blocks[k], inside, made):
+        for small, large in _ends(made.blocks[k], blocks, made):
             head.remove(asked[0])
-            _count_before(made, k, inside, (small, large), asked[0])
+            _count_before(made, k, blocks, (small, large), asked[0])
             break
 
 
-def _inside(made: TypedFunction, k: int) -> set[int] | None:
+def inside(made: TypedFunction, k: int) -> set[int] | None:
     """The blocks of a loop, its head among them; None: it is none, or is come to elsewhere too."""
     before: dict[int, set[int]] = {}
     for j, block in enumerate(made.blocks):

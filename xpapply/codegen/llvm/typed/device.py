@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ....ir.typed import Array, Block, Instruction, Literal, Register, TypedFunction
+from ....ir.typed.ending import inside
 from ....ir.typed.function import (
     COUNTED,
     COUNTED_OF_OURS,
@@ -35,6 +36,8 @@ ROUNDS = 1 << 22
 """Rounds of loops that a thread may take: a launch cannot be interrupted."""
 UNROLLED = {COUNTED: 16, COUNTED_OF_OURS: 32}
 """Numbers of a slice up to which the rounds of such loops are written one after the other."""
+MOST_UNROLLED = 2000
+"""Rounds that loops within loops have together, up to which the outer ones are written so too."""
 LOOPS = 100
 """The first number of what is said of loops."""
 _NOTES = Notes(Target("", "", "", "", 0, True, 0))  # unused here
@@ -154,8 +157,10 @@ class DeviceWriter(FunctionWriter):
         if made.fetches:
             self._entry.append(f"  store i1 false, ptr {self._odd}")
         self._static = 0
-        longest = max((known.get(k, 0) for k in self.frame.lengths), default=0)
-        self._unrolled = {x for x, most in UNROLLED.items() if longest <= most}
+        self._longest = max((known.get(k, 0) for k in self.frame.lengths), default=0)
+        are_known = all(k in known for k in self.frame.lengths)
+        self._unrolled = {x for x, n in UNROLLED.items() if are_known and self._longest <= n}
+        self._heights: dict[int, int] = {}
         # what runs others is so long that ptxas takes seconds for rounds one after the other; all
         # else is left to LLVM: fits within bounds take a third so, or four times as long
         self.unrolls = not made.functions
@@ -180,11 +185,25 @@ class DeviceWriter(FunctionWriter):
         head, found = self.made.blocks[target], super().back(block, target)
         if head is block:
             return found
-        if self.unrolls and head.instructions[-1].what not in self._unrolled:
+        if self.unrolls and not (
+            head.instructions[-1].what in self._unrolled
+            and self._longest ** self._height(target) <= MOST_UNROLLED
+        ):
             return found
         number = self._first_loop + target
         self.loops.add(number)
         return f"{found}, !llvm.loop !{number}"
+
+    def _height(self, head: int) -> int:
+        """How deep the user's counted loops are that a loop has, itself among them."""
+        found = self._heights.get(head)
+        if found is None:
+            self._heights[head] = 1  # where loops share blocks
+            blocks = inside(self.made, head) or ()
+            heads = [k for k in blocks if self.made.blocks[k].instructions[-1].what == COUNTED]
+            found = 1 + max((self._height(k) for k in heads if k != head), default=0)
+            self._heights[head] = found
+        return found
 
     def word(self, index: int) -> str:
         """A number of the frame."""

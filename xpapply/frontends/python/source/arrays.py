@@ -273,6 +273,8 @@ def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
             return Known(np.dtype(x.dtype))
         if found_ is not None:
             return found_
+    if name == "ptp" and isinstance(x, Arr) and t.element == DEVICE:  # NumPy's has it no more
+        return Method(x, name)
     have = [hasattr(c, name) for c in classes(x)]
     if not all(have):  # of Python's number or NumPy's, as it comes, nothing is known
         why = f"{described(x)} has no attribute {name}"

@@ -50,7 +50,7 @@ def attribute(x: Tracer, name: str) -> Any:
         return Elements(x)
     if name in ("real", "imag"):
         return function_call(recorder, getattr(np, name), (x,), {})
-    if name in _METHODS:
+    if name in _METHODS or (name == "ptp" and recorder.library == "cupy"):  # NumPy 2 has none
         function = getattr(np, name)
 
         def method(*args: Any, **kwargs: Any) -> Any:

@@ -98,7 +98,7 @@ def _only_looks(t: Any, step: Step) -> bool:
 
 def binary(t: Writes, op: str, a: Num, b: Num) -> Num:
     """The result of an operation of two numbers, of which one is CuPy's."""
-    if op == "**" and kind_of(a.dtype) == "f" and b == Num("int64", PYTHON, Literal(2, "int64")):
+    if op == "**" and kind_of(a.dtype) in "fiu" and b == Num("int64", PYTHON, Literal(2, "int64")):
         return Num(a.dtype, FRESH, t.op("mul", a.dtype, a.value, a.value))
     if op == "**" and "f" in (kind_of(a.dtype), kind_of(b.dtype)):
         # the operator has other bits than `power`, with a number
