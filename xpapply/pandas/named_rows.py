@@ -94,7 +94,7 @@ class Rows:
         """The elements of all rows that are read, for each of the parameters."""
         if self._each is None:
             of_rows = [p for p in self._places if p is not None]
-            self._first = self._frame.iloc[0]  # so what is written to the table goes to a copy
+            self._first = self._frame.iloc[0]  # what is written to the table then goes to a copy
             read = dict(zip(of_rows, elements(self._frame, of_rows), strict=True))
             self._each = [self._labels() if p is None else read[p] for p in self._places]
         return self._each
@@ -105,13 +105,16 @@ class Rows:
             return list(self._index)
         return _AsTheyAre(len(self._index), lambda k: self._frame.index[k])
 
-    def _unchanged(self) -> bool:
-        """Whether the same function would be called with the same: it may bind names anew."""
-        return all(same() for same in self._holds) and self._what.unchanged()
+    def _unchanged(self) -> Callable[[], bool]:
+        """What says whether the same would be called with the same: it may bind names anew."""
+        checks = [*self._holds]
+        if self._what.held:
+            checks.append(self._what.unchanged)
+        return checks[0] if len(checks) == 1 else lambda: all(same() for same in checks)
 
     def call(self, k: int) -> Any:
         """The result for a row."""
-        if not self._unchanged():
+        if not self._unchanged()():
             return self._by_pandas(k)
         found = self._f(*(x[k] for x in self._elements), *self._args, **self._kwargs)
         if isinstance(found, Columns):
@@ -122,7 +125,7 @@ class Rows:
     def loop(self, f: Any) -> Any:
         """What pandas gives; `f`: the function, or one of which some results are known."""
         known = f.known | self._columns if type(f) is Known else {}
-        inner, args, kwargs, unchanged = self._f, self._args, self._kwargs, self._unchanged
+        inner, args, kwargs, unchanged = self._f, self._args, self._kwargs, self._unchanged()
         results: dict[int, Any] = {}
         # tuples of numbers and texts are nothing that the collector of garbage goes through
         parts: dict[int, tuple[Any, ...]] = {}
@@ -277,6 +280,8 @@ def elements(frame: pd.DataFrame, places: Sequence[int]) -> list[Sequence[Any]]:
     if is_numpys or isinstance(dtype, pd.ArrowDtype):
         return [list(frame.iloc[:, k]) for k in places]
     columns = [frame._get_column_array(k) for k in places]
+    if all(isinstance(x, pd.arrays.NumpyExtensionArray) for x in columns):
+        return [x._ndarray for x in columns]
     return [_AsTheyAre(len(x), x.__getitem__) for x in columns]
 
 
