@@ -65,9 +65,9 @@ def known(t: Writes, x: Any, at: Where | None = None, path: tuple[int, ...] = ()
         return found if at is None else t.given(at, path, found)
     if type(x) is tuple:
         return Tup(tuple(known(t, y, at, (*path, k)) for k, y in enumerate(x)))
-    if isinstance(x, np.ndarray) and x.ndim:
-        return t.constant(x)
-    if t.element == DEVICE and library(x) == "cupy" and x.ndim:
+    of_device = t.element == DEVICE and library(x) == "cupy"
+    if (of_device or isinstance(x, np.ndarray)) and x.ndim:
+        t.watch.form(x)
         return t.constant(x)
     if type(x) is list:
         items = tuple(known(t, y, at, (*path, k)) for k, y in enumerate(x))
