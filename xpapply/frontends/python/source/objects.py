@@ -108,7 +108,10 @@ def global_value(t: Writes, f: types.FunctionType, name: str) -> Abstract:
         if found is not MISSING:
             return known(t, found, t.watch.at(f, *at))
     if found is MISSING and name not in f.__code__.co_freevars:
-        found = getattr(builtins, name, MISSING)
+        if f.__builtins__ is not vars(builtins):  # type: ignore[attr-defined]
+            raise t.refuse("it has builtins of its own")
+        ours = calls.is_ours(f)
+        found = getattr(builtins, name, MISSING) if ours else t.watch.look(builtins, "entry", name)
     if found is MISSING:
         raise t.refuse(f"the name {name} has no value")
     return known(t, found)
