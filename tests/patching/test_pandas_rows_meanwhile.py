@@ -1,8 +1,10 @@
-"""pandas' loop over rows by name, where what it needs is not there, or changes meanwhile."""
+"""pandas' loops, where what they need is not there, or what they call changes meanwhile."""
 
 from __future__ import annotations
 
 import functools
+import linecache
+import warnings
 
 import numpy as np
 import pytest
@@ -225,3 +227,71 @@ def _partial():
 @pytest.mark.parametrize("make", [Called, _defaults, _by_name, _code, _partial])
 def test_what_holds_a_function_changes_meanwhile(make):
     agree(lambda: (numbers(), make(), []))
+
+
+def missing_or_zero(s):
+    """Where a constant stands for what a row does not have, Python would warn of ``is``."""
+    return s.a if s.get("zz", 1) is pd.NA else int(s.b) * 2
+
+
+def _warned_of():
+    """A function of a file of which Python has warned."""
+    source = "def f(row):\n    return row.a * 2 if (row.b is 1) else 'no'\n"
+    linecache.cache["<is>"] = len(source), None, source.splitlines(True), "<is>"
+    names = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exec(compile(source, "<is>", "exec"), names)
+    return names["f"]
+
+
+@pytest.mark.parametrize("f", [missing_or_zero, _warned_of()])
+def test_nothing_is_warned_of_code_that_is_written_anew(f):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        agree(lambda: (numbers(), f, []))
+    assert not [x for x in seen if issubclass(x.category, SyntaxWarning)]
+
+
+def outcome_of_calls(run):
+    """The result or what is raised, and what the calls have seen."""
+    seen = []
+    return outcome(lambda: run(seen)), seen
+
+
+@pytest.mark.parametrize("engine", [{}, {"engine": "cpu"}])
+def test_no_call_beyond_one_whose_result_pandas_cannot_take(engine):
+    def run(seen):
+        def f(s):
+            seen.append(len(s))
+            return pd.NA if len(seen) == 3 else s.iloc[0] * len(seen)
+
+        return numbers().a.rolling(3).apply(f)
+
+    want = outcome_of_calls(run)
+    with xpapply.patch(), xpapply.options(fallback="silent", **engine):
+        assert outcome_of_calls(run) == want
+
+
+@pytest.mark.parametrize("engine", [{}, {"engine": "cpu"}])
+@pytest.mark.parametrize("returns", ["a number", "a Series"])
+def test_order_of_calls_where_some_groups_lack_something(engine, returns):
+    values = pd.Series(pd.array([None, 1, 2, None, 3, 4] * 10, "Int64"))
+    keys = np.arange(N) // 6 * 10 + np.tile([0, 0, 1, 1, 2, 2], 10)
+
+    def run(seen):
+        def f(s):
+            seen.append(len(s) * 100 + int(s.iloc[-1] is pd.NA))
+            return s.sum() * len(seen)
+
+        def g(s):
+            seen.append(len(s))
+            return pd.Series({"sum": s.sum(), "count": len(seen)})
+
+        grouped = (values if returns == "a number" else values.fillna(0)).groupby(keys)
+        found = grouped.agg(f) if returns == "a number" else grouped.apply(g)
+        return found.astype(object).tolist()
+
+    want = outcome_of_calls(run)
+    with xpapply.patch(), xpapply.options(fallback="silent", **engine):
+        assert repr(outcome_of_calls(run)) == repr(want)

@@ -21,6 +21,7 @@ import pandas as pd
 from ..errors import TraceError
 from ..frontends.python.source.reading import find
 from ..functions.cache import BoundedDict, kept
+from ..runtime.warning_filters import silent
 from .items import without_dict
 from .known import meant
 from .labels import NUMPY, Labels, Refused
@@ -122,7 +123,8 @@ def compiled(written: ast.FunctionDef, f: FunctionType) -> CodeType:
     outer.body[0].body.append(written)  # type: ignore[attr-defined]
     # annotations of functions inside are texts, where the file says so
     flags = code.co_flags & __future__.annotations.compiler_flag
-    made = compile(ast.fix_missing_locations(outer), code.co_filename, "exec", flags, True)
+    with silent():  # of constants in the place of names, such as in ``1 is None``
+        made = compile(ast.fix_missing_locations(outer), code.co_filename, "exec", flags, True)
     inside: list[CodeType] = [made]
     for c in inside:
         for x in c.co_consts:
