@@ -1,6 +1,7 @@
 """What a function depends on is noticed when it changes."""
 
 import builtins
+import linecache
 import math
 import random
 import statistics
@@ -14,6 +15,7 @@ from guard_cases import ARRAY, Base, follows
 
 import xpapply
 from conftest import Library, library
+from xpapply.backends.cpu.typed import why_not
 from xpapply.functions import identity, snapshots
 
 # --- objects ------------------------------------------------------------------------------------
@@ -263,6 +265,44 @@ def test_a_builtin_that_a_global_hides(monkeypatch):
         return max(v[0], v[1])
 
     follows(f, lambda: monkeypatch.setitem(globals(), "max", lambda a, b: a - b))
+
+
+LOOPED = """
+import numpy as np
+
+def f(v):
+    s = 0.0
+    for a in v:
+        s = max(s * 0.5, abs(a)) if a < 2 else s * kept
+    return s
+"""
+AT_ONCE = "import numpy as np\n\ndef f(v):\n    return np.median(v) + max(v[0], abs(v[1])) * kept\n"
+
+
+@pytest.mark.parametrize("source", [LOOPED, AT_ONCE])
+@pytest.mark.parametrize(
+    ("how", "own"),
+    [("at once", False), ("at once", True), ("by source", False), ("by source", True)]
+    + [("cpu", False)] * (why_not() is None),
+)
+def test_builtins_that_are_others_later(source, how, own, monkeypatch, request):
+    """Those of Python, which someone may add to, and those that a program has for itself."""
+    if how == "by source":
+        request.getfixturevalue("by_source")
+    space = {**vars(builtins), "kept": 2.0} if own else vars(builtins)
+    monkeypatch.setitem(space, "kept", 2.0)
+    file = f"<builtins of {hash(source)}>"
+    monkeypatch.setitem(linecache.cache, file, (len(source), None, source.splitlines(True), file))
+    names = {"__builtins__": space, "__name__": "a_program"}
+    exec(compile(source, file, "exec"), names)
+    f = names["f"]
+    for name, value in (("kept", 3.0), ("kept", -1), ("abs", lambda x: x * 3.0), ("kept", 0.5)):
+        want = np.apply_along_axis(f, -1, ARRAY)
+        for _ in range(2):
+            with xpapply.options(fallback="silent", **({"engine": "cpu"} if how == "cpu" else {})):
+                got = xpapply.apply_along_axis(f, -1, ARRAY)
+            np.testing.assert_allclose(got, want, rtol=1e-12)
+        monkeypatch.setitem(space, name, value)
 
 
 def test_the_function_is_called_that_f_holds(monkeypatch):

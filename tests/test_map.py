@@ -44,19 +44,19 @@ def test_no_folder_is_crowded():
 
 
 LINES = """
-    frontends 36750 -> 38560 generators, masks, nnls, splines, distributions, eigenvalues
+    frontends 36750 -> 38570 generators, masks, nnls, splines, distributions, builtins
     codegen 20550 -> 22120 shuffles, MT19937, long sums, how a GPU loads, formulas, its functions
     library 13400 -> 15490 generators, nnls, splines, BLAS, samples, distributions, densities
     planning 10950 -> 11610 limits, calls beside loops, kernels that loops wait for, prices on disk
     backends 9290 -> 9990 machine code for GPUs on disk, kernels with their arguments, short calls
-    ir 8700 -> 9620 functions of hosts, quotients, loops that end, choices, margins in functions
+    ir 8700 -> 9630 functions of hosts, quotients, choices, margins, lengths that do not fit
     batching 5650 -> 6590 least squares of rows of a mask, rank tests, shares of values
     models 4700
     . 3890 -> 3910 limits of helpers
     cli 3000
     loop 2600 -> 2630 results that end a loop at once
-    pandas 2150 -> 4790 named rows, groups transformed, nullable dtypes, methods of Series
-    functions 2150 -> 2600 advice on dtypes, snapshots of values, what a cache keeps
+    pandas 2150 -> 4880 named rows and what changes meanwhile, groups, nullable dtypes, methods
+    functions 2150 -> 2610 advice on dtypes, snapshots, forms of arrays, what a cache keeps
     patching 1750 -> 1860 groups transformed and filtered, one look at all names
     runtime 1650 -> 1970 seeds of MT19937, generators that are spawned, what libm computes
     slice_functions 1600 -> 1630 complex numbers as pairs, which stood in special

@@ -13,11 +13,15 @@ import functools
 import mmap
 import random
 import types
+import warnings
 from typing import Any
 
 import numpy as np
 
+from xpapply.limits import LIMITS
+
 from .alike import differ, outcome
+from .loops import made
 
 SLICES = 300
 
@@ -39,16 +43,19 @@ def _array(r: random.Random) -> tuple[Any, str, list[Any]]:
         x[r.randrange(4)] += 1.5
 
     def all_of_it() -> None:
-        x[:] = _numbers(r)
+        x[:] = np.resize(_numbers(r), x.shape)
 
-    return (
-        x,
-        r.choice(["h.sum()", "h[1]", "(v * h).sum()", "float(h.max())", "len(str(h))"]),
-        [
-            one,
-            all_of_it,
-        ],
-    )
+    def form() -> None:
+        x.shape = (-1,) if x.ndim == 2 else (2, -1)
+
+    def dtype() -> None:
+        if x.ndim == 1:
+            x.dtype = r.choice(["f8", "i8", "f4", "i4"])
+
+    one_axis = ["h.sum()", "h.flat[1]", "(v * h.sum()).sum()", "float(h.max())", "len(str(h))"]
+    if r.random() < 0.5:
+        return x, r.choice([*one_axis, "h[1]", "(v * h).sum()"]), [one, all_of_it]
+    return x, r.choice([*one_axis, "len(h)", "h.ndim", "h.size"]), [all_of_it, form, dtype]
 
 
 def _memory(r: random.Random) -> tuple[Any, str, list[Any]]:
@@ -159,6 +166,12 @@ def _printing(r: random.Random) -> tuple[Any, str, list[Any]]:
 
 KINDS = (_array, _memory, _row, _attribute, _container, _class, _printing)
 BODIES = ("np.median(v) * {}", "v.max() + {}", "v.std() if {} > 2 else v.min()")
+LOOPS = (
+    "for a in v:\n            s += a * {} if a > 0.5 else 1.0",
+    "k = {}\n        for a in v:\n            s = s * 0.5 + a * k if a < k else s - k",
+)
+"""These are compiled from their source."""
+_ALWAYS: dict[str, Any] = {"plan_worth": 0.0, "typed_worth": 0.0, "few_slices": 0}
 
 
 def case(r: random.Random) -> str | None:
@@ -178,18 +191,28 @@ def case(r: random.Random) -> str | None:
     else:
         source = f"(lambda helper: lambda v: helper(v))(lambda v: {body})"
         space["h"] = h
-    f = eval(source, space)
+    looped = r.random() < 0.4
+    if looped:
+        body = r.choice(LOOPS).format(read)
+        source = f"def make(h):\n    def f(v):\n        s = 0.0\n        {body}\n        return s\n"
+        source = f"import numpy as np\n\n\n{source}\n    return f\n\n\nf = make\n"
+        f = made(source)(h)
+    else:
+        f = eval(source, space)
     x = np.random.default_rng(r.randrange(2**32)).random((SLICES, 4))
     was = np.get_printoptions()
     done = []
     try:
         for _ in range(4):
             want = outcome(np.apply_along_axis, f, x)
-            got = outcome(xpapply.apply_along_axis, f, x)
+            with LIMITS.set(**(_ALWAYS if looped else {})):
+                got = outcome(xpapply.apply_along_axis, f, x)
             if differ(want, got, True):
                 return f"{source}\n{kind.__name__} {h!r}\nafter {done}\nwant {want}\ngot  {got}"
             change = r.choice([*changes, lambda: None])
-            change()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of forms of arrays that are set
+                change()
             done.append(change.__name__)
     finally:
         np.set_printoptions(**was)

@@ -119,13 +119,22 @@ class _Program:
         self.r, self.subject, self.labels = r, subject, labels
         self.names: list[str] = []
         self.lines = [f"def f({'x' if subject == 'element' else 's'}):"]
+        if r.random() < 0.12:  # its calls count, and what it gets
+            self.lines += ["    global count", "    count += 1", f"    SEEN.append({self._seen()})"]
+            self.names.append("count")
         for _ in range(r.choice([0, 0, 1, 2])):
             self._statement("    ")
         self.lines.append(f"    return {self._returned()}")
 
     @property
     def source(self) -> str:
-        return "import math\nimport numpy as np\nimport pandas as pd\n\n\n" + "\n".join(self.lines)
+        imports = "import math\nimport numpy as np\nimport pandas as pd\n\nSEEN, count = [], 0\n"
+        return f"{imports}\n\n" + "\n".join(self.lines)
+
+    def _seen(self) -> str:
+        if self.subject == "row":
+            return f"repr(({self._element()}, s.name))"
+        return "repr(x)" if self.subject == "element" else "len(s)"
 
     def _element(self) -> str:
         r = self.r
@@ -225,8 +234,10 @@ class _Program:
         if kind < 0.82:
             return self._series()
         if kind < 0.92 and self.subject == "row":
+            large = f"(2**{r.choice([53, 62, 63, 64])} if {self._test()} else {r.choice('01')})"
             parts = [
-                r.choice([number(1), number(1), "'t'", "None"]) for _ in range(r.choice([1, 2, 3]))
+                r.choice([number(1), number(1), number(1), number(1), "'t'", "None", large])
+                for _ in range(r.choice([1, 2, 3]))
             ]
             keys = r.choice([list("pqr"), [0, 1, 2], list("abc")])[: len(parts)]
             pairs = ", ".join(f"{k!r}: {x}" for k, x in zip(keys, parts, strict=True))
@@ -393,6 +404,32 @@ def _differ(want: Any, got: Any) -> str | None:
     return None if _same(want, got) else f"{want} {got}"
 
 
+def _method(source: str) -> str:
+    """The same with the function as a method of an object, which has a private name."""
+    head, _, body = source.partition("def f(")
+    lines = [f"    {line}" for line in f"def score(self, {body}".split("\n")]
+    made = ["class Held:", "    def __init__(self):", "        self.__by = 1", "", *lines]
+    return head + "\n".join(made) + "\n\n\nf = Held().score"
+
+
+_HELD: dict[str, Any] = {
+    "by a file": lambda source: source,
+    "by a method": _method,
+    "by one that hands on": lambda source: f"{source}\n\n\ng = f\nf = lambda row: g(row)",
+}
+"""What holds a function, and "by no file"."""
+
+
+def _function(source: str, held: str) -> tuple[Any, list[Any]]:
+    """The function of a source, and where it notes what it gets."""
+    if held == "by no file":
+        space: dict[str, Any] = {"__name__": "a_program"}
+        exec(source, space)
+        return space["f"], space["SEEN"]
+    f = made(_HELD[held](source))
+    return f, getattr(f, "__func__", f).__globals__["SEEN"]
+
+
 def case(r: random.Random) -> str | None:
     """Draw a table, a function and a door, and compare two calls."""
     if pd is None:
@@ -402,9 +439,11 @@ def case(r: random.Random) -> str | None:
     subject, run, engine = door(r, table)
     labels = [x[1] if isinstance(x, tuple) else x for x in table.columns]
     source = _Program(r, subject, labels).source
-    want, warned, _ = _outcome(lambda: run(made(source)))
+    held = r.choice(["by a file"] * 7 + [*_HELD, "by no file"])
+    g, wanted = _function(source, held)
+    want, warned, _ = _outcome(lambda: run(g))
     options = {} if engine or r.random() < 0.3 else {"engine": "cpu"}
-    f, told = made(source), set()
+    (f, seen), told = _function(source, held), set()
     for turn in range(2):
         with LIMITS.set(**_ALWAYS), contextlib.ExitStack() as stack:
             stack.enter_context(xpapply.options(**options))
@@ -414,10 +453,15 @@ def case(r: random.Random) -> str | None:
         for row in patched.report.rows if patched else ():
             told |= {*row.reasons} | ({"looped"} if "loop" in row.engines else set())
         why = _differ(want, got)
+        if why is None and seen != wanted:
+            why = f"it has seen {str(seen)[:200]}, not {str(wanted)[:200]}"
         if why is None and warned == also:
+            if seen:
+                break  # the next call would count on
             continue
         return (
-            f"{source}\n\n{door.__name__} {engine and 'engine'} {options} turn {turn}: {why}\n"
+            f"{source}\n\n{held}, {door.__name__} {engine and 'engine'} {options} turn {turn}: "
+            f"{why}\n"
             f"{table.dtypes.to_dict()} {table.shape} {type(table.index).__name__}\n"
             f"want {str(want)[:300]} {warned}\ngot  {str(got)[:300]} {also}\n{str(told)[:300]}"
         )

@@ -45,3 +45,10 @@ def test_slices_are_marked_where_that_is_needed_and_nowhere_else(expression):
 @pytest.mark.parametrize("expression", WITHOUT_NEED)
 def test_slices_are_marked_at_least_where_that_is_needed(expression):
     assert needless(expression, PAIRS) < len(PAIRS) // 2
+
+
+def test_arrays_of_other_lengths_are_marked():
+    """By the evaluator as well, which is the definition."""
+    f = loops.made("def f(v):\n    return v[v > 2] == v\n")
+    arr = np.array([[3.0, 4.0, 5.0], [3.0, 0.0, 4.0], [0.0, 0.0, 0.0], [9.0, 9.0, 9.0]])
+    assert marked(f, arr) == 0

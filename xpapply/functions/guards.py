@@ -51,6 +51,10 @@ def _is_same_array(x: np.ndarray, was: tuple[Any, Any]) -> bool:
     return bool(_content(x) == content)
 
 
+def _has_form(x: Any, was: tuple[Any, int]) -> bool:
+    return (x.dtype, x.ndim) == was
+
+
 def _form(x: np.ndarray) -> Any:
     return x.shape, x.dtype, x.strides
 
@@ -228,6 +232,7 @@ class Guards:
         self._names: dict[int, tuple[Callable[[], Any], tuple[str, ...]]] = {}
         self._checks: list[Callable[[], bool]] = []
         self._arrays: dict[int, weakref.ref[Any]] = {}
+        self._forms: dict[int, weakref.ref[Any]] = {}
 
     def __call__(self, root: Any = None) -> bool:
         """Whether all is unchanged."""
@@ -393,6 +398,12 @@ class Guards:
         if known is None or known() is not x:
             was = _form(x), _content(x)
             self._arrays[id(x)] = self.content(x, was, _is_same_array)
+
+    def form(self, x: Any) -> None:
+        """The dtype and the number of axes of an array whose content each call reads anew."""
+        known = self._forms.get(id(x))
+        if known is None or known() is not x:
+            self._forms[id(x)] = self.content(x, (x.dtype, x.ndim), _has_form)
 
     def standard_array(self, x: Any) -> None:
         """An array of the standard, which may be written to: no other guard looks into it."""

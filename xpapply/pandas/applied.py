@@ -210,7 +210,7 @@ class OfPandas(Several):
         """The first calls, which pandas' own loop would make."""
         times: list[float] = []
         # no more than pandas' loop begins with
-        most = min(LIMITS.begun_by_pandas, self.slices)
+        most, found = min(LIMITS.begun_by_pandas, self.slices), None
         for k in range(most if self.job.number(most - 1) == most - 1 else 1):
             started = time.perf_counter()
             try:
@@ -220,8 +220,11 @@ class OfPandas(Several):
                     raise
                 break  # which is raised when it is its turn
             times.append(time.perf_counter() - started)
-            if k == 0 and (found := self.encoded(result, 0)) is None:
-                raise NotTaken(result)
+            if (one := self.encoded(result, k)) is None:
+                if k == 0:
+                    raise NotTaken(result)
+                break  # what pandas may raise of
+            found = found if k else one
         self.took = min(times)  # the first one takes longer than the others
         return Begun([found], self.took, sum(times))
 

@@ -62,6 +62,8 @@ def apply(
     job = Job(f, own, call, len(start), host=host)
     with Refusal() as refused:
         of, columns, lost = _made(f, data, bool((start == end).any()), series)
+        if of.gives == "columns" and (why := applied.why_impure(f)):
+            raise Refused(why)
         function = of_part(of.of(f), len(args), tuple(kwargs), len(columns))
     if refused.why is not None:
         return Own(host.by_pandas(job, refused.why))

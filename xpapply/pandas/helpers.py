@@ -244,6 +244,10 @@ class Elements(Columns):
     """The same, of a list without labels."""
 
 
+class Indexed(Columns):
+    """The same, of a list and its labels."""
+
+
 def columns(found: dict[Any, Any]) -> Columns:
     """``pd.Series({"a": ...})``, to be made with those of all rows."""
     return Columns(found)
@@ -252,3 +256,8 @@ def columns(found: dict[Any, Any]) -> Columns:
 def elements(found: dict[Any, Any]) -> Elements:
     """``pd.Series([...])``, to be made with those of all rows."""
     return Elements(found)
+
+
+def indexed(found: dict[Any, Any]) -> Indexed:
+    """``pd.Series([...], index=[...])``, to be made with those of all rows."""
+    return Indexed(found)

@@ -125,13 +125,17 @@ def _handed_on(f: Any) -> Called | None:
     if len(names) != 1 or a.vararg or a.kwarg or a.kwonlyargs or not isinstance(node, ast.Call):
         return None
     (row,), g = names, _value(f, node.func)
+    given = [*node.args[1:], *(k.value for k in node.keywords)]
+    if any(
+        isinstance(n, ast.Name) and n.id == row for x in (node.func, *given) for n in ast.walk(x)
+    ):
+        return None
     first, *rest = node.args or [ast.Constant(None)]
     if not isinstance(first, ast.Name) or first.id != row or row in f.__code__.co_cellvars:
         return None
     if type(g) is not FunctionType or of_library(g.__code__.co_filename):
         return None
-    given = [*rest, *(k.value for k in node.keywords)]
-    values = [_NONE if isinstance(x, ast.Name) and x.id == row else _value(f, x) for x in given]
+    values = [_value(f, x) for x in given]
     if any(x is _NONE for x in values) or any(k.arg is None for k in node.keywords):
         return None
     kwargs = dict(zip((str(k.arg) for k in node.keywords), values[len(rest) :], strict=True))

@@ -46,6 +46,8 @@ def but_lost(
         raise Refused("something that it reads is missing in each row or group")
     if of.gives != "numbers":
         raise Refused("it returns Series, and something that it reads is missing in some")
+    if why := applied.why_impure(job.f):  # the first one of these is called sooner
+        raise Refused(why)
     at = np.flatnonzero(~lost)
     try:
         with warnings.catch_warnings(record=True) as seen:  # of what pandas may not come to

@@ -10,7 +10,8 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-from collections.abc import Callable, Hashable, Sequence
+import operator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from types import FunctionType, MethodType
 from typing import Any
@@ -24,7 +25,7 @@ from ..frontends.python.source.reading import find
 from ..functions.cache import BoundedDict, kept
 from ..functions.purity import names as names_of
 from .applied import Known, given
-from .helpers import Columns, Elements
+from .helpers import Columns, Elements, Indexed
 from .known import Called, meant
 from .labels import Labels, Refused
 from .returns import compiled, elements_of, function_of
@@ -61,7 +62,7 @@ class Rows:
     def __init__(
         self, frame: pd.DataFrame, what: Called, by_pandas: Callable[[int], Any], result_type: Any
     ) -> None:
-        f, before, kwargs = _unwrapped(what.f, what.kwargs)
+        f, before, kwargs, self._holds = _unwrapped(what.f, what.kwargs)
         args, self._what, self._by_pandas = what.args, what, by_pandas
         if isinstance(frame.columns, pd.MultiIndex) or not frame.columns.is_unique:
             raise Refused("its columns have labels of several levels, or some of them twice")
@@ -82,6 +83,7 @@ class Rows:
         self._frame, self._args, self._kwargs = frame, args, kwargs
         self._result_type, self._places = result_type, places
         self._f = functools.partial(made, *before) if before else made
+        self._index = frame.index  # that of the result, whatever becomes of the table's own
         self._each: list[Sequence[Any]] | None = None
         self._columns: dict[int, Columns] = {}
         if not _is_known(frame):
@@ -92,19 +94,28 @@ class Rows:
         """The elements of all rows that are read, for each of the parameters."""
         if self._each is None:
             of_rows = [p for p in self._places if p is not None]
+            self._first = self._frame.iloc[0]  # what is written to the table then goes to a copy
             read = dict(zip(of_rows, elements(self._frame, of_rows), strict=True))
             self._each = [self._labels() if p is None else read[p] for p in self._places]
         return self._each
 
     def _labels(self) -> Sequence[Any]:
         """Those of all rows, as pandas' loop names them."""
-        index = self._frame.index
         if isinstance(self._frame.iloc[0].dtype, np.dtype):
-            return list(index)
-        return [index[k] for k in range(len(index))]
+            return list(self._index)
+        return _AsTheyAre(len(self._index), lambda k: self._frame.index[k])
+
+    def _unchanged(self) -> Callable[[], bool]:
+        """What says whether the same would be called with the same: it may bind names anew."""
+        checks = [*self._holds]
+        if self._what.held:
+            checks.append(self._what.unchanged)
+        return checks[0] if len(checks) == 1 else lambda: all(same() for same in checks)
 
     def call(self, k: int) -> Any:
         """The result for a row."""
+        if not self._unchanged()():
+            return self._by_pandas(k)
         found = self._f(*(x[k] for x in self._elements), *self._args, **self._kwargs)
         if isinstance(found, Columns):
             self._columns[k] = found
@@ -114,33 +125,34 @@ class Rows:
     def loop(self, f: Any) -> Any:
         """What pandas gives; `f`: the function, or one of which some results are known."""
         known = f.known | self._columns if type(f) is Known else {}
-        inner, args, kwargs = self._f, self._args, self._kwargs
+        inner, args, kwargs, unchanged = self._f, self._args, self._kwargs, self._unchanged()
         results: dict[int, Any] = {}
         # tuples of numbers and texts are nothing that the collector of garbage goes through
         parts: dict[int, tuple[Any, ...]] = {}
         first: Columns | None = None
         labels: list[Any] = []
         each: Any = zip(*self._elements, strict=True)
-        held = bool(self._what.held)
         for k, row in enumerate(each if self._places else [()] * len(self._frame)):
             if k in known:
                 found = given(known[k])
-            elif held and not self._what.unchanged():
+            elif not unchanged():
                 found = self._by_pandas(k)
             else:
                 found = inner(*row, *args, **kwargs)
             if isinstance(found, Columns):
                 if first is None:
                     first, labels = found, [*found]
-                if type(found) is type(first) and [*found] == labels:
-                    parts[k] = (*found.values(),)
-                    continue
+                # 1, 1.0 and True are other labels
+                if type(found) is type(first) and len(found) == len(labels):
+                    if all(map(operator.is_, found, labels)):
+                        parts[k] = (*found.values(),)
+                        continue
                 found = _series(found)
             # as in pandas, whose results may be one and the same Series
             results[k] = found.copy(deep=False) if isinstance(found, pd.Series) else found
         made = None
         if first is not None and not results and not self._result_type:
-            made = _table(first, [*parts.values()], self._frame.index)
+            made = _table(first, [*parts.values()], self._index)
         if made is None:
             if first is not None:
                 of = type(first)
@@ -149,11 +161,13 @@ class Rows:
                 results = {k: every[k] for k in range(len(self._frame))}
             how = {"axis": 1, "result_type": self._result_type, "kwargs": {}}
             op: Any = frame_apply(self._frame, len, **how)  # type: ignore[arg-type]
-            made = op.wrap_results(results, op.result_index)
+            made = op.wrap_results(results, self._index)
         return made.__finalize__(self._frame, method="apply")
 
 
 def _series(x: Columns) -> pd.Series:
+    if isinstance(x, Indexed):
+        return pd.Series([*x.values()], index=[*x])
     return pd.Series([*x.values()] if isinstance(x, Elements) else dict(x))
 
 
@@ -170,9 +184,13 @@ def _table(first: Columns, rows: list[tuple[Any, ...]], index: pd.Index) -> pd.D
     dtype = series.dtype
     if isinstance(dtype, np.dtype) and dtype.kind in "bif":
         try:
-            values = np.array(columns, dtype).T
-        except OverflowError:  # of some rows the Series are objects
+            each = [
+                np.array(x, np.int64) if k == {int} else x
+                for x, k in zip(columns, kinds, strict=True)
+            ]
+        except OverflowError:  # of some rows the Series are objects, or unsigned
             return None
+        values = np.array(each, dtype).T
         return pd.DataFrame(values, index, series.index)
     if isinstance(dtype, np.dtype) and dtype.kind != "O":  # unsigned, where all are large integers
         return None
@@ -187,21 +205,44 @@ _written: BoundedDict = kept(BoundedDict())
 """By the code of a function, and the labels of columns."""
 
 
-def _unwrapped(f: Any, kwargs: dict[str, Any]) -> tuple[FunctionType, tuple, dict[str, Any]]:
-    """The function that a call runs, and what it gets before a row, and by name."""
+def _unwrapped(
+    f: Any, kwargs: dict[str, Any]
+) -> tuple[FunctionType, tuple, dict[str, Any], list[Callable[[], bool]]]:
+    """The function that a call runs, what it gets before a row, and by name.
+
+    And what says whether that is still so: the function may change what holds it.
+    """
     before: tuple[Any, ...] = ()
+    holds: list[Callable[[], bool]] = []
     while type(f) is not FunctionType:
         if type(f) is functools.partial:
+            if f.keywords:
+                holds.append(functools.partial(_has, f, {**f.keywords}))
             before, kwargs, f = (*f.args, *before), {**f.keywords, **kwargs}, f.func
         elif type(f) is MethodType:
             before, f = (f.__self__, *before), f.__func__
         elif type(call := getattr(type(f), "__call__", None)) is FunctionType:  # noqa: B004
+            holds.append(functools.partial(_calls, f, call))
             before, f = (f, *before), call
         else:
             raise Refused("it is no function of Python")
     if any(x is _PLACEHOLDER for x in before):
         raise Refused("it has places for arguments")
-    return f, before, kwargs
+    holds.append(functools.partial(_is_same, f, f.__code__, f.__defaults__, f.__kwdefaults__))
+    return f, before, kwargs, holds
+
+
+def _has(f: functools.partial, was: dict[str, Any]) -> bool:
+    now = f.keywords
+    return now.keys() == was.keys() and all(now[k] is x for k, x in was.items())
+
+
+def _calls(f: Any, call: FunctionType) -> bool:
+    return getattr(type(f), "__call__", None) is call  # noqa: B004
+
+
+def _is_same(f: FunctionType, code: Any, defaults: Any, named: Any) -> bool:
+    return f.__code__ is code and f.__defaults__ is defaults and f.__kwdefaults__ is named
 
 
 _PLACEHOLDER = getattr(functools, "Placeholder", object())
@@ -225,14 +266,39 @@ def _is_known(frame: pd.DataFrame) -> bool:
 
 
 def elements(frame: pd.DataFrame, places: Sequence[int]) -> list[Sequence[Any]]:
-    """Those of some columns, as pandas' loop finds them in the Series of a row."""
+    """Those of some columns, as pandas' loop finds them in the Series of a row.
+
+    Where that reads the memory of the table row by row, so does who goes through these.
+    """
     dtype = frame.iloc[0].dtype
-    if isinstance(dtype, np.dtype) and dtype.kind in "biufc":
+    is_numpys = isinstance(dtype, np.dtype)
+    if is_numpys and (dtype.kind in "biufc" or {*frame.dtypes} == {np.dtype(object)}):
         values = frame.to_numpy()
-        return [list(values[:, k]) for k in places]  # NumPy's numbers, as they are now
-    if dtype.kind == "O":
+        return [values[:, k] for k in places]
+    if is_numpys and dtype.kind == "O":
         return [frame.iloc[:, k].to_numpy(object).tolist() for k in places]
-    return [list(frame.iloc[:, k]) for k in places]
+    if is_numpys or isinstance(dtype, pd.ArrowDtype):
+        return [list(frame.iloc[:, k]) for k in places]
+    columns = [frame._get_column_array(k) for k in places]
+    if all(isinstance(x, pd.arrays.NumpyExtensionArray) for x in columns):
+        return [x._ndarray for x in columns]
+    return [_AsTheyAre(len(x), x.__getitem__) for x in columns]
+
+
+class _AsTheyAre(Sequence[Any]):
+    """Elements that are looked for when it is their turn: a function may write to later rows."""
+
+    def __init__(self, count: int, get: Callable[[int], Any]) -> None:
+        self._count, self._get = count, get
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, k: Any) -> Any:
+        return self._get(k)
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self._get, range(self._count))
 
 
 class _Reader(ast.NodeTransformer):
@@ -298,8 +364,9 @@ class _Reader(ast.NodeTransformer):
                 found = elements_of(node)
                 labels: list[Any] = [ast.Constant(k) for k in found]  # type: ignore[arg-type]
                 each = ast.Dict(labels, [self.visit(x) for x in found.values()])
-                listed = not isinstance(node.args[0], ast.Dict) and not node.keywords
-                return ast.copy_location(helped("elements" if listed else "columns", each), node)
+                listed = "indexed" if node.keywords else "elements"
+                name = "columns" if isinstance(node.args[0], ast.Dict) else listed
+                return ast.copy_location(helped(name, each), node)
         return self.visit(node)
 
     def visit_Name(self, node: ast.Name) -> ast.expr:

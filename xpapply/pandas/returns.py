@@ -6,6 +6,7 @@ the result, and what it is (`KINDS`); for a text its place in `Made.texts`.
 """
 
 from __future__ import annotations
+import __future__
 
 import ast
 import types
@@ -20,6 +21,7 @@ import pandas as pd
 from ..errors import TraceError
 from ..frontends.python.source.reading import find
 from ..functions.cache import BoundedDict, kept
+from ..runtime.warning_filters import silent
 from .items import without_dict
 from .known import meant
 from .labels import NUMPY, Labels, Refused
@@ -119,7 +121,10 @@ def compiled(written: ast.FunctionDef, f: FunctionType) -> CodeType:
         assigned = f"global {written.name}; {assigned}"
     outer = ast.parse(f"def outer():\n    {assigned}")
     outer.body[0].body.append(written)  # type: ignore[attr-defined]
-    made = compile(ast.fix_missing_locations(outer), code.co_filename, "exec", 0, True)
+    # annotations of functions inside are texts, where the file says so
+    flags = code.co_flags & __future__.annotations.compiler_flag
+    with silent():  # of constants in the place of names, such as in ``1 is None``
+        made = compile(ast.fix_missing_locations(outer), code.co_filename, "exec", flags, True)
     inside: list[CodeType] = [made]
     for c in inside:
         for x in c.co_consts:

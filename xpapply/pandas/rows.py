@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from pandas.core.apply import frame_apply
 
+from ..errors import TraceError
 from ..limits import LIMITS
 from ..loop.arguments import Looped
 from . import applied
@@ -55,7 +56,7 @@ def apply(
         return own(f)
     job, expand = Job(f, own, call, len(frame), host=host), result_type == "expand"
     what = through(f, args, kwargs)
-    with suppress(Refused):
+    with suppress(TraceError):  # it has no source, or is refused
         by_name = Rows(frame, what, call, result_type)
         job.own, job.call, job.by_pandas = by_name.loop, by_name.call, call
     with Refusal() as refused:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..runtime.warning_filters import silent
 from . import methods
 from .labels import NUMPY, Refused
 from .series import Rewriter
@@ -58,7 +59,9 @@ def spread(
     """
     to = _OfRows(series, once)
     expr = ast.fix_missing_locations(ast.Expression(to.of(copied(value))))
-    return Spread(compile(expr, file, "eval"), to.known, len(to.numbers)), to.numbers
+    with silent():
+        code = compile(expr, file, "eval")
+    return Spread(code, to.known, len(to.numbers)), to.numbers
 
 
 class _OfRows:

@@ -3,6 +3,7 @@
 import copy
 import functools
 import types
+import warnings
 
 import numpy as np
 import pytest
@@ -194,6 +195,31 @@ def check_change(name, monkeypatch):
     changed = np.apply_along_axis(f, 1, arr)
     assert not np.allclose(changed, want)
     np.testing.assert_allclose(xpapply.apply_along_axis(f, 1, arr), changed, rtol=1e-12)
+
+
+@pytest.mark.parametrize("read", [len, np.sum, np.ndim])
+@pytest.mark.usefixtures("by_source")
+def test_an_array_gets_another_form_in_place(read):
+    """What is compiled reads its elements anew, by a dtype and axes that were known."""
+    table = np.arange(8)
+    held = types.SimpleNamespace(table=table)
+
+    def f(v):
+        s = 0.0
+        for a in v:
+            if a > 0:
+                s += a * read(table) + read(held.table)
+        return s
+
+    arr = array(300)
+    forms = ("dtype", "f8"), ("dtype", "i4"), ("shape", (4, 4)), ("shape", (16,)), ("dtype", "i8")
+    for name, value in (("shape", (8,)), *forms):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what NumPy will no longer have
+            setattr(table, name, value)
+        want = np.apply_along_axis(f, 1, arr)
+        for _ in range(2):
+            np.testing.assert_array_equal(xpapply.apply_along_axis(f, 1, arr), want)
 
 
 def test_arguments_that_change():

@@ -133,6 +133,8 @@ class _Run:
                 continue
             if x.op == "leave" or (x.op == "mark" and args[0]):
                 return -int(x.what) - 1
+            if x.op == "map" and not _fit(args):
+                return -int(x.what[1]) - 1
             if x.op == "catch" and args[0]:
                 return int(x.what)
             if x.op not in ("mark", "round", "catch"):
@@ -324,6 +326,15 @@ def _set_list_item(run: _Run, x: Instruction, made: Any, at: Any, value: Any) ->
 
 def _clear(run: _Run, x: Instruction, made: Any) -> None:
     made.clear()
+
+
+def _fit(args: Sequence[Any]) -> bool:
+    """Whether arrays have lengths that go together."""
+    try:
+        np.broadcast_shapes(*(np.shape(a) for a in args))
+    except ValueError:
+        return False
+    return True
 
 
 def _map(run: _Run, x: Instruction, *args: Any) -> Any:

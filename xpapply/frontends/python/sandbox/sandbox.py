@@ -86,6 +86,8 @@ class _Globals(dict):
         super().__init__(__builtins__=stage.builtins, __name__=function.__module__)
         self._xp_stage, self._function = stage, function
         self._watched = root_of(function) not in CUPY
+        if function.__builtins__ is not vars(builtins):  # type: ignore[attr-defined]
+            raise stage.recorder.refuse("it has builtins of its own")
 
     def __missing__(self, name: str) -> Any:
         stage = self._xp_stage

@@ -65,9 +65,9 @@ def known(t: Writes, x: Any, at: Where | None = None, path: tuple[int, ...] = ()
         return found if at is None else t.given(at, path, found)
     if type(x) is tuple:
         return Tup(tuple(known(t, y, at, (*path, k)) for k, y in enumerate(x)))
-    if isinstance(x, np.ndarray) and x.ndim:
-        return t.constant(x)
-    if t.element == DEVICE and library(x) == "cupy" and x.ndim:
+    of_device = t.element == DEVICE and library(x) == "cupy"
+    if (of_device or isinstance(x, np.ndarray)) and x.ndim:
+        t.watch.form(x)
         return t.constant(x)
     if type(x) is list:
         items = tuple(known(t, y, at, (*path, k)) for k, y in enumerate(x))
@@ -108,7 +108,10 @@ def global_value(t: Writes, f: types.FunctionType, name: str) -> Abstract:
         if found is not MISSING:
             return known(t, found, t.watch.at(f, *at))
     if found is MISSING and name not in f.__code__.co_freevars:
-        found = getattr(builtins, name, MISSING)
+        if f.__builtins__ is not vars(builtins):  # type: ignore[attr-defined]
+            raise t.refuse("it has builtins of its own")
+        ours = calls.is_ours(f)
+        found = getattr(builtins, name, MISSING) if ours else t.watch.look(builtins, "entry", name)
     if found is MISSING:
         raise t.refuse(f"the name {name} has no value")
     return known(t, found)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from .....errors import TraceError
 from .....functions.cache import BoundedDict
+from .....runtime.warning_filters import silent
 
 Tree = ast.FunctionDef | ast.Lambda
 
@@ -33,7 +34,8 @@ def tree_of(f: types.FunctionType) -> Tree:
     code = f.__code__
     found = _kept.get(code) or _trees.get(code)
     if found is None:
-        found = _trees[code] = _found(f)
+        with silent():  # of what Python has warned of where it read the file
+            found = _trees[code] = _found(f)
     return found  # type: ignore[no-any-return]
 
 
