@@ -455,6 +455,7 @@ class Limits:
     # --- What is remembered, compared and followed of a function ---------------
     # entries kept for a function and kind: arrays of ever new shapes must not fill the memory
     remembered = 64
+    decorated = 16  # functions that one decorator has made
     # bytes up to which arrays are kept as copies, which compare quickly; larger ones as a digest
     copied = 1 << 26
     keyed = 1 << 22  # bytes of an argument by whose content functions are remembered
