@@ -177,8 +177,8 @@ _by_object: dict[int, tuple[weakref.ref[Any], FunctionCache]] = {}
 _by_code: weakref.WeakKeyDictionary[CodeType, list[tuple[int, list[Any], FunctionCache]]]
 _by_code = weakref.WeakKeyDictionary()
 """Python functions: a lambda that is written in a loop is made anew each time, and is the same
-function as long as what it closes over is the same. What a decorator makes of several functions has
-one code, and is another function for each: these are remembered side by side, the last one first."""
+function as long as what it closes over is the same. What a decorator makes of several functions
+has one code, and is another function for each: they are remembered side by side, the last first."""
 
 
 def cache_of(f: Any) -> tuple[FunctionCache, Hashable]:
@@ -259,8 +259,9 @@ def _of_code(f: FunctionType) -> FunctionCache:
     # contents of containers, which are told apart by their class alone.
     place, own = id(f.__globals__), parts(f)
     some = _by_code.get(f.__code__, [])
-    for k, (where, was, known) in enumerate(some):
+    for k, (where, was, found) in enumerate(some):
         if where == place and len(was) == len(own) and all(map(same, own, was)):
+            known = found
             if k:
                 some.insert(0, some.pop(k))
             break

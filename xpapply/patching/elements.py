@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -47,6 +48,9 @@ def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
     if type(self) is not _VECTORIZE or _is_busy() or not callable(f):
         return _call_original(self, *args, **kwargs)
     known = seen(f, NAME)
+    if not self.excluded and not all(type(x) is _ARRAY for x in args):
+        args = tuple(map(_values, args))
+        kwargs = {name: _values(x) for name, x in kwargs.items()}
     # how many slices there are at least, and how many numbers one has
     slices, length, shape = 1, 1, ()
     for x in (*args, *kwargs.values()) if kwargs else args:
@@ -72,6 +76,24 @@ def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
     result = _call_original(self, *args, **kwargs)
     known.fell_back(slices, length, _perf() - started, why)
     return result
+
+
+def _values(x: Any) -> Any:
+    """The array of a Series, an Index or a DataArray of numbers, as NumPy asks for it."""
+    if (
+        type(x) is _ARRAY
+        or type(x) in _PLAIN
+        or not isinstance(getattr(x, "dtype", None), np.dtype)
+    ):
+        return x
+    pandas, xarray = (sys.modules.get(name) for name in ("pandas", "xarray"))
+    if pandas is not None and isinstance(x, (pandas.Series, pandas.Index)):
+        found = x.to_numpy() if x.dtype.kind in "biufc" else x
+    elif xarray is not None and type(x) is xarray.DataArray:
+        found = x.variable._data
+    else:
+        return x
+    return found if type(found) is _ARRAY else x
 
 
 @remembered(256)

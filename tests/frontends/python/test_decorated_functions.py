@@ -114,7 +114,7 @@ def test_the_arguments_of_a_dict_are_compiled():
 
 @needs_kernels
 @pytest.mark.parametrize(
-    "f, given",
+    ("f", "given"),
     [
         (reads, {"share": 0.5, "start": 1.0}),
         (reads_what_is_not_there, {"share": 1.0}),
