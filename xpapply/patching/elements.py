@@ -33,6 +33,7 @@ NAME = "numpy.vectorize"
 _NO_ARRAYS = "arguments other than plain arrays of numbers are left to the original"
 _WRONG = "the original says what is wrong"
 _PLAIN = (int, float, complex, bool)
+_KNOWN = (np.ndarray, *_PLAIN)
 
 
 # what each call looks for, found at once: a call of a few microseconds feels it
