@@ -126,7 +126,7 @@ def test_rows_that_are_taken_apart(name):
 def test_too_few_elements_are_told():
     def f(r):
         a, b = r
-        return a
+        return a + b
 
     def message():
         with pytest.raises(ValueError, match="too many values to unpack") as error:
@@ -136,3 +136,14 @@ def test_too_few_elements_are_told():
     loop = message()
     with xpapply.patch(), xpapply.options(fallback="silent"):
         assert message() == loop
+
+
+def test_a_reason_names_the_method():
+    def f(w):
+        return np.polyfit(w.shift(1).dropna(), w.diff().dropna(), 1)[0]
+
+    with xpapply.patch() as patched, xpapply.options(fallback="silent"):
+        WALK.rolling(20).apply(f)
+    (why,) = patched.report.rows[0].reasons
+    assert "of a Series, 'shift' is for compiled functions alone" in why
+    assert "_xpapply" not in why
