@@ -20,7 +20,7 @@ from ....ir.typed.function import PARTS
 from ....library import of_lists, of_math, of_python, of_random
 from ....runtime.registry import of_generator
 from . import arrays, calls, held, lists, numbers, places, whole
-from .calls import mixed, of_device, of_device_arrays
+from .calls import mixed, of_device, of_device_arrays, of_numpy
 from .kinds import fetched, generators, letters, sets, texts
 from .values import (
     CALLED,
@@ -434,6 +434,8 @@ def item(t: Writes, x: Abstract, index: Abstract) -> Abstract | Inlined:
         return fetched.item(t, x, index)
     if isinstance(x, Record) and isinstance(index, Num) and isinstance(index.value, Literal):
         return _of_table(t, x, index.value.value)
+    if isinstance(x, Known) and x.value is np.r_ and isinstance(index, Tup) and t.element != DEVICE:
+        return of_numpy.in_a_row(t, index.items)
     if t.element == DEVICE and isinstance(x, Arr) and isinstance(index, Arr):
         return of_device_arrays.item(t, x, index)
     return arrays.item(t, x, index)
