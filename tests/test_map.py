@@ -44,7 +44,7 @@ def test_no_folder_is_crowded():
 
 
 LINES = """
-    frontends 36750 -> 38560 generators, masks, nnls, splines, distributions, eigenvalues
+    frontends 36750 -> 38700 generators, masks, nnls, splines, distributions, keyword arguments
     codegen 20550 -> 22120 shuffles, MT19937, long sums, how a GPU loads, formulas, its functions
     library 13400 -> 15490 generators, nnls, splines, BLAS, samples, distributions, densities
     planning 10950 -> 11560 time limits, calls beside the loop, kernels that loops wait for, texts
@@ -55,9 +55,9 @@ LINES = """
     . 3890 -> 3910 limits of helpers
     cli 3000
     loop 2600 -> 2630 results that end a loop at once
-    pandas 2150 -> 4790 named rows, groups transformed, nullable dtypes, methods of Series
-    functions 2150 -> 2600 advice on dtypes, snapshots of values, what a cache keeps
-    patching 1750 -> 1860 groups transformed and filtered, one look at all names
+    pandas 2150 -> 5330 named rows, groups, nullable dtypes, methods of Series, lists, helpers
+    functions 2150 -> 2620 advice on dtypes, snapshots, what a cache keeps, decorators
+    patching 1750 -> 1890 groups transformed and filtered, one look at all names, columns
     runtime 1650 -> 1970 seeds of MT19937, generators that are spawned, what libm computes
     slice_functions 1600 -> 1630 complex numbers as pairs, which stood in special
     testing 1500

@@ -20,13 +20,12 @@ import pandas as pd
 from ..errors import TraceError
 from ..frontends.python.source.reading import find
 from ..functions.cache import BoundedDict, kept
-from .items import without_dict
 from .known import meant
 from .labels import NUMPY, Labels, Refused
 from .methods import Windows, helper
 from .series import Rewriter
 from .spread import Spread, number, spread
-from .trees import bound, copied, numpys
+from .trees import bound, copied, numpys, without_dict
 from .written_out import meanings, written_out
 
 FLOAT, INTEGER, BOOL, NONE, TEXT, MISSING, SINGLE, OTHER = range(8)

@@ -116,7 +116,7 @@ def written_out(
     """
     if row in {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and _is_set(n)}:
         return tree
-    writer = _Writer(f, tree, row, columns, held)
+    writer = _Elsewhere(f, tree, row, columns, held)
     if isinstance(tree, ast.Lambda):
         tree.body = writer.visit(tree.body)
     else:
@@ -124,7 +124,7 @@ def written_out(
     return tree
 
 
-class _Writer(ast.NodeTransformer):
+class _Elsewhere(ast.NodeTransformer):
     def __init__(
         self, f: FunctionType, tree: Any, row: str, columns: Any, held: Held,
         within: tuple[str, ...] = (),
@@ -332,7 +332,7 @@ class _Writer(ast.NodeTransformer):
         if sum(_is(x, self._row) for x in node.args) > 1:
             return None
         within = (*self._within, node.func.id)
-        inner = _Writer(helper, tree, row, self._columns, self._held, within)
+        inner = _Elsewhere(helper, tree, row, self._columns, self._held, within)
         made = _Put(given).visit(inner.visit(expr))
         for n in ast.walk(made):
             ast.copy_location(n, node)
