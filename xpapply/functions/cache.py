@@ -262,8 +262,8 @@ def _of_code(f: FunctionType) -> FunctionCache:
     for k, (where, was, found) in enumerate(some):
         if where == place and len(was) == len(own) and all(map(same, own, was)):
             known = found
-            if k:
-                some.insert(0, some.pop(k))
+            if k:  # a list of its own: other threads may go through this one
+                _by_code[f.__code__] = [some[k], *some[:k], *some[k + 1 :]]
             break
     else:
         known = FunctionCache()
