@@ -460,6 +460,9 @@ class Limits:
     # --- What is remembered, compared and followed of a function ---------------
     # entries kept for a function and kind: arrays of ever new shapes must not fill the memory
     remembered = 64
+    decorated = 16  # functions that one decorator has made
+    written_out = 64  # elements of a list or dict up to which loops over it are written out
+    written_out_nodes = 4_000  # and nodes of what they become
     # bytes up to which arrays are kept as copies, which compare quickly; larger ones as a digest
     copied = 1 << 26
     keyed = 1 << 22  # bytes of an argument by whose content functions are remembered

@@ -19,7 +19,7 @@ from ..runtime.budget import Budget
 from ..runtime.registry import generator_kind, of_generator
 from .estimators import BatchOfOne
 from .purity import python_function, writes
-from .snapshots import exact, number_kind, same, snapshot
+from .snapshots import Weak, exact, number_kind, same, snapshot
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -174,10 +174,11 @@ class FunctionCache:
 
 _by_object: dict[int, tuple[weakref.ref[Any], FunctionCache]] = {}
 """Keys by identity: objects that compare equal may be different functions."""
-_by_code: weakref.WeakKeyDictionary[CodeType, tuple[int, list[Any], FunctionCache]]
+_by_code: weakref.WeakKeyDictionary[CodeType, list[tuple[int, list[Any], FunctionCache]]]
 _by_code = weakref.WeakKeyDictionary()
 """Python functions: a lambda that is written in a loop is made anew each time, and is the same
-function as long as what it closes over is the same."""
+function as long as what it closes over is the same. What a decorator makes of several functions
+has one code, and is another function for each: they are remembered side by side, the last first."""
 
 
 def cache_of(f: Any) -> tuple[FunctionCache, Hashable]:
@@ -257,18 +258,33 @@ def _of_code(f: FunctionType) -> FunctionCache:
     # The globals by their address: they are looked at again before anything is used. So are the
     # contents of containers, which are told apart by their class alone.
     place, own = id(f.__globals__), parts(f)
-    found = _by_code.get(f.__code__)
-    if (
-        found is None
-        or found[0] != place
-        or len(found[1]) != len(own)
-        or not all(map(same, own, found[1]))
-    ):
-        found = _by_code[f.__code__] = place, [snapshot(x) for x in own], FunctionCache()
-    known = found[2]
+    some = _by_code.get(f.__code__, [])
+    for k, (where, was, found) in enumerate(some):
+        if where == place and len(was) == len(own) and all(map(same, own, was)):
+            known = found
+            if k:  # a list of its own: other threads may go through this one
+                _by_code[f.__code__] = [some[k], *some[:k], *some[k + 1 :]]
+            break
+    else:
+        known = FunctionCache()
+        made = place, [snapshot(x) for x in own], known
+        _by_code[f.__code__] = [made, *_beside(some, own)]
     if known.function() is not f:
         known.function = weakref.ref(f)
     return known
+
+
+def _beside(
+    some: list[tuple[int, list[Any], FunctionCache]], own: list[Any]
+) -> list[tuple[int, list[Any], FunctionCache]]:
+    """What stays remembered beside a function: those of the same code around other objects.
+
+    Where only numbers differ, `families` knows them, and there may be ever new ones.
+    """
+    if all(x is None or isinstance(x, type) or number_kind(x) is not None for x in own):
+        return []
+    lives = [x for x in some if not any(type(s) is Weak and s() is None for s in x[1])]
+    return lives[: LIMITS.decorated - 1]
 
 
 def parts(f: FunctionType) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import sys
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
@@ -28,13 +29,20 @@ OF_ARRAYS = (
     np.count_nonzero, np.gradient, np.histogram, np.unique,
 )  # fmt: skip
 """Functions of NumPy that make an array of a Series first."""
+OF_SCIPY = frozenset(
+    "linregress skew kurtosis iqr sem median_abs_deviation trim_mean gmean hmean pmean variation "
+    "percentileofscore scoreatpercentile pearsonr spearmanr kendalltau theilslopes siegelslopes "
+    "ttest_1samp ttest_ind ttest_rel mannwhitneyu wilcoxon ks_2samp shapiro normaltest jarque_bera "
+    "skewtest kurtosistest entropy moment kstat f_oneway levene".split()
+)
+"""Functions of `scipy.stats` that make an array of a Series first, and give numbers."""
 OF_MASKED = (np.median, np.percentile, np.quantile)
 """Those that are known for nullable dtypes, too."""
 SERIES_OF = {np.cumsum: "cumsum", np.cumprod: "cumprod"}
 """Functions of NumPy that call the method of this name, which gives a Series."""
 WITHOUT_DDOF = {np.std: "std", np.var: "var"}
 """Those that call a method with ``ddof=0``, if nothing else is said."""
-ELEMENT_BY_ELEMENT = (sum, max, min, sorted, list, tuple, enumerate, zip, any, all)
+ELEMENT_BY_ELEMENT = (sum, max, min, sorted, list, tuple, set, enumerate, zip, any, all)
 """Builtins that go through a Series, whose elements are Python's numbers then."""
 
 _MEANT = frozenset(
@@ -57,10 +65,23 @@ def known_as_it_is(x: Any) -> Any:
     """`x` if it is a function that is known here, NumPy or pandas; these are for ever."""
     if x is np or x is pd or x is pd.NA or x is np.linalg or isinstance(x, np.ufunc):
         return x
+    if is_stats(x) or of_stats(x):
+        return x
     return x if isinstance(x, _FUNCTIONS) and x in _MEANT else None
 
 
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, type(np.sum), type)
+
+
+def is_stats(x: Any) -> bool:
+    """Whether something is SciPy, or its module of statistics."""
+    return type(x) is ModuleType and x.__name__ in ("scipy", "scipy.stats")
+
+
+def of_stats(x: Any) -> bool:
+    """Whether something is a function of `scipy.stats` that is known."""
+    name = getattr(x, "__name__", None) if type(x) is FunctionType else None
+    return name in OF_SCIPY and getattr(sys.modules.get("scipy.stats"), name, None) is x
 
 
 def meant(f: FunctionType) -> tuple[Any, ...]:

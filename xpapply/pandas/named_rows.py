@@ -31,6 +31,7 @@ from .labels import Labels, Refused
 from .returns import compiled, elements_of, function_of
 from .series import Rewriter
 from .trees import bound, constant, copied, helped
+from .written_out import Held, meanings, relied_on, stays, written_out
 
 _NAME, _ELEMENT = "_xpapply_name", "_xpapply_element_{}"
 """The parameters that are the label of the row, and an element of it."""
@@ -68,7 +69,7 @@ class Rows:
             raise Refused("its columns have labels of several levels, or some of them twice")
         _check(f, (*before, None, *args), kwargs)
         columns = tuple(frame.columns.tolist())
-        key = f.__code__, len(before), meant(f), columns, tuple(map(type, columns))
+        key = f.__code__, len(before), meant(f), meanings(f), columns, tuple(map(type, columns))
         found = _written.get(key)
         if found is None:
             try:
@@ -78,7 +79,10 @@ class Rows:
             _written[key] = found
         if isinstance(found, TraceError):
             raise found.with_traceback(None)
-        code, tree, places = found
+        code, tree, places, names = found
+        if names and not stays(f, names):
+            raise Refused("what it calls may change its helpers")
+        what.held += relied_on(f, names)
         made = function_of(code, tree, f)
         self._frame, self._args, self._kwargs = frame, args, kwargs
         self._result_type, self._places = result_type, places
@@ -310,8 +314,11 @@ class _Reader(ast.NodeTransformer):
         self._row, self._depth = "", 0
         self._names = Rewriter(f, "", Labels(None), "")
 
-    def written(self) -> tuple[Any, Any, list[int | None]]:
-        """The code, its tree, and of which column each parameter is; None: the row's label."""
+    def written(self) -> tuple[Any, Any, list[int | None], Held]:
+        """The code, its tree, and of which column each parameter is; None: the row's label.
+
+        And the names of the helpers that are written out.
+        """
         if not _LOOKS.isdisjoint(names_of(self._f.__code__)):
             raise Refused("it may look at its own names")
         if self._f.__code__.co_flags & _LATER:
@@ -325,6 +332,8 @@ class _Reader(ast.NodeTransformer):
         if any(row.arg in _bound(n) for n in ast.walk(tree) if n is not row):
             raise Refused("the name of its row is that of something else, too")
         self._row = row.arg
+        held: Held = []
+        tree = written_out(tree, self._f, row.arg, self._columns, held)
         is_lambda = isinstance(tree, ast.Lambda)
         body = [ast.copy_location(ast.Return(tree.body), tree.body)] if is_lambda else tree.body
         body = [self.visit(s) for s in body]
@@ -339,7 +348,7 @@ class _Reader(ast.NodeTransformer):
         name = self._f.__name__ if self._f.__name__.isidentifier() else "function"
         made = ast.FunctionDef(name, arguments, body, [], lineno=tree.lineno)
         ast.fix_missing_locations(ast.copy_location(made, tree))
-        return compiled(made, self._f), made, [*self._read]
+        return compiled(made, self._f), made, [*self._read], held
 
     def visit_Return(self, node: ast.Return) -> ast.Return:
         if node.value is not None:

@@ -22,13 +22,13 @@ from ..errors import TraceError
 from ..frontends.python.source.reading import find
 from ..functions.cache import BoundedDict, kept
 from ..runtime.warning_filters import silent
-from .items import without_dict
 from .known import meant
 from .labels import NUMPY, Labels, Refused
 from .methods import Windows, helper
 from .series import Rewriter
 from .spread import Spread, number, spread
-from .trees import bound, copied, numpys
+from .trees import bound, copied, numpys, without_dict
+from .written_out import meanings, written_out
 
 FLOAT, INTEGER, BOOL, NONE, TEXT, MISSING, SINGLE, OTHER = range(8)
 """What a result is. MISSING: pandas' NA; SINGLE: a `numpy.float32`."""
@@ -198,7 +198,7 @@ def made(
     """
     if type(f) is not FunctionType:
         raise Refused("it is no function of Python")
-    key = (f.__code__, meant(f), labels, floats, spreads, expand, classes)
+    key = (f.__code__, meant(f), meanings(f), labels, floats, spreads, expand, classes)
     found = _made.get(key)
     if found is None:
         try:
@@ -245,6 +245,8 @@ class _Writer:
         name, number = ("", first.arg) if labels is None else (first.arg, "")
         number = "" if number in own else number
         series = Rewriter(f, name, labels or Labels(None), number)
+        if labels is not None and first.arg not in own:
+            tree = written_out(tree, f, first.arg, labels.names, [])
         if isinstance(tree, ast.Lambda):
             body: list[ast.stmt] = [ast.copy_location(ast.Return(tree.body), tree.body)]
         else:

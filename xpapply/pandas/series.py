@@ -26,7 +26,9 @@ from .known import (
     OF_MASKED,
     SERIES_OF,
     WITHOUT_DDOF,
+    is_stats,
     known_as_it_is,
+    of_stats,
 )
 from .labels import Array, Labels, Refused
 from .trees import bound, constant, copied, method
@@ -331,7 +333,38 @@ class Rewriter(ast.NodeTransformer):
             found = self.array(node.value)
             assert found is not None
             return ast.copy_location(ast.Assign(node.targets, found.expr), node)
+        if len(node.targets) == 1 and isinstance(target, (ast.Tuple, ast.List)):
+            node.value = self._quantiles(node.value, len(target.elts)) or node.value
+            return self._in_turn(node, "value")
         return self.generic_visit(node)
+
+    def _in_turn(self, node: Any, name: str) -> Any:
+        """A node of which a part is gone through: a Series gives Python's numbers."""
+        of = getattr(node, name)
+        if not self._is_series(of):
+            return self.generic_visit(node)
+        setattr(node, name, ast.Constant(None))  # what is written by now is not read again
+        node = self.generic_visit(node)
+        setattr(node, name, self._listed(of))
+        return node
+
+    def _quantiles(self, node: ast.expr, count: int) -> ast.expr | None:
+        """``x.quantile([0.25, 0.75])`` that is taken apart: several quantiles."""
+        at = node.args[0] if isinstance(node, ast.Call) and len(node.args) == 1 else None
+        if not isinstance(node, ast.Call) or node.keywords or not isinstance(at, ast.List):
+            return None
+        of = node.func
+        if not isinstance(of, ast.Attribute) or of.attr != "quantile" or len(at.elts) != count:
+            return None
+        if self.array(of.value) is None or not all(isinstance(x, ast.Constant) for x in at.elts):
+            return None
+        each = [ast.Call(copied(of), [x], []) for x in at.elts]
+        floats: list[ast.expr] = [ast.Call(ast.Name("float", ast.Load()), [x], []) for x in each]
+        return ast.copy_location(ast.Tuple(floats, ast.Load()), node)
+
+    def visit_Starred(self, node: ast.Starred) -> Any:
+        """``g(*row)``."""
+        return self._in_turn(node, "value")
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         """A label of a Series is a place in the array."""
@@ -448,7 +481,7 @@ class Rewriter(ast.NodeTransformer):
         arrays = [self.array(x) for x in (*args, *(k.value for k in node.keywords))]
         if not args or not any(arrays):
             return self.generic_visit(node)
-        if known in OF_ARRAYS:
+        if known in OF_ARRAYS or of_stats(known):
             self.whole = self.asks_numpy = True
             both = [methods.of_masked(x) for x in arrays if x is not None]
             if any(x.labels.masked for x in both) and known not in OF_MASKED:
@@ -506,15 +539,11 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_For(self, node: ast.For) -> Any:
         """A loop over the elements."""
-        if self._is_series(node.iter):
-            node.iter = self._listed(node.iter)
-        return self.generic_visit(node)
+        return self._in_turn(node, "iter")
 
     def visit_comprehension(self, node: ast.comprehension) -> Any:
         """The same in an expression."""
-        if self._is_series(node.iter):
-            node.iter = self._listed(node.iter)
-        return self.generic_visit(node)
+        return self._in_turn(node, "iter")
 
     def _got(self, value: ast.expr, args: list[ast.expr]) -> Any:
         label = constant(args[0])
@@ -542,7 +571,7 @@ class Rewriter(ast.NodeTransformer):
         """What an expression of global names is by now; None: that is not known."""
         if isinstance(node, ast.Attribute):
             owner = self.value(node.value)
-            known = owner is np or owner is pd or owner is np.linalg
+            known = owner is np or owner is pd or owner is np.linalg or is_stats(owner)
             return known_as_it_is(getattr(owner, node.attr, None)) if known else None
         if not isinstance(node, ast.Name) or node.id in self._own:
             return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -32,6 +33,7 @@ NAME = "numpy.vectorize"
 _NO_ARRAYS = "arguments other than plain arrays of numbers are left to the original"
 _WRONG = "the original says what is wrong"
 _PLAIN = (int, float, complex, bool)
+_KNOWN = (np.ndarray, *_PLAIN)
 
 
 # what each call looks for, found at once: a call of a few microseconds feels it
@@ -47,6 +49,9 @@ def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
     if type(self) is not _VECTORIZE or _is_busy() or not callable(f):
         return _call_original(self, *args, **kwargs)
     known = seen(f, NAME)
+    if not self.excluded and not all(type(x) is _ARRAY for x in args):
+        args = tuple(map(_values, args))
+        kwargs = {name: _values(x) for name, x in kwargs.items()}
     # how many slices there are at least, and how many numbers one has
     slices, length, shape = 1, 1, ()
     for x in (*args, *kwargs.values()) if kwargs else args:
@@ -72,6 +77,24 @@ def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
     result = _call_original(self, *args, **kwargs)
     known.fell_back(slices, length, _perf() - started, why)
     return result
+
+
+def _values(x: Any) -> Any:
+    """The array of a Series, an Index or a DataArray of numbers, as NumPy asks for it."""
+    if (
+        type(x) is _ARRAY
+        or type(x) in _PLAIN
+        or not isinstance(getattr(x, "dtype", None), np.dtype)
+    ):
+        return x
+    pandas, xarray = (sys.modules.get(name) for name in ("pandas", "xarray"))
+    if pandas is not None and isinstance(x, (pandas.Series, pandas.Index)):
+        found = x.to_numpy() if x.dtype.kind in "biufc" else x
+    elif xarray is not None and type(x) is xarray.DataArray:
+        found = x.variable._data
+    else:
+        return x
+    return found if type(found) is _ARRAY else x
 
 
 @remembered(256)

@@ -30,6 +30,15 @@ def slices(dtype, n, count=12):
 
 
 EXPRESSIONS = """
+v[slice(1, 4)].sum() + v[slice(3)][0]
+v[slice(None, None, -1)][0]
+np.r_[0.5, v, 2].sum()
+np.r_[False, v > 0, False][1]
+np.diff(np.r_[0, v > 0, 0])[0]
+np.r_[v, v[0]]
+np.deg2rad(v)
+np.rad2deg(v[0]) + np.radians(v[-1]) - np.degrees(float(v[0]))
+np.deg2rad(len(v))
 np.argsort(v, kind="stable")
 np.asarray(v, dtype=float).sum() + np.asarray(v, float)[0]
 np.array(v, dtype=np.float64)

@@ -62,6 +62,10 @@ class Substitute:
         raise self._xp_stage.recorder.refuse(f"it deletes {self._xp_name}.{name}")
 
 
+_HELPER = "_xpapply_helper_"
+"""What the names of functions begin with that stand for methods of Series."""
+
+
 class Forbidden(Substitute):
     """Something that is not known; whatever is done with it refuses."""
 
@@ -69,7 +73,11 @@ class Forbidden(Substitute):
     _because = "which xpapply does not know"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise self._xp_stage.recorder.refuse(f"it calls {self._xp_name}, {self._because}")
+        name = self._xp_name
+        if name.startswith(_HELPER):
+            why = f"of a Series, {name.removeprefix(_HELPER)!r} is for compiled functions alone"
+            raise self._xp_stage.recorder.refuse(why)
+        raise self._xp_stage.recorder.refuse(f"it calls {name}, {self._because}")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

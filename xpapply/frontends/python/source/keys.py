@@ -25,6 +25,7 @@ from .values import (
     Groups,
     Held,
     Inner,
+    Keywords,
     Known,
     Letters,
     Lst,
@@ -65,8 +66,8 @@ def taken_apart(x: Abstract, registers: list[Value]) -> Any:
 
 
 _COMPOUND = (
-    Mixed, Rows, Held, Watched, Tup, Starred, Record, Letters, Method, Function, Span, Range,
-    Along, Through, Counted, Zipped, Once, Eager, Cursor, Groups, OnDevice,
+    Mixed, Rows, Held, Watched, Tup, Starred, Record, Keywords, Letters, Method, Function, Span,
+    Range, Along, Through, Counted, Zipped, Once, Eager, Cursor, Groups, OnDevice,
 )  # fmt: skip
 
 

@@ -461,7 +461,7 @@ def compare(w: Writes, op: str, a: Num, b: Num) -> Num:
     if whole:  # exactly, whatever their types
         names = {a.dtype, b.dtype}
         if "uint64" in names and len(names) > 1:
-            raise TraceError("uint64 is compared with other integers")
+            return Num("bool", either(a, b), _beside_uint64(w, op, a.value, b.value))
         loop = a.dtype if len(names) == 1 else "int64"
         x, y = cast(w, a.value, loop), cast(w, b.value, loop)
         kind = either(a, b)
@@ -477,6 +477,26 @@ def compare(w: Writes, op: str, a: Num, b: Num) -> Num:
             asked = complexes.equal if op == "==" else complexes.differ
             return Num("bool", kind, asked(w, x, y))
     return Num("bool", kind, w.op(_COMPARED[op], "bool", x, y))
+
+
+def _beside_uint64(w: Writes, op: str, x: Value, y: Value) -> Value:
+    """A comparison of a `uint64` with another integer: what is less than zero is less than all."""
+    if x.type != "uint64":
+        x, y, op = y, x, _TURNED[op]
+    low = Literal(op in ("!=", ">", ">="), "bool")
+    if isinstance(y, Literal):
+        if y.value < 0:
+            return low
+        return w.op(_COMPARED[op], "bool", x, Literal(int(y.value), "uint64"))
+    if kind_of(str(y.type)) != "i":
+        return w.op(_COMPARED[op], "bool", x, cast(w, y, "uint64"))
+    y = cast(w, y, "int64")
+    is_low = w.op("lt", "bool", y, Literal(0, "int64"))
+    found = w.op(_COMPARED[op], "bool", x, cast(w, y, "uint64"))
+    return w.op("select", "bool", is_low, low, found)
+
+
+_TURNED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 # --- one operand ------------------------------------------------------------------------------

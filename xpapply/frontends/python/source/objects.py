@@ -20,7 +20,7 @@ from ....ir.typed.function import PARTS
 from ....library import of_lists, of_math, of_python, of_random
 from ....runtime.registry import of_generator
 from . import arrays, calls, held, lists, numbers, places, whole
-from .calls import mixed, of_device, of_device_arrays
+from .calls import mixed, of_device, of_device_arrays, of_numpy
 from .kinds import fetched, generators, letters, sets, texts
 from .values import (
     CALLED,
@@ -36,6 +36,7 @@ from .values import (
     Function,
     Held,
     Inlined,
+    Keywords,
     Known,
     Leaves,
     Letters,
@@ -407,14 +408,37 @@ def inplace(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     return a
 
 
+def keywords(t: Writes, x: Abstract) -> dict[str, Abstract]:
+    """The arguments that ``**x`` gives."""
+    if isinstance(x, Keywords):
+        return dict(zip(x.names, x.values, strict=True))
+    if not isinstance(x, Known) or type(x.value) is not dict:
+        raise t.refuse(f"** of {places.described(x)}")
+    then = [(k, type(y), y) for k, y in x.value.items()]
+    if not all(type(k) is str and kind in _SAFE for k, kind, _ in then):
+        raise t.refuse("** of a dict of others than texts, numbers and None")
+    t.watch.add(lambda: [(k, type(y), y) for k, y in x.value.items()] == then)
+    return {k: known(t, y) for k, _, y in then}
+
+
+_SAFE = (bool, int, float, str, type(None))
+
+
 def item(t: Writes, x: Abstract, index: Abstract) -> Abstract | Inlined:
     """``x[index]``."""
+    if isinstance(x, Keywords) and isinstance(index, Known):
+        found = keywords(t, x).get(index.value)
+        if found is None:
+            raise Leaves("a key that is not there", KeyError)
+        return found
     if isinstance(x, Record) and isinstance(index, Known):
         return _of_record(t, x, index.value)
     if isinstance(x, OnDevice):
         return fetched.item(t, x, index)
     if isinstance(x, Record) and isinstance(index, Num) and isinstance(index.value, Literal):
         return _of_table(t, x, index.value.value)
+    if isinstance(x, Known) and x.value is np.r_ and isinstance(index, Tup) and t.element != DEVICE:
+        return of_numpy.in_a_row(t, index.items)
     if t.element == DEVICE and isinstance(x, Arr) and isinstance(index, Arr):
         return of_device_arrays.item(t, x, index)
     return arrays.item(t, x, index)

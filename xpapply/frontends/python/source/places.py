@@ -15,6 +15,7 @@ from .values import (
     Abstract,
     Arr,
     Held,
+    Keywords,
     Known,
     Letters,
     Lst,
@@ -61,6 +62,7 @@ def described(x: Abstract) -> str:
         Letters: "a text",
         Rows: "a list of tuples",
         Method: "a method",
+        Keywords: "the arguments of **",
         Record: "what a solver gives",
         Starred: "a list with starred arrays",
     }

@@ -31,6 +31,7 @@ from .values import (
     Arr,
     Function,
     Inlined,
+    Keywords,
     Known,
     Leaves,
     Lst,
@@ -276,8 +277,8 @@ class SharedCalls(RecursiveCalls, ABC):
             kept = [iterators.kept(self, x) for x in call.args]
             named = {name: iterators.kept(self, x) for name, x in call.kwargs.items()}
             call = call._replace(args=kept, kwargs=named)
-        parameters = _parameters(code, self)
-        rest = code.flow.parameters.vararg
+        parameters = _parameters(code)
+        rest, others = code.flow.parameters.vararg, code.flow.parameters.kwarg
         count = len(code.flow.parameters.posonlyargs + code.flow.parameters.args)
         if len(call.args) > count and rest is None:
             raise Leaves("a call with too many arguments", TypeError)
@@ -286,7 +287,14 @@ class SharedCalls(RecursiveCalls, ABC):
         for name, value in zip(parameters, call.args[:count], strict=False):
             self.state[depth, name] = value
         by_position = {x.arg for x in code.flow.parameters.posonlyargs}
+        more = {k: x for k, x in call.kwargs.items() if k not in parameters} if others else {}
+        if others is not None:
+            if not by_position.isdisjoint(call.kwargs):
+                raise self.refuse("a name that is in ** and before /")
+            self.state[depth, others.arg] = Keywords((*more,), (*more.values(),))
         for name, value in call.kwargs.items():
+            if name in more:
+                continue
             if name not in parameters or name in by_position or (depth, name) in self.state:
                 raise Leaves("a call with wrong arguments", TypeError)
             self.state[depth, name] = value
@@ -477,10 +485,8 @@ class SharedCalls(RecursiveCalls, ABC):
         self.do("return", *registers)
 
 
-def _parameters(code: Code, typer: Blocks) -> list[str]:
+def _parameters(code: Code) -> list[str]:
     a = code.flow.parameters
-    if a.kwarg is not None:
-        raise typer.refuse("a function with **")
     return [x.arg for x in (*a.posonlyargs, *a.args, *a.kwonlyargs)]
 
 

@@ -525,7 +525,12 @@ class Typer(SharedCalls):
             else:
                 whole = 0 if names or len(spread) > 1 else self.count_of_parameters(called, True)
                 args += iterators.spread(self, x, whole - count + 1)
-        by_name = dict(zip(names, values[count:], strict=True))
+        by_name: dict[str, Abstract] = {}
+        for name, x in zip(names, values[count:], strict=True):
+            given_ = {name: x} if name is not None else objects.keywords(self, x)
+            if not by_name.keys().isdisjoint(given_):
+                raise Leaves("an argument that is given twice", TypeError)
+            by_name |= given_
         return self.call(step.result, called, args, by_name)
 
     def call(

@@ -178,6 +178,13 @@ class Starred(NamedTuple):
     items: tuple[Any, ...]
 
 
+class Keywords(NamedTuple):
+    """What a parameter ``**kwargs`` gets: arguments by their names."""
+
+    names: tuple[str, ...]
+    values: tuple[Any, ...]
+
+
 class Record(NamedTuple):
     """A solver's result: values by name or number; or a single callable."""
 

@@ -54,6 +54,24 @@ def _operator(op: str, ufunc: Any) -> Call:
     return call
 
 
+def _turned(factor: float) -> Call:
+    """``np.deg2rad`` and such, of float64."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        exactly(t, args, kwargs, 1)
+        own = Num("float64", NUMPY, Literal(factor, "float64"))
+        if whole.is_array(args[0]):
+            if args[0].type.dtype != "float64":
+                raise t.refuse("angles that are no float64")
+            return whole.elementwise(t, np.multiply, [args[0], own])
+        x = number(t, args[0])
+        if x.dtype not in ("float64", "int64"):
+            raise t.refuse("an angle that is no float64")
+        return numbers.binary(t, "*", x._replace(kind=NUMPY), own)
+
+    return call
+
+
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 
@@ -277,6 +295,21 @@ def array(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     raise t.refuse(f"numpy.array of {places.described(x)}")
 
 
+def in_a_row(t: Writes, items: tuple[Any, ...]) -> Arr:
+    """``np.r_[a, 0, b]``, of dtypes of which it makes no difference that numbers are Python's."""
+    found: list[Abstract] = []
+    for x in items:
+        x = arrays.loaded(t, x)
+        of = x.type.dtype if isinstance(x, Arr) and x.type.ndim == 1 else getattr(x, "dtype", "")
+        if not isinstance(x, (Arr, Num)) or of not in ("float64", "int64", "bool"):
+            raise t.refuse(f"numpy.r_ of {places.described(x)}")
+        found.append(Starred((x,)) if isinstance(x, Arr) else x)
+    if not any(isinstance(x, Starred) for x in found):
+        raise t.refuse("numpy.r_ of numbers")
+    made = displayed(t, tuple(found), Tup)
+    return array(t, [made], {})  # type: ignore[return-value]
+
+
 def displayed(t: Writes, items: tuple[Any, ...], made: Callable[[Any], Any]) -> Any:
     """Make a container of items; starred ones are spread, or copied from arrays."""
     if not any(isinstance(x, Starred) for x in items):
@@ -397,3 +430,7 @@ _OPERATORS = {
     "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!=",
 }  # fmt: skip
 ROWS |= {getattr(np, n): _operator(op, getattr(np, n)) for n, op in _OPERATORS.items()}
+ROWS |= {
+    np.deg2rad: _turned(np.pi / 180.0), np.radians: _turned(np.pi / 180.0),
+    np.rad2deg: _turned(180.0 / np.pi), np.degrees: _turned(180.0 / np.pi),
+}  # fmt: skip

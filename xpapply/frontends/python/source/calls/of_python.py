@@ -87,6 +87,13 @@ def _range(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Range:
     return Range(*given)
 
 
+def _slice(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Span:
+    """``slice(5, 30)``."""
+    exactly(t, args, kwargs, 1, 2, 3)
+    given = [Known(None), *args] if len(args) == 1 else args
+    return Span(*given, *[Known(None)] * (3 - len(given)))
+
+
 def _enumerate(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     start = kwargs.pop("start", None) or (args[1] if len(args) == 2 else integer(0))
     exactly(t, args[:1], kwargs, 1)
@@ -400,7 +407,8 @@ def _first(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 ROWS: dict[Any, Call] = {
-    len: _len, abs: _abs, range: _range, enumerate: _enumerate, zip: _zip, reversed: _reversed,
+    len: _len, abs: _abs, range: _range, slice: _slice, enumerate: _enumerate, zip: _zip,
+    reversed: _reversed,
     int: _int, float: _float, bool: _bool, round: _round, divmod: _divmod, pow: _pow,
     list: _list, tuple: _tuple, str: _str, chr: _chr, **letters.ROWS,
     bin: _in_bits(1, "0b"), oct: _in_bits(3, "0o"), hex: _in_bits(4, "0x"), format: _format,

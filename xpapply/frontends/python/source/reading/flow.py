@@ -292,15 +292,13 @@ class _Reader(Formats):
         return self.expression(e)
 
     def _Call(self, e: ast.Call) -> Operand:
-        if any(k.arg is None for k in e.keywords):
-            raise self._refuse("a call with **", e)
         if isinstance(e.func, ast.Attribute) and e.func.attr == "format":
             form = constant_of(e.func.value)
             if form is not None:
                 return self.in_places(e, form)
         if counts_bits(e):
             return self.bits(e)
-        names = tuple(k.arg for k in e.keywords)
+        names = tuple(k.arg for k in e.keywords)  # None: **
         spread = tuple(k for k, a in enumerate(e.args) if isinstance(a, ast.Starred))
         called = self.expression(e.func)
         if len(e.args) == 1 and isinstance(e.args[0], ast.GeneratorExp) and not names:
