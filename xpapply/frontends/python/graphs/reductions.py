@@ -68,10 +68,6 @@ def _position(op: str) -> Callable[..., Value]:
     return lowered
 
 
-_BUFFER = 8192
-"""Elements that NumPy casts at once: the sum of more is one of sums."""
-
-
 def _as(lowering: Any, x: Value, dtype: Any) -> Value:
     """Cast for a sum in another dtype."""
     if np.dtype(dtype).name not in FLOATS[1:]:
