@@ -46,7 +46,7 @@ def but_lost(
         raise Refused("something that it reads is missing in each row or group")
     if of.gives != "numbers":
         raise Refused("it returns Series, and something that it reads is missing in some")
-    if why := applied.why_impure(job.f):  # the first one of these is called sooner
+    if why := applied.why_impure(of.of(job.f)):  # the first one of these is called sooner
         raise Refused(why)
     at = np.flatnonzero(~lost)
     try:
