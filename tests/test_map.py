@@ -45,7 +45,7 @@ def test_no_folder_is_crowded():
 
 LINES = """
     frontends 36750 -> 38710 generators, masks, nnls, splines, distributions, keyword arguments
-    codegen 20550 -> 22160 shuffles, MT19937, long sums, how a GPU loads, formulas, its functions
+    codegen 20550 -> 22170 shuffles, MT19937, long sums, how a GPU loads, formulas, its functions
     library 13400 -> 15490 generators, nnls, splines, BLAS, samples, distributions, densities
     planning 10950 -> 11610 limits, calls beside loops, kernels that loops wait for, prices on disk
     backends 9290 -> 10000 machine code for GPUs on disk, kernels with their arguments, short calls

@@ -164,7 +164,9 @@ class DeviceWriter(FunctionWriter):
         # what runs others is so long that ptxas takes seconds for rounds one after the other; all
         # else is left to LLVM: fits within bounds take a third so, or four times as long
         self.unrolls = not made.functions
+        self.counts_down = self.unrolls and bool(self._unrolled)
         self._first_loop = LOOPS
+        self.most_rounds = ROUNDS
 
     def text(self) -> str:
         """The function: it gives 0, or the number of a mark."""
@@ -177,8 +179,9 @@ class DeviceWriter(FunctionWriter):
         return f"define internal i32 @slice({', '.join(given)}) alwaysinline nounwind #0 {{{rest}"
 
     def begins(self, index: int) -> str:
-        """The initial value of a counter: memory in use, or the rounds that are left."""
-        return super().begins(index) if index == ARENA else str(ROUNDS + 1)
+        """The initial value of a counter: memory in use, or rounds, which may be those left."""
+        left = index != ARENA and self.counts_down
+        return str(ROUNDS + 1) if left else super().begins(index)
 
     def back(self, block: Block, target: int) -> str:
         """Loops over few elements are written one round after the other, or none is."""
@@ -461,8 +464,12 @@ def _round(w: FunctionWriter, x: Instruction) -> None:
     """Count rounds down, so that LLVM sees no number that rises to a bound.
 
     A loop that is to be unrolled and ends in a way that it does not see would be written out four
-    million times: the process hangs.
+    million times: the process hangs. Where none is, adding is quicker.
     """
+    assert isinstance(w, DeviceWriter)
+    if not w.counts_down:
+        OPERATIONS["round"](w, x)
+        return
     rounds, least = w.rounds(), "llvm.usub.sat.i64"
     w.declared[least] = f"declare i64 @{least}(i64, i64)"
     left = w.emit(f"load i64, ptr {rounds}")

@@ -95,6 +95,7 @@ class _CalledOnDevice(CallingOnDevice):
         super().__init__(made, outer._known, 0)
         self.frame, self.declared, self._number = outer.frame, outer.declared, k
         self.functions, self.loops, self.unrolls = outer.functions, outer.loops, outer.unrolls
+        self.counts_down = outer.counts_down
         self._unrolled = set()  # its arrays are of any length
         self._first_loop = outer._first_loop + _LOOPS * (k + 1)
         self._parameters: list[str] = []
